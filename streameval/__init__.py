@@ -12,7 +12,7 @@ from streameval.accumulator.gap import Gap, gap
 from streameval.accumulator.planning import ExperimentPlan, plan
 from streameval.accumulator.shared import SharedAccumulator
 from streameval.catalogue import metric_at
-from streameval.catalogue.context import Attribute, Popularity, Similarity
+from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch, Event, Interaction

@@ -17,7 +17,8 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.catalogue.context import Given, Popularity, Similarity
+from streameval.catalogue.context import Given
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import MAX_LABEL_BYTES, label_texts
 from streameval.engine.backfill import Backfill, BackfillRow

@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.grammar import format_value
-from streameval.catalogue.metric import Value
+from streameval.catalogue.signature import Value
 from streameval.events import Event, Interaction
 from tests.metrics.preparation import Id, Interactions
 

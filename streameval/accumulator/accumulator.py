@@ -38,13 +38,12 @@ from streameval.catalogue import metric_of
 from streameval.catalogue.context import (
     Context,
     Given,
-    Popularity,
-    Similarity,
     attributes_of,
     catalog_of,
     check_kind,
 )
 from streameval.catalogue.examination import Examination
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import SuspiciousEventsWarning, UnlikeStateError

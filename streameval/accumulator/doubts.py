@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from streameval.accumulator.formulas import reads_chances
-from streameval.catalogue.context import Attribute
+from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id
 from streameval.events.rules import MARKS

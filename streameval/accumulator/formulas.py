@@ -11,8 +11,10 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.catalogue.context import ATTRIBUTES, Attribute, Context
-from streameval.catalogue.metric import AMONG, BY, Metric
+from streameval.catalogue.context import ATTRIBUTES, Context
+from streameval.catalogue.items import Attribute
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.signature import AMONG, BY
 from streameval.errors import (
     MetricError,
     MetricParameterError,

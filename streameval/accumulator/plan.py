@@ -12,7 +12,8 @@ import msgspec
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.companions import companions
 from streameval.catalogue.grammar import format_value
-from streameval.catalogue.metric import PER_USER, SUMMARY, Metric
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.signature import PER_USER, SUMMARY
 from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from streameval.catalogue.metric import Value
+from streameval.catalogue.signature import Value
 
 Choices: TypeAlias = Mapping[str, Value]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
-from streameval.catalogue.metric import Span
+from streameval.catalogue.signature import Span
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells, Total
 

@@ -9,7 +9,7 @@ from operator import mul
 from sys import float_info
 from typing import Annotated, Final, Literal, TypeAlias
 
-from streameval.catalogue.metric import Span
+from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.events.per_item import PerItem
 from streameval.statistics.scores import gains_of

@@ -18,16 +18,14 @@ from streameval import metrics
 from streameval.catalogue import summary
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import Spelling, spelling
-from streameval.catalogue.metric import (
+from streameval.catalogue.metric import Definition, Metric, definition_of
+from streameval.catalogue.signature import (
     AMONG,
     BY,
     EACH_ITEM,
     PER_USER,
-    Definition,
-    Metric,
     Parameter,
     Value,
-    definition_of,
 )
 from streameval.errors import (
     AbsentMetricError,

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.catalogue.context import Attribute, Catalog
+from streameval.catalogue.context import Catalog
+from streameval.catalogue.items import Attribute
 from streameval.events import Event, Id
 from streameval.statistics.scores import gains_of
 

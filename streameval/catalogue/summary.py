@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from streameval.catalogue.metric import Parameter
+from streameval.catalogue.signature import Parameter
 from streameval.statistics.distributions import Distribution
 
 Statistic: TypeAlias = Literal[

@@ -15,7 +15,8 @@ from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
-from streameval.catalogue.metric import KINDS, Definition, Metric, Parameter, Reads
+from streameval.catalogue.metric import Definition, Metric
+from streameval.catalogue.signature import KINDS, Parameter, Reads
 from streameval.cli.errors import output
 from streameval.cli.terminal import render
 

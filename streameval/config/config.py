@@ -19,7 +19,8 @@ from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.gap import GapOptions
 from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.catalogue import parse
-from streameval.catalogue.metric import Metric, Reads
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.signature import Reads
 from streameval.config.options import (
     AttributeOptions,
     DeadLetterOptions,

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from streameval.catalogue.context import Attribute, Popularity, Similarity
+from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
 from streameval.checkpoints.storage import PRIVATE, Access, shared_by
 from streameval.errors import ConfigError, MetricError, OptionError, SourceError

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
-from streameval.catalogue.context import Attribute
-from streameval.catalogue.metric import By, Span, metric
+from streameval.catalogue.items import Attribute
+from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import placed_items, wanted_items
+from streameval.catalogue.signature import By, Span
 from streameval.events import Event, Id
 
 

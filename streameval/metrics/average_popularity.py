@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from streameval.catalogue.context import Popularity
+from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event

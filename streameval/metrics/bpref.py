@@ -3,8 +3,9 @@
 import sys
 from typing import Annotated, Literal
 
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 

@@ -3,9 +3,10 @@
 import math
 from typing import Annotated, Literal
 
-from streameval.catalogue.context import Attribute
-from streameval.catalogue.metric import By, metric
+from streameval.catalogue.items import Attribute
+from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import amounts_by_kind, items_with_repeats
+from streameval.catalogue.signature import By
 from streameval.events import Event
 
 _SMOOTHING = 1e-6

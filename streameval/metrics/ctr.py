@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Span
 from streameval.events import LARGEST_RANK
 from streameval.statistics.hitcells import HitsView, Total
 

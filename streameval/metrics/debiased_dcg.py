@@ -6,7 +6,8 @@ import numpy as np
 
 from streameval.catalogue.cumulative_gain import discount
 from streameval.catalogue.examination import Examination
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Span
 from streameval.statistics.hitcells import HitsView, Total
 
 

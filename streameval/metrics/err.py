@@ -5,7 +5,8 @@ from typing import Annotated
 import numpy as np
 
 from streameval.catalogue.cumulative_gain import gain_value
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Span
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Span
 from streameval.statistics.scores import Scores
 
 

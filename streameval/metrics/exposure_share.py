@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from streameval.catalogue.context import Attribute
+from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import placed_items
 from streameval.events import Event

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Span
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
 

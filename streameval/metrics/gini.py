@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from streameval.catalogue.context import Catalog
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
+from streameval.catalogue.signature import Span
 from streameval.events import LARGEST_RANK
 from streameval.statistics.exposures import Exposures
 from streameval.statistics.sample_bounds import evenness

@@ -3,8 +3,9 @@
 import math
 from typing import Annotated, Literal
 
-from streameval.catalogue.context import Attribute
-from streameval.catalogue.metric import By, metric
+from streameval.catalogue.items import Attribute
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import By
 from streameval.statistics.placements import Discount, Placements
 
 

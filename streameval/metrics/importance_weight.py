@@ -1,7 +1,8 @@
 """Importance weight."""
 
 from streameval.catalogue.importance import Clip, Slots, clipped, weights
-from streameval.catalogue.metric import Reference, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Reference
 from streameval.events import Event
 
 

@@ -1,7 +1,8 @@
 """Interleaving."""
 
 from streameval.catalogue.importance import placed, rewards
-from streameval.catalogue.metric import Reference, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Reference
 from streameval.events import Event
 
 

@@ -4,8 +4,9 @@ import math
 from typing import Annotated, Literal
 
 from streameval.catalogue.context import Catalog
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
+from streameval.catalogue.signature import Span
 from streameval.errors import UndefinedMetricError
 from streameval.events import LARGEST_RANK
 from streameval.statistics.exposures import Exposures

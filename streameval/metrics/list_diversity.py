@@ -4,8 +4,9 @@ import math
 from itertools import combinations
 from typing import Annotated
 
-from streameval.catalogue.context import Attribute, Similarity
-from streameval.catalogue.metric import By, metric
+from streameval.catalogue.items import Attribute, Similarity
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import By
 from streameval.events import Event
 
 

@@ -13,7 +13,8 @@ from streameval.catalogue.cumulative_gain import (
     ideal,
     single_dcg,
 )
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.metric import metric
+from streameval.catalogue.signature import Span
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 

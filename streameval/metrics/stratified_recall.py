@@ -3,9 +3,10 @@
 import math
 from typing import Annotated
 
-from streameval.catalogue.context import Popularity
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.items import Popularity
+from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 

@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from streameval.catalogue.context import Attribute
-from streameval.catalogue.metric import By, metric
+from streameval.catalogue.items import Attribute
+from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import distinct_items, wanted_items
+from streameval.catalogue.signature import By
 from streameval.events import Event
 
 

@@ -3,9 +3,10 @@
 import sys
 from typing import Annotated, Literal
 
-from streameval.catalogue.context import Popularity
-from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.items import Popularity
+from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import Repeats, rows_of
+from streameval.catalogue.signature import Span
 from streameval.events import Event
 
 

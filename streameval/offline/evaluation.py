@@ -14,7 +14,8 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_of, parse
-from streameval.catalogue.context import INPUTS, Given, Popularity, Similarity
+from streameval.catalogue.context import INPUTS, Given
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.config import Config

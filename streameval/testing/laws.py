@@ -20,9 +20,10 @@ from streameval.accumulator.plan import make_plan
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of, parse
-from streameval.catalogue.context import Attribute, Popularity, Similarity
-from streameval.catalogue.metric import AMONG, Metric
+from streameval.catalogue.items import Attribute, Popularity, Similarity
+from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
+from streameval.catalogue.signature import AMONG
 from streameval.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
 from streameval.events.per_item import PerItem

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from streameval import Event
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.events import Id
 
 Recorded: TypeAlias = Mapping[str, Any]

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from streameval.catalogue import catalogue
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.events import Event, Interaction
 from tests.metrics.preparation import Id, Interactions
 from tests.strategies import CUTOFFS, NUMBERS, TIMES, WORDS, shown, takes_k

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.errors import (
     CutoffExceedsDepthError,
     DamagedStateError,

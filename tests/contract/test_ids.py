@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from streameval import Accumulator, Columns
 from streameval.catalogue import catalogue
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.errors import (
     InvalidEventError,
     MetricError,

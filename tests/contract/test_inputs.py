@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.errors import InvalidEventError, MetricError, MissingInputError, UnlikeStateError
 from streameval.events import Batch
 from tests.contract import laws

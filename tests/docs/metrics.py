@@ -9,12 +9,13 @@ from pathlib import Path
 
 from streameval import Accumulator, Event
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value
+from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import aliases
-from streameval.catalogue.metric import Definition, Parameter
+from streameval.catalogue.metric import Definition
 from streameval.catalogue.reading import UndefinedReading
+from streameval.catalogue.signature import Parameter
 from streameval.cli.metrics import STATISTICS
 from streameval.events import Id
 from streameval.exporters.view import unit_of_count

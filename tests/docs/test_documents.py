@@ -18,7 +18,7 @@ import pytest
 import typer
 
 from streameval.catalogue.conventions import CONVENTIONS
-from streameval.catalogue.metric import Reads
+from streameval.catalogue.signature import Reads
 from streameval.cli.app import app
 from streameval.cli.metrics import STATISTICS
 from streameval.config import Config, load

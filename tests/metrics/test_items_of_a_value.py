@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Event, Intervals
-from streameval.catalogue.context import Attribute
+from streameval.catalogue.items import Attribute
 from streameval.errors import (
     MetricError,
     MetricParameterError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streameval.accumulator import table
-from streameval.catalogue.context import Attribute
+from streameval.catalogue.items import Attribute
 from streameval.events import Batch, ItemGroup
 from streameval.statistics.exposures import Exposures
 from tests.metrics import test_items_of_a_value as tests

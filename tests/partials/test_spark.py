@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import streameval.spark
 from streameval import Comparison, Intervals, compare
-from streameval.catalogue.context import Popularity
+from streameval.catalogue.items import Popularity
 from streameval.errors import InvalidEventError, MetricError
 from streameval.partials import Cell, merged, partials
 from streameval.spark import evaluate

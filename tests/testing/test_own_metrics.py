@@ -17,8 +17,8 @@ import pytest
 
 from streameval import Accumulator, Event, Intervals, metric, metric_at
 from streameval.catalogue import parse
-from streameval.catalogue.metric import Span
 from streameval.catalogue.reading import Bounded
+from streameval.catalogue.signature import Span
 from streameval.errors import (
     MetricDeclarationError,
     MetricError,

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from streameval.catalogue.conventions import CONVENTIONS
-from streameval.catalogue.metric import Metric, Value
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.signature import Value
 from streameval.exporters.view import unit_of_count
 
 

@@ -1,0 +1,266 @@
+"""What the signature of a metric's function declares: its statistic, inputs and parameters."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from streameval.errors import MetricDeclarationError, MetricParameterError
+
+Value: TypeAlias = str | int | float | bool
+"""A value of a metric parameter."""
+
+
+Per: TypeAlias = Literal["list", "item", "total", "slice"]
+"""Unit of the mean: lists or items shown; "total" is a sum, "slice" a property of a slice."""
+
+
+Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
+"""How a list without interactions counts: left out, as 0, or the mean is NaN or raises."""
+
+
+Reads: TypeAlias = Literal[
+    "hits", "lists", "exposures", "users", "pairings", "placements", "scores", "ranksums", "event"
+]
+"""The statistic that a metric reads; the name of its function's first argument."""
+
+
+SUMMARY = ("statistic", "q", "method", "confidence", "deviation", "per")
+"""Parameters of the summary of all lists, which do not affect the value of a list."""
+
+
+PER_USER = "per"
+"""Parameter of the summary: the mean is over lists, or over the means of users."""
+
+
+class By(NamedTuple):
+    """Default of the parameter `by`, which names the attribute of items that a metric reads.
+
+    Write `attribute: Annotated[Attribute, By("genre")]`. If it may be None, the default names
+    something else, such as "item", and gives None. A metric of one value of an attribute has the
+    parameter `among` instead: `attribute: Attribute, *, among: str = "tier:tail"`.
+    """
+
+    default: str
+
+
+BY, AMONG, EACH_ITEM = "by", "among", "item"
+"""Parameters that name an attribute of items (`by=genre`) or a value of it (`among=tier:tail`)."""
+
+
+class Span(NamedTuple):
+    """Range of a parameter: `p: Annotated[float, Span(0, 1)] = 0.8`."""
+
+    low: float
+    high: float
+
+
+class Reference(NamedTuple):
+    """A value with a meaning, and a verdict for each side; `{name}` stands for a parameter."""
+
+    value: float
+    below: str
+    above: str
+    between: str = "not enough evidence"
+    unknown: str = "too few users"
+
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+INPUTS = ("k", "catalog", "popularity", "similarity", "attribute", "examination")
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A keyword of a metric's function.
+
+    Attributes:
+        choices: allowed values; None allows any value of the default's type.
+        span: smallest and largest number allowed.
+    """
+
+    name: str
+    default: Value
+    choices: tuple[Value, ...] | None = None
+    span: tuple[float, float] = (-math.inf, math.inf)
+
+    def check(self, metric: str, given: Value) -> Value:
+        """The value, converted to the parameter's type.
+
+        Raises:
+            MetricParameterError: the value is not one of the choices, or has another type.
+        """
+        if self.choices is not None:
+            if given in self.choices:
+                return given
+            allowed = f"choose one of {', '.join(map(str, self.choices))}"
+            raise MetricParameterError(metric, self.name, given, allowed)
+        return self._number(metric, given)
+
+    def _number(self, metric: str, given: Value) -> Value:
+        kind, (low, high) = type(self.default), self.span
+        if type(given) is not kind and not (kind is float and type(given) is int):
+            raise MetricParameterError(metric, self.name, given, f"give {KINDS[kind]}")
+        if isinstance(given, (int, float)) and not low <= given <= high:
+            limits = f"give a number from {low:g} to {high:g}"
+            raise MetricParameterError(metric, self.name, given, limits)
+        return kind(given)
+
+
+_OPTIONS: Mapping[str, tuple[object, ...]] = {
+    "higher_is_better": (True, False, None),
+    "per": typing.get_args(Per),
+    "empty": typing.get_args(Empty),
+}
+
+
+def declaration_problems(
+    function: Callable[..., Any],
+    bounds: object,
+    options: Mapping[str, object],
+    others: Mapping[str, object],
+) -> Iterator[str]:
+    """What is wrong with a declaration, in sentences."""
+    match bounds:
+        case [int() | float() as low, int() | float() as high] if low < high:
+            pass
+        case _:
+            yield f"bounds={bounds!r} must be the smallest and the largest value, like (0, 1)"
+    for name, option in options.items():
+        # Compare texts, because 1 == True.
+        allowed = list(map(repr, _OPTIONS[name]))
+        if repr(option) not in allowed:
+            yield f"{name}={option!r} is not one of {', '.join(allowed)}"
+    for name, other in others.items():
+        if other is not None and not callable(other):
+            yield f"{name}={other!r:.80} is not a function"
+    of_class = inspect.ismethod(function) or inspect.isclass(function)
+    if of_class or not getattr(function, "__name__", "").rstrip("_").isidentifier():
+        yield "the metric needs a name; write a function with def"
+        return
+    if inspect.iscoroutinefunction(function):
+        yield "a coroutine cannot be a metric; write def without async"
+    arguments = [*inspect.signature(function).parameters.values()]
+    if not arguments or arguments[0].name not in typing.get_args(Reads):
+        yield f"the first argument must be one of {', '.join(typing.get_args(Reads))}"
+        return
+    if options["per"] not in units_of(function):
+        fitting = " or ".join(map(repr, units_of(function)))
+        yield f"per={options['per']!r} does not fit {arguments[0].name}; give {fitting}"
+    yield from filter(None, map(_misfit, arguments[1:]))
+
+
+_UNITS: Mapping[str, tuple[Per, ...]] = {
+    "hits": ("list", "item", "total"),
+    "lists": ("list",),
+    "event": ("list", "item"),
+}
+"""First argument -> the units that its values can have, the default first."""
+
+
+def units_of(function: Callable[..., Any]) -> tuple[Per, ...]:
+    """The units that the values of a function can have, the default first."""
+    first = next(iter(inspect.signature(function).parameters), "")
+    return _UNITS.get(first, ("slice",))
+
+
+def _misfit(argument: inspect.Parameter) -> str | None:
+    """The problem of an argument after the first, if it is not supported."""
+    name, among = argument.name, f"one of {', '.join(INPUTS)}"
+    if argument.kind is inspect.Parameter.KEYWORD_ONLY:
+        if name in INPUTS:
+            return f"{name} is an input, not a parameter; write it before the *"
+        if type(argument.default) not in KINDS:
+            return f"parameter {name} needs a default: a number, true or false, or a word"
+    elif argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name not in INPUTS:
+        return f"{name} is not {among}; write parameters after a *, as in (event, *, {name}=1)"
+    elif argument.default is not argument.empty and argument.default is not None:
+        return f"the default of {name} is never used; write {name} without it"
+    return None
+
+
+def read_by(function: Callable[..., Any]) -> Reads:
+    """The statistic that a function reads."""
+    return cast("Reads", next(iter(inspect.signature(function).parameters)))
+
+
+def inputs_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The inputs among the arguments of a function, in order."""
+    return tuple(name for name in inspect.signature(function).parameters if name in INPUTS)
+
+
+def optional_inputs(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The inputs of a function that may be None."""
+    hints, arguments = {**_hints(function), "k": int}, inspect.signature(function).parameters
+    return tuple(
+        name
+        for name in inputs_of(function)
+        if arguments[name].default is None or type(None) in typing.get_args(_plain(hints.get(name)))
+    )
+
+
+def _plain(hint: object) -> object:
+    """A type without its annotations."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of inputs and parameters; others may exist only for type checkers.
+
+    Raises:
+        MetricDeclarationError: one of them cannot be evaluated.
+    """
+    plain = inspect.unwrap(function)
+    names = {*inputs_of(function), *keywords_of(function)} - {"k"}
+    try:
+        hints = {name: hint for name, hint in plain.__annotations__.items() if name in names}
+        annotated: Any = SimpleNamespace(__annotations__=hints)
+        return typing.get_type_hints(annotated, plain.__globals__, include_extras=True)
+    except NameError as error:
+        problem = f"an annotation names {error.name!r}; import it outside of `if TYPE_CHECKING`"
+        raise MetricDeclarationError(function, problem=problem) from error
+
+
+@lru_cache(maxsize=256)
+def keywords_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the keyword-only arguments, also of a function in a wrapper."""
+    arguments = inspect.signature(function).parameters.values()
+    return tuple(argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY)
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """The parameters of a function, with their defaults and limits."""
+    hints, arguments = _hints(function), inspect.signature(function).parameters
+    accepted = {
+        name: _parameter(name, arguments[name].default, hints.get(name))
+        for name in keywords_of(function)
+    }
+    for note in typing.get_args(hints.get("attribute")):
+        if isinstance(note, By):
+            accepted[BY] = Parameter(BY, note.default)
+    for name, parameter in accepted.items():
+        try:
+            parameter.check(function.__name__, parameter.default)
+        except MetricParameterError as error:
+            problem = f"the default of {name} is {parameter.default!r}; {error.allowed}"
+            raise MetricDeclarationError(function, problem=problem) from error
+    return accepted
+
+
+def _parameter(name: str, default: Value, hint: object) -> Parameter:
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    if typing.get_origin(hint) is Annotated:
+        hint, *notes = typing.get_args(hint)
+        limits = next((note for note in notes if isinstance(note, Span)), limits)
+    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
+    # Type checkers accept a whole number as a float, too.
+    if hint is float and type(default) is int:
+        default = float(default)
+    return Parameter(name, default, choices, limits)
