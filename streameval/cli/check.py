@@ -106,13 +106,14 @@ def _source_problem(path: Path) -> ConfigError | None:
     """What is wrong with the settings of a source whose table is well-formed."""
     try:
         source = msgspec.convert(tomllib.loads(text_of(path))["source"], SourceOptions)
+    except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError, ConfigError):
+        # Loading reports these.
+        return None
+    try:
         with config_errors_in(path):
             source.build(os.environ)
     except ConfigError as error:
         return error
-    except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError, StreamevalError):
-        # Loading reports these.
-        return None
     return None
 
 
