@@ -17,7 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from streameval.cli.errors import report
 from streameval.offline.surroundings import Surroundings
 
-_PLAIN_WIDTH = 160
+_PLAIN_WIDTH = 200
 
 
 def render(content: RenderableType) -> str:
