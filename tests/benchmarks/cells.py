@@ -18,7 +18,12 @@ import msgspec
 import psutil
 
 from streameval.config import Config
-from streameval.config.options import WindowsOptions
+from streameval.config.options import (
+    AttributeOptions,
+    PopularityOptions,
+    TierOptions,
+    WindowsOptions,
+)
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
@@ -29,6 +34,11 @@ from tests.benchmarks.builds import BEFORE, CLICKED, compare_builds
 
 _DAYS = ((4, 4), (50, 4), (200, 8))
 """Slices and partitions of the day of panes."""
+
+_WHO_DAYS = ((1, 1), (1, 20), (4, 5))
+"""Partitions, and users of each slice in a pane, of a day of 50 slices by tier and by user."""
+
+_WHO = ("ndcg(per=user)@10", *(f"ndcg(among=tier:{tier})@10" for tier in ("head", "mid", "tail")))
 
 _START = 1_700_000_000
 _ITEMS = [f"item-{number}" for number in range(5_000)]
@@ -57,14 +67,25 @@ def main() -> None:
             path.write_bytes(pickle.dumps(_day(slices, partitions)))
             program = f"from tests.benchmarks import cells; cells.restart({str(path)!r}, {slices})"
             subprocess.run([sys.executable, "-c", program], check=True)
+    for partitions, users in _WHO_DAYS:
+        print(f"by three tiers and by user, {users} users of each slice in a pane:")
+        with tempfile.TemporaryDirectory() as folder:
+            path, popularity = Path(folder) / "day", Path(folder) / "popularity.csv"
+            rows = (f"{item},{number + 1}" for number, item in enumerate(_ITEMS))
+            popularity.write_text("\n".join(rows), encoding="utf-8")
+            path.write_bytes(pickle.dumps(_day(50, partitions, users, popularity)))
+            call = f"cells.restart({str(path)!r}, 50, {str(popularity)!r})"
+            subprocess.run(
+                [sys.executable, "-c", f"from tests.benchmarks import cells; {call}"], check=True
+            )
 
 
-def restart(path: str, slices: int) -> None:
-    """Print the cost of a process that restores the state of a day."""
+def restart(path: str, slices: int, popularity: str | None = None) -> None:
+    """Print the cost of a process that restores the state of a day, by tier and user or not."""
     parts: Parts = pickle.loads(Path(path).read_bytes())
     size = sum(len(data) for _, contents in parts.values() for data in contents.values())
     before = psutil.Process().memory_info().rss
-    ingest = new_ingest(_config())
+    ingest = new_ingest(_config(popularity))
     started = time.process_time()
     for partition, (offset, sections_) in parts.items():
         ingest.restore(partition, {partition: offset}, sections_)
@@ -89,9 +110,12 @@ def restart(path: str, slices: int) -> None:
     )
 
 
-def _config() -> Config:
+def _config(popularity: str | Path | None = None) -> Config:
+    tiers = {"tier": AttributeOptions(popularity=TierOptions())}
     return Config(
-        metrics=["ndcg@10", "hit_rate@10", "mrr"],
+        metrics=["ndcg@10", "hit_rate@10", "mrr", *(_WHO if popularity else ())],
+        popularity=PopularityOptions(path=str(popularity)) if popularity else None,
+        attributes=tiers if popularity else {},
         labels=["variant"],
         label_cap=10_000,
         max_series=10_000,
@@ -101,16 +125,20 @@ def _config() -> Config:
     )
 
 
-def _day(slices: int, partitions: int) -> Parts:
-    """A state with an event of every slice in every pane."""
+def _day(slices: int, partitions: int, users: int = 0, popularity: Path | None = None) -> Parts:
+    """A state with an event of every slice in every pane, or of so many users."""
     hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
     minutes = [_START - minute * 60 for minute in range(122, -1, -1)]
-    ingest = new_ingest(_config())
+    ingest, lists = new_ingest(_config(popularity)), max(users, 1)
     for number in range(partitions):
         partition = Partition("events", number)
         for place, when in enumerate((*hours, *minutes)):
-            values = [_record(index, when) for index in range(slices)]
-            ingest.apply(batch_of(partition, values, place * slices))
+            values = [
+                _record(index, when, f"u{place}-{user}" if users else None)
+                for index in range(slices)
+                for user in range(lists)
+            ]
+            ingest.apply(batch_of(partition, values, place * slices * lists))
     return {
         name: (
             ingest.positions[name],
@@ -120,12 +148,11 @@ def _day(slices: int, partitions: int) -> Parts:
     }
 
 
-def _record(number: int, when: int) -> bytes:
+def _record(number: int, when: int, user: str | None = None) -> bytes:
     shown = _ITEMS[number % 97 : number % 97 + 10]
     acts = shown[number % 10 : number % 10 + 1] if number % 5 == 0 else []
-    return msgspec.json.encode(
-        {"variant": f"v{number}", "ts": when, "recommendations": shown, "interactions": acts}
-    )
+    record = {"variant": f"v{number}", "ts": when, "recommendations": shown, "interactions": acts}
+    return msgspec.json.encode(record | ({} if user is None else {"user": user}))
 
 
 def _timed(task: Callable[[], object]) -> float:
