@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import repeat
-from operator import itemgetter
+from itertools import chain
 from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Id
+from streameval.events import Batch, Id, Interactions
 from streameval.statistics.arrays import IntArray, up_to
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.scores import gains_of
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
-KindsOf: TypeAlias = Callable[[Id], Sequence[str]]
+KindsOf: TypeAlias = Callable[[Id], tuple[str, ...]]
 """The kinds of an item: the values that it has in one attribute."""
 
 Discount: TypeAlias = Literal["log2", "none"]
@@ -58,7 +56,7 @@ class ItemPlacements(Statistic):
 
     Example:
         >>> placements = ItemPlacements(PlacementsOptions(by="genre"), Items())
-        >>> placements.kinds_of = {"a": ["news"], "b": ["news", "drama"]}.__getitem__
+        >>> placements.kinds_of = {"a": ("news",), "b": ("news", "drama")}.__getitem__
         >>> placements.count(Batch(recommendations=[["a", "b"]], interactions=[["b"]]), 0)
         >>> placements.view(np.array([0]))[0].hits("news", None)
         1
@@ -74,9 +72,8 @@ class ItemPlacements(Statistic):
     def __init__(self, options: PlacementsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.kinds_of: KindsOf = _kindless
-        self._shown: Counter[tuple[int, int, int]] = Counter()
-        self._hits: Counter[tuple[int, int, int]] = Counter()
-        self._acts: Counter[tuple[int, int]] = Counter()
+        self._places: list[tuple[IntArray, ...]] = []
+        self._acts: list[tuple[IntArray, ...]] = []
 
     def empty(self) -> Self:
         """See `Statistic.empty`."""
@@ -90,29 +87,22 @@ class ItemPlacements(Statistic):
             batch = batch.of_type(self.options.type)
         where = cell_of_each(cells, len(batch))
         self.relations["lists"].add([where], [np.ones_like(where)])
-        ranks = batch.positions or repeat(None)
-        rows = zip(where.tolist(), batch.recommendations, batch.interactions, ranks, strict=False)
-        for cell, shown, acts, positions in rows:
-            gains = gains_of(acts)
-            wanted = {item for item in acts if gains[item] > 0}
-            self._acts.update((cell, code) for item in wanted for code in self._codes(item))
-            self._place(cell, shown, positions, wanted)
-        self.waiting = len(self._shown) + len(self._acts)
+        wanted = list(map(_relevant, batch.interactions))
+        self._count_acts(where, wanted)
+        self._count_places(where, batch, wanted)
         if self.waiting >= _MOST_WAITING:
             self.fold()
 
     def fold(self) -> None:
         """Move pending counts into the relations."""
-        if self._shown:
-            keys = np.array([*self._shown], np.int64).T
-            shown = np.fromiter(self._shown.values(), np.int64, len(self._shown))
-            hits = np.fromiter((self._hits[key] for key in self._shown), np.int64, shown.size)
-            self.relations["places"].add([*keys], [shown, hits])
-        if self._acts:
-            keys = np.array([*self._acts], np.int64).T
-            counts = np.fromiter(self._acts.values(), np.int64, len(self._acts))
-            self.relations["acts"].add([*keys], [counts])
-        self._shown, self._hits, self._acts, self.waiting = Counter(), Counter(), Counter(), 0
+        places, acts = self._places, self._acts
+        self._places, self._acts, self.waiting = [], [], 0
+        if places:
+            cell, kind, rank, hits = map(np.concatenate, zip(*places, strict=True))
+            self.relations["places"].add([cell, kind, rank], [np.ones_like(hits), hits])
+        if acts:
+            cell, kind = map(np.concatenate, zip(*acts, strict=True))
+            self.relations["acts"].add([cell, kind], [np.ones_like(kind)])
 
     def view(self, cells: IntArray) -> list[Placements]:
         """The argument of metrics for each of these cells."""
@@ -124,22 +114,55 @@ class ItemPlacements(Statistic):
             for seen, shown, acted in zip(lists, places, acts, strict=True)
         ]
 
-    def _place(
-        self, cell: int, shown: Sequence[Id], positions: Sequence[int] | None, wanted: set[Id]
-    ) -> None:
-        """Count the places of one list; removes the hits from `wanted`."""
-        pairs = zip(
-            range(1, len(shown) + 1) if positions is None else positions, shown, strict=True
-        )
-        for rank, item in pairs if positions is None else sorted(pairs, key=itemgetter(0)):
-            keys = [(cell, code, rank) for code in self._codes(item)]
-            self._shown.update(keys)
-            if item in wanted:
-                self._hits.update(keys)
-                wanted.remove(item)
+    def _count_acts(self, cells: IntArray, wanted: Sequence[set[Id]]) -> None:
+        kinds = [self._codes(item) for items in wanted for item in items]
+        owner = np.repeat(cells, np.fromiter(map(len, wanted), np.int64, len(wanted)))
+        codes, places = _flat(kinds)
+        self._acts.append((owner[places], codes))
+        self.waiting += codes.size
 
-    def _codes(self, item: Id) -> list[int]:
-        return [kind_code(kind) for kind in self.kinds_of(item)]
+    def _count_places(self, cells: IntArray, batch: Batch, wanted: Sequence[set[Id]]) -> None:
+        shown = [*batch.recommendations]
+        lengths = np.fromiter(map(len, shown), np.int64, len(shown))
+        starts = np.cumsum(lengths) - lengths
+        ranks = np.arange(1, int(lengths.sum()) + 1) - np.repeat(starts, lengths)
+        hits = np.zeros_like(ranks)
+        positions = batch.positions or [None] * len(shown)
+        rows = zip(starts.tolist(), shown, positions, wanted, strict=True)
+        for start, items, explicit, items_wanted in rows:
+            if explicit is not None:
+                ranks[start : start + len(items)] = explicit
+            if not items_wanted.isdisjoint(items):
+                hits[[start + place for place in _hits(items, explicit, items_wanted)]] = 1
+        codes, places = _flat([self._codes(item) for items in shown for item in items])
+        owner = np.repeat(cells, lengths)
+        self._places.append((owner[places], codes, ranks[places], hits[places]))
+        self.waiting += codes.size
+
+    def _codes(self, item: Id) -> tuple[int, ...]:
+        return _codes_of(self.kinds_of(item))
+
+
+def _relevant(interactions: Interactions) -> set[Id]:
+    gains = gains_of(interactions)
+    return {item for item in interactions if gains[item] > 0}
+
+
+def _hits(items: Sequence[Id], ranks: Sequence[int] | None, wanted: set[Id]) -> list[int]:
+    """The first place, by rank, of each item of a list that is wanted."""
+    order = range(len(items)) if ranks is None else sorted(range(len(items)), key=ranks.__getitem__)
+    first: dict[Id, int] = {}
+    for place in order:
+        if items[place] in wanted:
+            first.setdefault(items[place], place)
+    return [*first.values()]
+
+
+def _flat(codes: Sequence[tuple[int, ...]]) -> tuple[IntArray, IntArray]:
+    """All codes one after the other, and the place of the entry that each is of."""
+    lengths = np.fromiter(map(len, codes), np.int64, len(codes))
+    flat = np.fromiter(chain.from_iterable(codes), np.int64, int(lengths.sum()))
+    return flat, np.repeat(np.arange(len(codes)), lengths)
 
 
 class Placements(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -194,5 +217,10 @@ def kind_code(kind: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def _kindless(_: Id) -> Sequence[str]:
+@lru_cache(maxsize=65_536)
+def _codes_of(kinds: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(map(kind_code, kinds))
+
+
+def _kindless(_: Id) -> tuple[str, ...]:
     return ()

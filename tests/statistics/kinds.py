@@ -108,7 +108,7 @@ def _of(made: Any, options: Any) -> Callable[[], Statistic]:
 def _placements(by: str) -> Callable[[], Statistic]:
     def empty() -> Statistic:
         statistic = ItemPlacements(PlacementsOptions(by=by), Items())
-        statistic.kinds_of = lambda item: [str(item)[-1:], "all"]
+        statistic.kinds_of = lambda item: (str(item)[-1:], "all")
         return statistic
 
     return empty
