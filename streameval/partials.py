@@ -20,7 +20,7 @@ from streameval.accumulator.codec import STATE_VERSION
 from streameval.catalogue.context import Given
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.values import MAX_LABEL_BYTES, label_texts
+from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.errors import (
     BackfillError,
@@ -153,8 +153,6 @@ def partials(
 class Counter:
     """`partials` for repeated calls; the inputs are prepared once.
 
-    `label_bytes`: largest size of a label value in UTF-8 bytes.
-
     Raises:
         MetricError: a metric is unknown, or lacks an input.
         ValueError: `every` is not a duration.
@@ -176,12 +174,10 @@ class Counter:
         *metrics: str,
         by: Sequence[str] = (),
         every: str | None = None,
-        label_bytes: int = MAX_LABEL_BYTES,
         intervals: Intervals | None = None,
         **inputs: Unpack[Inputs],
     ) -> None:
         self._by = _names(by)
-        self._label_bytes = label_bytes
         self._every = None if every is None else _span_length(every)
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
         # Only intervals need the time of a list.
@@ -255,7 +251,7 @@ class Counter:
 
     def _texts(self, values: Sequence[object]) -> tuple[str, ...]:
         try:
-            return label_texts(values, self._label_bytes)
+            return label_texts(values)
         except Refusal as refusal:
             named = " and ".join(self._by)
             detail = f"{named}: {refusal}; split by short text, integers or booleans"
