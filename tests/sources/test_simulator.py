@@ -61,7 +61,7 @@ def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> N
         assert _close(ranks.count(rank), lists, probability)
 
 
-@pytest.mark.parametrize(("variant", "k"), itertools.product(VARIANTS, [1, 10, LENGTH]))
+@pytest.mark.parametrize(("variant", "k"), [*itertools.product(VARIANTS, [1, 10, LENGTH])])
 def test_the_sample_has_the_true_rates_of_hits_and_clicks(variant: Variant, k: int) -> None:
     hits = [min(_hits(record), default=math.inf) <= k for record in _sample()[variant]]
     assert _close(sum(hits), len(hits), expected_hit_rate(variant, k))
