@@ -263,7 +263,7 @@ def compare(
 
     Raises:
         NotComparableError: the metric is not a mean over lists or items, has no sums by user, or no
-            event day has lists of both.
+            event day has lists of both; or `against` has another unit or direction.
         UnlikeStateError: the numbers of groups differ.
         MetricError: an argument is not valid.
 
@@ -281,6 +281,8 @@ def compare(
             raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
     asked = _asked(treatment, metric)
     beside = asked if against is None else _asked(control, against)
+    if reason := unlike_metrics(beside, asked):
+        raise NotComparableError(asked.text, reason)
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
@@ -306,6 +308,21 @@ def compare(
     if lack_ids(audiences):
         return msgspec.structs.replace(comparison, verdict="do not trust")
     return comparison
+
+
+def unlike_metrics(control: Metric, metric: Metric) -> str | None:
+    """The reason, in a sentence, that two metrics cannot be compared; None if they may be.
+
+    Example:
+        >>> unlike_metrics(metric_of("ctr"), metric_of("snips"))
+        'ctr is a mean over items, and snips over lists.'
+    """
+    first, other = control.definition, metric.definition
+    if first.per != other.per:
+        return f"{control.text} is a mean over {first.per}s, and {metric.text} over {other.per}s."
+    if first.higher_is_better is not other.higher_is_better:
+        return f"{control.text} and {metric.text} do not have the same better direction."
+    return None
 
 
 def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:

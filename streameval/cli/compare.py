@@ -46,6 +46,7 @@ from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.exporters.view import figure, lift_bounds
 from streameval.offline.comparing import CompareResult, compare_variants, page_of_report
 from streameval.offline.pairs import models_option
+from streameval.offline.policies import compare_policies
 from streameval.offline.request import (
     ExperimentOptions,
     Request,
@@ -89,6 +90,14 @@ def compare(  # noqa: PLR0913  each is an option of the command
     control: Annotated[
         str | None,
         Option(help="Variant that the others are compared with.", show_default="control"),
+    ] = None,
+    against: Annotated[
+        str | None,
+        Option(
+            metavar="METRIC",
+            help="Instead of variants, compare the metrics of -m with this one on the same lists: "
+            "two policies that one log judges.",
+        ),
     ] = None,
     primary: Annotated[
         list[str] | None,
@@ -174,6 +183,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
     streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
     streameval compare events.ndjson -m ndcg@10 --gap country    # who is served worse?
+    streameval compare log.csv --config c.toml -m "snips(target=b)" --against value_per_list
     streameval compare state    # what a daemon has saved, all partitions together
     streameval compare --recommendations old.csv --recommendations new.csv --truth t.csv -m map@10
     ```
@@ -227,6 +237,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             fail_on=fail_on or [],
             models=models,
             gap=gap,
+            against=against,
         ),
     )
 
@@ -239,10 +250,13 @@ def _limits(guardrails: Sequence[str]) -> dict[str, float]:
 
 def _compare(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
-    if options.gap is not None:
+    if options.gap is not None and options.against is None:
         write_gaps(request, options, options.gap)
         return
-    result = compare_variants(request, options, SURROUNDINGS)
+    if options.against is not None:
+        result = compare_policies(request, options, options.against, SURROUNDINGS)
+    else:
+        result = compare_variants(request, options, SURROUNDINGS)
     with output():
         html = request.format == "html"
         sys.stdout.write(
@@ -344,6 +358,8 @@ def _promises(result: CompareResult) -> Iterator[str]:
         yield f"Do not trust these numbers: {trouble}."
     if not troubles:
         yield promise(result.method, result.intervals.confidence)
+    if result.against is not None:
+        yield f"Control is {result.against} of the same lists."
     if any(row.primary for row in result.report.rows):
         yield "* primary metric: it decides."
 

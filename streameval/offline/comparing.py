@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +15,10 @@ from streameval.accumulator.experiment import (
     compare_with_control,
     with_segments,
 )
+from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.errors import suggestion
+from streameval.exporters.view import CAUTION, has_estimates
 from streameval.offline.evaluating import SpanReadings, page_of, snapshot_of
 from streameval.offline.request import ExperimentOptions, Request, only_for_pairs
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
@@ -27,7 +29,7 @@ from streameval.offline.variants import (
     count_states,
     is_state,
 )
-from streameval.statistics.intervals import Intervals
+from streameval.statistics.intervals import Audience, Intervals
 
 
 class CompareResult(NamedTuple):
@@ -35,6 +37,7 @@ class CompareResult(NamedTuple):
 
     Attributes:
         is_doubtful: whether most records with interactions are invalid.
+        against: the metric of control, if two metrics of one log are compared.
     """
 
     report: Report
@@ -42,6 +45,7 @@ class CompareResult(NamedTuple):
     intervals: Intervals
     method: Method
     is_doubtful: bool = False
+    against: str | None = None
 
 
 def compare_variants(
@@ -71,7 +75,18 @@ def compare_variants(
         report = with_segments(report, experiment, counted.metrics, counted.segments, method)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    return CompareResult(report, experiment, intervals, method, counted.invalid)
+    result = CompareResult(report, experiment, intervals, method, counted.invalid)
+    return with_caution(result, counted.metrics)
+
+
+def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareResult:
+    """The result with a note if any of its metrics estimates a policy that was not shown."""
+    if not has_estimates(metrics):
+        return result
+    checks = result.report.checks
+    notes = (CAUTION.removesuffix("."), *checks.notes)
+    report = result.report._replace(checks=msgspec.structs.replace(checks, notes=notes))
+    return result._replace(report=report)
 
 
 def _count(
@@ -118,11 +133,16 @@ def _check_variants(
         raise UsageError(
             f"every event has {label}={variant_names[0]}; there is nothing to compare."
         )
-    audiences = [variant.audience for variant in variants.values()]
+    check_users([variant.audience for variant in variants.values()], request)
+
+
+def check_users(audiences: Sequence[Audience], request: Request) -> None:
+    """Raise a UsageError if no list names its user."""
     if all(audience.anonymous == audience.lists for audience in audiences):
         raise UsageError(
-            f"no event in {files} names its user. Lists of one user are correlated, so a "
-            f"comparison needs users; name their field with {wording.column('user', 'FIELD')}."
+            f"no event in {', '.join(request.files)} names its user. Lists of one user are "
+            "correlated, so a comparison needs users; name their field with "
+            f"{request.wording.column('user', 'FIELD')}."
         )
 
 

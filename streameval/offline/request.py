@@ -469,6 +469,7 @@ class ExperimentOptions(NamedTuple):
         by: field whose values are segments, which are compared each by itself.
         models: variant -> its recommendations, the control first; empty for events.
         gap: field whose values are compared with each other, instead of variants.
+        against: metric that the others are compared with, instead of variants.
     """
 
     experiment: Mapping[str, Any]
@@ -479,6 +480,7 @@ class ExperimentOptions(NamedTuple):
     fail_on: Sequence[str]
     models: Mapping[str, PairSource | AlignedEvents] = MappingProxyType({})
     gap: str | None = None
+    against: str | None = None
 
 
 def metric_name(text: str) -> str:

@@ -63,7 +63,7 @@ def count_files(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
-    config, experiment = _settings(request, options, around)
+    config, experiment = experiment_settings(request, options, around)
     labels = [experiment.label] if options.by is None else [experiment.label, options.by]
     counted = _count_arms(request, config, labels, around)
     days = [day * DAY for day in _newest_days(counted.variants)]
@@ -72,7 +72,7 @@ def count_files(
     return experiment, config.intervals or Intervals(), counted
 
 
-def _settings(
+def experiment_settings(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Config, Experiment]:
     """The configuration to count with, and the experiment."""
@@ -145,7 +145,8 @@ def count_models(
     _check_models(request, options)
     request = with_truth_read(request)
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
-    config, experiment = _settings(request, options._replace(experiment=whole), around)
+    paired = options._replace(experiment=whole)
+    config, experiment = experiment_settings(request, paired, around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
     counted = {

@@ -1,0 +1,143 @@
+"""`streameval compare --against`: two policies that one log judges."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from streameval import Accumulator, Intervals, compare
+from streameval.errors import NotComparableError
+from tests.cli.program import json_lines, ran, refused
+from tests.daemon.running import running
+
+CHANCES: Final = {"a": (0.7, 0.05), "b": (0.2, 0.10), "c": (0.1, 0.20)}
+"""Item -> its propensity and its click rate; the policy that is judged shows all items alike."""
+
+UNIFORM: Final = "snips(target=uniform)"
+CONFIG: Final = """
+metrics = ["snips(target=uniform)", "value_per_list", "ctr", "gini@1"]
+intervals = {}
+source = { type = "files", paths = ["log.ndjson"] }
+state = { path = "state" }
+web = { listen = "127.0.0.1:0" }
+[event]
+per_item = { propensity = "p", uniform = "u" }
+"""
+
+
+def rows(scale: float = 1.0) -> Iterator[dict[str, Any]]:
+    """6,000 lists of 2,000 users; `scale`: share of the policy that the log shows."""
+    draw = random.Random(11)
+    for number in range(6_000):
+        item = draw.choices([*CHANCES], [chance for chance, _ in CHANCES.values()])[0]
+        chance, rate = CHANCES[item]
+        clicked = [item] if draw.random() < rate else []
+        yield {
+            "user": f"u{number % 2_000}",
+            "recommendations": [item],
+            "interactions": clicked,
+            "p": [chance],
+            "u": [scale / 3],
+        }
+
+
+def log_of(folder: Path, scale: float = 1.0) -> tuple[Path, Path]:
+    config = folder / "streameval.toml"
+    config.write_text(CONFIG)
+    return json_lines(folder / "log.ndjson", [*rows(scale)]), config
+
+
+def asked(folder: Path, *others: str, scale: float = 1.0) -> list[Any]:
+    log, config = log_of(folder, scale)
+    return [log, "--config", config, *(others or ("-m", UNIFORM, "--against", "value_per_list"))]
+
+
+def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
+    shown = json.loads(ran("compare", *asked(tmp_path), "--format", "json").stdout)
+    (row,) = shown["comparisons"]
+    log = Accumulator(UNIFORM, "value_per_list", intervals=Intervals())
+    for event in rows():
+        chances = {"propensity": event["p"], "uniform": event["u"]}
+        lists = event["recommendations"], event["interactions"]
+        log.update(*lists, user=event["user"], per_item=chances)
+    alone = compare(log, log, UNIFORM, against="value_per_list")
+    fields = "control", "treatment", "low", "high", "lift_low", "lift_high", "p_value", "verdict"
+    assert {name: row[name] for name in fields} == {name: getattr(alone, name) for name in fields}
+    assert (row["metric"], row["verdict"]) == (UNIFORM, "better")
+    assert shown["experiment"]["control"] == "value_per_list"
+    assert shown["checks"]["trouble"] == []
+
+
+def test_every_format_says_the_verdict_and_that_it_is_an_estimate(tmp_path: Path) -> None:
+    arguments = asked(tmp_path)
+    table = ran("compare", *arguments).stdout
+    assert "Control is value_per_list of the same lists." in table
+    lines = ran("compare", *arguments, "--format", "csv").stdout
+    (row,) = csv.DictReader(io.StringIO(lines))
+    assert (row["metric"], row["verdict"]) == (UNIFORM, "better")
+    html = ran("compare", *arguments, "--format", "html").stdout
+    for text in (table, html):
+        assert row["text"] in text
+        assert "An estimate for a policy that was not shown" in " ".join(text.split())
+
+
+def test_an_estimate_without_support_gets_no_verdict(tmp_path: Path) -> None:
+    shown = ran("compare", *asked(tmp_path, scale=0.7), "--format", "json")
+    (row,) = json.loads(shown.stdout)["comparisons"]
+    assert row["verdict"] == "do not trust"
+    assert "were never shown" in row["sentence"]
+    assert row["lift_low"] is None
+
+
+def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
+    files = ran("compare", *asked(tmp_path), "--format", "json", "--method", "anytime")
+    with running(CONFIG, tmp_path) as daemon:
+        daemon.consumed(6_000)
+        assert daemon.stop() == 0
+    state, policies = tmp_path / "state", ("-m", UNIFORM, "--against", "value_per_list")
+    assert ran("compare", state, *policies, "--format", "json").stdout == files.stdout
+    told = refused("compare", state, "-m", UNIFORM, "--against", "ips(target=uniform)")
+    assert (
+        "--against ips(target=uniform): not counted here; there are snips(target=uniform)" in told
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--against", "value_per_list"], "name the metric to compare with it"),
+        (["-m", "ctr", "--against", "ctr"], "name the metric to compare with it"),
+        (["-m", UNIFORM, "--against", "ctr"], "ctr is a mean over items, and snips"),
+        (["-m", UNIFORM, "--against", "gini@1"], "gini@1 is not a mean over lists or items"),
+        (["-m", UNIFORM, "--against", "snap"], "unknown metric 'snap'"),
+        (["-m", UNIFORM, "--against", "ctr", "--label", "arm"], "--label is for variants"),
+        (["-m", UNIFORM, "--against", "ctr", "--by", "arm"], "--by is for variants"),
+        (["-m", UNIFORM, "--against", "ctr", "--gap", "arm"], "--gap is for variants"),
+        (["-m", UNIFORM, "--against", "ctr", "--control", "b"], "--control is for variants"),
+        (["-m", UNIFORM, "--against", "ctr", "--shares", "a=1,b=1"], "--shares is for variants"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    assert message in refused("compare", *asked(tmp_path, *arguments))
+
+
+def test_a_log_without_users_is_refused(tmp_path: Path) -> None:
+    log, config = log_of(tmp_path)
+    json_lines(log, [event | {"user": None} for event in rows()])
+    policies = ("-m", UNIFORM, "--against", "value_per_list")
+    assert "names its user" in refused("compare", log, "--config", config, *policies)
+
+
+def test_python_refuses_metrics_of_other_units_too() -> None:
+    log = Accumulator("ctr", "value_per_list", "log_loss", intervals=Intervals())
+    with pytest.raises(NotComparableError, match="mean over items, and value_per_list over lists"):
+        compare(log, log, "value_per_list", against="ctr")
