@@ -196,11 +196,7 @@ class MissingInputError(MetricError):
 
 
 class MissingAttributeError(MissingInputError):
-    """A metric names an attribute of items that there is not.
-
-    Attributes:
-        given: the names that there are.
-    """
+    """A metric names an attribute of items that is not among those `given`."""
 
     def __init__(self, metric: str, attribute: str, given: Sequence[str]) -> None:
         self.attribute, self.given = attribute, given

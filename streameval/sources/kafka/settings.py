@@ -231,9 +231,8 @@ def client_config(
         except ValueError as error:
             problems.append(ConfigError(path, written, _sentence(error)))
             continue
-        if repeated := config.keys() & settings.keys():
-            names = ", ".join(sorted(repeated))
-            twice = f"{names} is given twice; keep one of the names."
+        if repeated := sorted(config.keys() & settings.keys()):
+            twice = f"{', '.join(repeated)} is given twice; keep one of the names."
             problems.append(ConfigError(path, written, twice))
         config.update(_rereadable(settings, read) if names_a_file(raw) else settings)
     if problems:
@@ -368,12 +367,11 @@ def _refuse_unused(config: Mapping[str, Any], protocol: str, path: str) -> None:
 
 
 def _require_files(config: Mapping[str, Any], path: str) -> None:
-    for key in _FILES:
-        if key in config:
-            try:
-                Path(config[key]).read_bytes()
-            except (OSError, TypeError) as error:
-                raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
+    for key in filter(config.__contains__, _FILES):
+        try:
+            Path(config[key]).read_bytes()
+        except (OSError, TypeError) as error:
+            raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
 
 
 def _require_addresses(servers: object, path: str) -> None:
