@@ -7,14 +7,16 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from itertools import starmap
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.inputs import UnlikeInputsError
+from streameval.catalogue.items import Attribute
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
@@ -130,7 +132,8 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     yield "source", _source(config.source)
     if config.attribution is not None:
         yield "join", _join(config.attribution)
-    yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
+    accumulator = config.accumulator()
+    yield "metrics", ", ".join(metric.text for metric in accumulator.metrics)
     yield "labels", ", ".join(config.labels) or "none: one value per metric"
     yield from _divisions(config)
     if config.experiment is not None:
@@ -138,6 +141,8 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     items = config.items()
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
+    if accumulator.context.attributes:
+        yield "attributes", "; ".join(starmap(_attribute, accumulator.context.attributes))
     event = config.event
     yield "time", f"{event.time} as {event.time_unit}" if event.time else "not read"
     if config.registry is not None:
@@ -191,6 +196,17 @@ def _divisions(config: Config) -> Iterator[tuple[str, str]]:
     families = config.families()
     if len(families) > 1 + len(config.segments):
         yield "families", ", ".join(family.name for family in families)
+
+
+_MOST_VALUES: Final = 8
+"""Values of an attribute that are listed; of more, only their number is said."""
+
+
+def _attribute(name: str, attribute: Attribute) -> str:
+    """An attribute with its values, or their number if they are many."""
+    values = attribute.values
+    few = len(values) <= _MOST_VALUES
+    return f"{name} = {', '.join(values) if few else f'{len(values):,} values'}"
 
 
 def _source(options: SourceOptions) -> str:

@@ -205,6 +205,21 @@ def test_check_prints_labels_windows_and_state(tmp_path: Path) -> None:
     assert lines["letters"] == "to topic recommendation-events.dlq"
 
 
+def test_check_prints_the_values_of_attributes(tmp_path: Path) -> None:
+    (tmp_path / "genres.csv").write_text("item,genre\na,news\nb,drama\nb,news\n")
+    providers = "".join(f"i{number},p{number}\n" for number in range(1_200))
+    (tmp_path / "providers.csv").write_text(providers)
+    config = """metrics = ["ndcg(among=genre:news)@5"]
+source = { type = "simulator" }
+attributes.genre = { path = "genres.csv" }
+attributes.provider = { path = "providers.csv" }
+"""
+    done = ran("check", written(tmp_path, config))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["attributes"] == "genre = drama, news; provider = 1,200 values"
+
+
 JOINED = """
 metrics = ["hit_rate@1", "ctr"]
 labels = ["variant"]

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from streameval.catalogue import parse
 from streameval.cli.readings import table
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
+from streameval.exporters.page.cards import summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
@@ -181,3 +183,9 @@ def test_the_page_names_the_partition_whose_clock_is_ahead_of_the_machine() -> N
     both = (partition(0, 3, 3, 2_000_000), partition(1, 3, 3, 2_000_000, ahead=9))
     text = html(picture(state=health(partitions=both)))
     assert text.count(" (ahead of this machine)<") == 1
+
+
+def test_the_page_says_which_items_count() -> None:
+    assert "Only items of tier:tail count" in summary(parse("ndcg(among=tier:tail)@5"))
+    assert "counts the provider of items instead" in summary(parse("gini(by=provider)"))
+    assert "items of" not in summary(parse("ndcg@5"))

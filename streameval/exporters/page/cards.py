@@ -147,6 +147,10 @@ def value(entry: Series) -> Markup:
 def summary(metric: Metric) -> str:
     """What a metric is, and in which direction it is better."""
     said = f"{metric.definition.summary} {_DIRECTIONS[metric.definition.higher_is_better]}"
+    if metric.among:
+        said = f"{said} Only items of {metric.among} count, at the ranks that they were shown at."
+    if metric.definition.reads == "exposures" and metric.attribute is not None:
+        said = f"{said} It counts the {metric.attribute} of items instead of items."
     return said if metric.peers is None else f"{said} {metric.peers}."
 
 
