@@ -15,6 +15,7 @@ from streameval.catalogue import metric_at
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
+from streameval.catalogue.signature import By
 from streameval.events import Batch, Event, Interaction
 from streameval.events.columns import Columns
 from streameval.statistics.intervals import Interval, Intervals
@@ -27,6 +28,7 @@ __all__ = [
     "Accumulator",
     "Attribute",
     "Batch",
+    "By",
     "Change",
     "ChangeSettings",
     "Columns",

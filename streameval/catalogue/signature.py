@@ -46,6 +46,18 @@ class By(NamedTuple):
     Write `attribute: Annotated[Attribute, By("genre")]`. If it may be None, the default names
     something else, such as "item", and gives None. A metric of one value of an attribute has the
     parameter `among` instead: `attribute: Attribute, *, among: str = "tier:tail"`.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from streameval import Accumulator, Attribute, metric, metric_at
+        >>> @metric(bounds=(0, 1), source="our own")
+        ... def first_is_known(event, attribute: Annotated[Attribute, By("genre")]):
+        ...     return float(attribute.knows(event.recommendations[0]))
+        >>> attributes = {"genre": {"a": "noir"}}
+        >>> accumulator = Accumulator(metric_at(first_is_known), attributes=attributes)
+        >>> accumulator.update(["a", "b"], [])
+        >>> [reading.value for reading in accumulator.compute().values()]
+        [1.0]
     """
 
     default: str

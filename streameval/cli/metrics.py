@@ -202,7 +202,7 @@ STATISTICS: Mapping[Reads, StatisticText] = {
     ),
     "placements": StatisticText(
         "at which ranks items of each kind were shown, and hit; answers every cut-off",
-        "four integers for each kind and rank; at most 1,000 kinds",
+        "two counts for each kind and rank; at most 1,000 kinds",
     ),
     "scores": StatisticText(
         "positive and negative items by score",
