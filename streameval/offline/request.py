@@ -34,22 +34,17 @@ from streameval.tables.wording import COMMAND, Wording
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
 
-
 _LINES: Final = (".ndjson", ".jsonl", ".json")
 """File name extensions of JSON lines."""
-
 
 ROLES: Final = ("user", "item", "score", "rank", "rating")
 """Columns of files with one row per item."""
 
-
 OF_ONE_FILE: Final = ("user", "item")
 """Those of both files, which may have a name in each: truth.user=member."""
 
-
 _NO_CAP = 2**62
 """A limit that no file reaches."""
-
 
 _PATHS: Final = (
     *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "type"),
@@ -57,10 +52,8 @@ _PATHS: Final = (
 )
 """Keys of [event] that name a field of JSON lines."""
 
-
 _PER_ITEM: Final = "per_item."
 """Before the name of values beside the items: per_item.propensity=p."""
-
 
 _COLUMNS: Final = (
     *("recommendations", "interactions", "positions", "scores", "user", "time", "event_id"),
