@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
-from zlib import crc32
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from streameval.accumulator.advice import advice
-from streameval.accumulator.codec import STATE_VERSION, content_of
+from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.guard import Guard, between
@@ -25,7 +23,7 @@ from streameval.accumulator.intake import (
     side_by_side,
 )
 from streameval.accumulator.plan import Asked, asked_metrics, make_plan
-from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
+from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import (
     audiences,
     group_sums,
@@ -35,14 +33,7 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
-from streameval.catalogue.context import (
-    Context,
-    Given,
-    attributes_of,
-    catalog_of,
-    check_kind,
-)
-from streameval.catalogue.examination import Examination
+from streameval.catalogue.context import Given, check_kind, context_of
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -61,7 +52,6 @@ from streameval.statistics.intervals import (
     Interval,
     Intervals,
     Kind,
-    check_method,
 )
 
 _HERE = np.array([0])
@@ -124,13 +114,7 @@ class Accumulator:
         experiment: bool = False,
     ) -> None:
         self.metrics = asked_metrics(metrics)
-        self.context = Context(
-            catalog=catalog_of(catalog),
-            popularity=popularity,
-            similarity=similarity,
-            attributes=attributes_of(attributes),
-            examination=None if examination is None else Examination(examination),
-        )
+        self.context = context_of(catalog, popularity, similarity, attributes, examination)
         for metric in self.metrics:
             check_inputs(metric, self.context)
         self._ids = self.context.ids(ids)
@@ -267,7 +251,7 @@ class Accumulator:
         reading = self._readings.get(metric) if isinstance(given, str) else None
         if reading is None:
             asked = self._metric(metric)
-            method = interval_method(self.intervals, whole=True)
+            method = interval_method(self.intervals)
             (reading,) = readings_of(asked, self.table, _HERE, method)
             self._readings[metric] = reading
         return reading
@@ -294,15 +278,10 @@ class Accumulator:
             >>> found.low < accumulator.read("ctr").value < found.high
             True
         """
-        check_method(method, get_args(Kind))
-        if self.intervals is None:
+        chosen = interval_method(self.intervals, method, precision)
+        if chosen is None:
             return None
-        asked = self._metric(metric)
-        intervals = self.intervals
-        if precision is not None:
-            intervals = msgspec.structs.replace(intervals, precision=precision)
-        chosen = IntervalMethod(intervals, method)
-        return readings_of(asked, self.table, _HERE, chosen)[0].interval
+        return readings_of(self._metric(metric), self.table, _HERE, chosen)[0].interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of a metric by event day and user group.
@@ -358,16 +337,8 @@ class Accumulator:
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
-        given = self.context
-        twin = Accumulator(
-            *self.metrics,
-            catalog=given.catalog,
-            popularity=given.popularity,
-            similarity=given.similarity,
-            attributes=dict(given.attributes),
-            ids=self._ids,
-            intervals=self.intervals,
-        )
+        given = self.context.arguments
+        twin = Accumulator(*self.metrics, **given, ids=self._ids, intervals=self.intervals)
         # The same objects, whose digests are known.
         twin.context, twin._plan = self.context, self._plan
         twin._before, twin.resets = self._before, self.resets
@@ -376,15 +347,8 @@ class Accumulator:
 
     def state_dict(self) -> dict[str, Any]:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
-        content = b"".join(self.dump())
-        return {
-            "version": STATE_VERSION,
-            "metrics": [metric.text for metric in self.metrics],
-            "inputs": self.context.identity,
-            "statistics": list(self._plan.names),
-            "content": b64encode(content).decode(),
-            "crc": crc32(content),
-        }
+        texts, names = [metric.text for metric in self.metrics], list(self._plan.names)
+        return state_of(b"".join(self.dump()), texts, self.context.identity, names)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Replace the counts by those of a `state_dict`.

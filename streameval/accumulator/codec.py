@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
@@ -206,6 +206,20 @@ def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | No
     if mine is not None and theirs is not None and mine != theirs:
         raise UnlikeStateError(of, mine, theirs)
     return mine or theirs
+
+
+def state_of(
+    content: bytes, metrics: list[str], inputs: Mapping[str, Any], statistics: list[str]
+) -> dict[str, Any]:
+    """The `state_dict` of an accumulator whose `dump` is the content."""
+    return {
+        "version": STATE_VERSION,
+        "metrics": metrics,
+        "inputs": inputs,
+        "statistics": statistics,
+        "content": b64encode(content).decode(),
+        "crc": crc32(content),
+    }
 
 
 def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: list[str]) -> bytes:

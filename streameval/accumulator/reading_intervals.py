@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from streameval.accumulator.interval_formulas import (
 )
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.statistics.intervals import GroupSums, Intervals, Kind
+from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
 
 _COVERED: Final = 1.0 - MOST_ANONYMOUS
 """Share of the lists that the sums by user must cover, or the interval is not that of the value."""
@@ -28,15 +28,26 @@ class IntervalMethod(NamedTuple):
     kind: Kind = "anytime"
 
 
-def interval_method(intervals: Intervals | None, *, whole: bool) -> IntervalMethod | None:
-    """The intervals that are shown; None if none are configured.
+def interval_method(
+    intervals: Intervals | None, kind: Kind = "anytime", precision: float | None = None
+) -> IntervalMethod | None:
+    """How intervals are computed; None if none are configured.
 
-    `whole`: whether they are of all events, so that they hold at all times at once; otherwise they
-    are of one window or span, and pointwise.
+    Args:
+        intervals: the settings.
+        kind: those of all events hold at all times at once; those of one window or span are
+            pointwise.
+        precision: instead of that of the settings.
+
+    Raises:
+        MetricError: the kind or the precision is not valid.
     """
+    check_method(kind, get_args(Kind))
     if intervals is None:
         return None
-    return IntervalMethod(intervals, "anytime" if whole else "pointwise")
+    if precision is not None:
+        intervals = replace(intervals, precision=precision)
+    return IntervalMethod(intervals, kind)
 
 
 class Shares(NamedTuple):

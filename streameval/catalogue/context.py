@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
@@ -85,6 +85,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_kind("popularity", self.popularity, Popularity)
         check_kind("similarity", self.similarity, Similarity)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The inputs as the arguments of an Accumulator."""
+        looks = self.examination
+        return {
+            "catalog": self.catalog,
+            "popularity": self.popularity,
+            "similarity": self.similarity,
+            "attributes": dict(self.attributes),
+            "examination": None if looks is None else looks.chances,
+        }
 
     def named(self, name: str) -> Catalog | _Table | None:
         """The input of this name: "catalog", "popularity", "similarity", "attributes.genre"."""
@@ -168,6 +180,27 @@ def check_kind(name: str, given: object, kind: type) -> None:
     """
     if given is not None and not isinstance(given, kind):
         raise MetricError(f"{name}={given!r:.80}: give a streameval.{kind.__name__}(...)")
+
+
+def context_of(
+    catalog: Any,
+    popularity: Popularity | None,
+    similarity: Similarity | None,
+    attributes: Given | None,
+    examination: Sequence[float] | None,
+) -> Context:
+    """The inputs that are given to an Accumulator.
+
+    Raises:
+        MetricError: one of them is not valid.
+    """
+    return Context(
+        catalog=catalog_of(catalog),
+        popularity=popularity,
+        similarity=similarity,
+        attributes=attributes_of(attributes),
+        examination=None if examination is None else Examination(examination),
+    )
 
 
 def catalog_of(given: Any) -> Catalog | None:

@@ -259,7 +259,9 @@ class SnapshotCapture:
         slices = view.slices(table)
         numbers = slices.tolist()
         rows: dict[int, list[Series]] = {number: [] for number in numbers}
-        method = interval_method(self._layout.intervals, whole=window == LIFETIME)
+        method = interval_method(
+            self._layout.intervals, "anytime" if window == LIFETIME else "pointwise"
+        )
         for metric, complete_since in zip(view.spec.metrics, since, strict=True):
             readings = readings_of(metric, table, slices, method)
             for number, reading in zip(numbers, readings, strict=True):

@@ -64,7 +64,7 @@ class Spans:
     def __init__(
         self, families: Sequence[FamilySpec], every: int, intervals: Intervals | None = None
     ) -> None:
-        method = interval_method(intervals, whole=False)
+        method = interval_method(intervals, "pointwise")
         self._families = [_Family(spec, method) for spec in families]
         self._every = every
 

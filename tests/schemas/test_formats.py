@@ -223,7 +223,7 @@ def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "found"),
+    ("kind", "value", "expected"),
     [
         ("long", 2**62 + 1, 2**62 + 1),
         (["null", "string"], None, None),
