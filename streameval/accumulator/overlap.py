@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from streameval.accumulator.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
 from streameval.catalogue.reading import Reading
+from streameval.catalogue.signature import Reference
 from streameval.statistics.intervals import GroupSums, Intervals
 
 FEWEST_REWARDS: Final = 20
@@ -16,19 +17,20 @@ LEAST_CLIPPED_WEIGHT: Final = 0.95
 """Mean clipped weight below which the clip hides too much of the policy."""
 
 
-Side = Literal["below", "above", "between", "unknown"]
+Side = Literal["below", "above", "between", "wide", "unknown"]
 
 
-def side_of(sums: GroupSums, intervals: Intervals, reference: float) -> Side:
+def side_of(sums: GroupSums, intervals: Intervals, reference: Reference) -> Side:
     """On which side of a reference the anytime interval of a mean is; "between" if it covers it.
 
-    A value that is the same for all users has no interval, and needs none. Unknown for too few
-    users.
+    A value that is the same for all users has no interval, and needs none. "wide" if it
+    covers the reference and reaches further than evidence may; "unknown" for too few users.
 
     Example:
         >>> import numpy as np
         >>> lists = np.ones((1, 64), np.int64)
-        >>> [side_of(GroupSums(np.zeros(1, int), lists * w, lists), Intervals(), 1) for w in (1, 2)]
+        >>> sums = [GroupSums(np.zeros(1, int), lists * weight, lists) for weight in (1, 2)]
+        >>> [side_of(weights, Intervals(), Reference(1.0, "low", "high")) for weights in sums]
         ['between', 'above']
     """
     estimate = pool_days(sums)
@@ -36,10 +38,13 @@ def side_of(sums: GroupSums, intervals: Intervals, reference: float) -> Side:
         return "unknown"
     covered = interval(sums, intervals)
     low, high = (estimate.value,) * 2 if covered is None else (covered.low, covered.high)
-    wide = NOISE * abs(reference)
-    if high < reference - wide:
+    noise = NOISE * abs(reference.value)
+    if high < reference.value - noise:
         return "below"
-    return "above" if low > reference + wide else "between"
+    if low > reference.value + noise:
+        return "above"
+    farthest = max(reference.value - low, high - reference.value)
+    return "between" if farthest <= reference.widest else "wide"
 
 
 class Overlap(NamedTuple):

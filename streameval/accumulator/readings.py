@@ -103,9 +103,10 @@ def overlaps(
         return []
     by_metric = [readings_of(judged, table, cells, method) for judged in checks.metrics]
     sums = group_sums(checks.weight, table, cells) if method is not None else None
+    reference = checks.weight.definition.reference
     sides: list[Side] = ["unknown"] * cells.size
-    if sums is not None and method is not None:
-        sides = [side_of(sum_, method.intervals, 1.0) for sum_ in sums]
+    if sums is not None and method is not None and reference is not None:
+        sides = [side_of(sum_, method.intervals, reference) for sum_ in sums]
     rows = zip(sides, zip(*by_metric, strict=True), strict=True)
     return [
         Overlap(side, weight, share, rewarded, (clipped[0], clipped[1]) if clipped else None)
@@ -163,7 +164,7 @@ def _checked(
     sums = None if reference is None or method is None else group_sums(metric, table, cells)
     if reference is None or sums is None or method is None:
         return checked
-    sides = (side_of(sum_, method.intervals, reference.value) for sum_ in sums)
+    sides = (side_of(sum_, method.intervals, reference) for sum_ in sums)
     texts = [getattr(reference, side).format(**metric.values) for side in sides]
     return [
         replace(overlap, verdict=text if overlap.defined else None)

@@ -75,13 +75,22 @@ class Span(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A value with a meaning, and a verdict for each side; `{name}` stands for a parameter."""
+    """A value with a meaning, and a verdict for each side; `{name}` stands for a parameter.
+
+    Attributes:
+        between: verdict if the interval covers the value.
+        unknown: verdict without an interval.
+        widest: how far from the value an interval may reach to be evidence for it.
+        wide: verdict if the interval covers the value, and reaches further.
+    """
 
     value: float
     below: str
     above: str
     between: str = "not enough evidence"
     unknown: str = "too few users"
+    widest: float = math.inf
+    wide: str = "not enough evidence"
 
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}

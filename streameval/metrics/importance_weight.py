@@ -10,7 +10,8 @@ from streameval.events import Event
     bounds=(0, float("inf")),
     higher_is_better=None,
     interactions=False,
-    reference=Reference(1.0, "support is missing", "wrong propensities", "plausible"),
+    # An interval beyond 0.5 or 1.5 could hide that half of the policy was never shown.
+    reference=Reference(1.0, "support is missing", "wrong propensities", "plausible", widest=0.5),
     source="Horvitz, Thompson, JASA 1952; effective_share: Kish, Survey Sampling, 1965",
 )
 def importance_weight(
@@ -26,8 +27,9 @@ def importance_weight(
 
     It is 1 if the log drew its items with these propensities and could show every item of the
     policy. Below 1 support is missing: at 0.71, 29 % of the policy's choices were never shown.
-    Above 1 the propensities are not those that drew the items. `statistic=effective_share` is the
-    share of the lists that is left for an estimate, `statistic=maximum` the largest weight.
+    Above 1 the propensities are not those that drew the items. It is plausible if its interval
+    covers 1 within 0.5 and 1.5; a wider one is not enough evidence. `statistic=effective_share` is
+    the share of the lists that is left for an estimate, `statistic=maximum` the largest weight.
     Undefined without lists with chances.
 
         importance_weight@k = sum over lists of (mean weight of the items at rank <= k) / lists

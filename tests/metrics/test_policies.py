@@ -313,6 +313,22 @@ def test_a_log_of_thompson_sampling_has_a_sentence_and_no_interval() -> None:
         reading = accumulator.read(text)
         assert reading.interval is None
         assert "in 2.1 effective lists of 10,000; an interval needs 20" in str(reading.no_interval)
+    covered = accumulator.interval("importance_weight", "anytime")
+    assert covered is not None
+    assert covered.low < 1 < covered.high
+    assert accumulator.read("importance_weight").verdict == "not enough evidence"
+
+
+@pytest.mark.parametrize(("lists", "verdict"), [(40, "not enough evidence"), (6_000, "plausible")])
+def test_a_mean_weight_is_plausible_once_its_interval_says_something(
+    lists: int, verdict: str
+) -> None:
+    accumulator = _read(_world(lists), "importance_weight")
+    covered = accumulator.interval("importance_weight", "anytime")
+    assert covered is not None
+    assert covered.low < 1 < covered.high
+    assert (covered.low > 0.5 and covered.high < 1.5) == (verdict == "plausible")
+    assert accumulator.read("importance_weight").verdict == verdict
 
 
 def test_a_mean_weight_that_is_not_1_is_not_trusted() -> None:
