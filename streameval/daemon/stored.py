@@ -40,8 +40,13 @@ class StoredValues:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop waiting; reading ends by itself."""
+        """Stop waiting, and wait for a reading that has begun: its thread must not be cut off.
+
+        An interpreter that ends while a thread is in compiled code aborts the process.
+        """
         self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def instead_of(self, current: Snapshot | None) -> Snapshot | None:
         """The stored values with the present health of the pipeline, or the snapshot as it is."""
@@ -65,7 +70,7 @@ class StoredValues:
             return
         try:
             checkpoints = newest_checkpoints([self._path], lambda _: None)
-            if not checkpoints:
+            if not checkpoints or self._stopped.is_set():
                 return
             config, ingest = restore(checkpoints, None)
         except StreamevalError as error:
