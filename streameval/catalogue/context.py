@@ -41,10 +41,16 @@ def attributes_of(given: Given | None) -> tuple[tuple[str, Attribute], ...]:
         raise MetricError(f"attributes={given!r:.80}: give name -> (item -> values)")
     for name in given:
         check_attribute_name(name)
-    return tuple(
-        (name, values if isinstance(values, Attribute) else Attribute(values))
-        for name, values in sorted(given.items())
-    )
+    return tuple((name, _attribute(name, values)) for name, values in sorted(given.items()))
+
+
+def _attribute(name: str, values: Attribute | Labelled) -> Attribute:
+    if isinstance(values, Attribute):
+        return values
+    try:
+        return Attribute(values)
+    except MetricError as error:
+        raise MetricError(f"attribute {name!r}: {error}") from error
 
 
 def check_attribute_name(name: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from streameval import Accumulator, Attribute, Event, Popularity
 from streameval.catalogue.context import Given
-from streameval.errors import MetricParameterError
+from streameval.errors import MetricError, MetricParameterError
 
 POPULARITY: Final = Popularity(
     {"i00": 200, "i01": 100, "i02": 67, "i03": 50, "i04": 40, "i05": 33, "i06": 29}
@@ -144,3 +144,8 @@ def test_lists_whose_history_or_items_have_no_kind_are_left_out() -> None:
     assert math.isnan(reading.value)
     accumulator.update(["a", "x"], [], history=["a", "x"])
     assert (accumulator.read("miscalibration@2").value, reading.lists) == (0.0, 4)
+
+
+def test_a_wrong_value_is_named_with_its_attribute_and_item() -> None:
+    with pytest.raises(MetricError, match=r"attribute 'genre'.*item 'b'.*1.5 is not a text"):
+        Accumulator("mrr", attributes={"genre": {"a": "news", "b": [1.5]}})  # type: ignore[dict-item]  # what is refused
