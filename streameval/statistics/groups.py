@@ -16,7 +16,14 @@ from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import ListsByUser, ListTerms, OwnerTotals, group_owners
+from streameval.statistics.terms import (
+    ListsByUser,
+    ListTerms,
+    MetricRows,
+    OwnerTotals,
+    group_owners,
+    restored,
+)
 from streameval.statistics.users import ListUsers, Users
 from streameval.statistics.vocabulary import Items
 
@@ -97,7 +104,7 @@ class Groups(Statistic):
         totals = OwnerTotals(owner, keys[0].size, columns)
         for part in parts:
             totals.add(part)
-        self._add(keys, totals.sums)
+        self._by_metric.add(keys, totals.sums)
         for (owners, *others), counts in totals.exact:
             self.relations["exact"].add([*(key[owners] for key in keys), *others], counts)
 
@@ -245,43 +252,21 @@ class Groups(Statistic):
             ValueError: the saved relations are not valid.
         """
         twin = Groups(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
-        pairs = zip([*twin.relations], saved, strict=True)
-        loaded = {
-            name: twin.relations[name].restored(columns, cells, np.zeros(0, np.int64))
-            for name, columns in pairs
-        }
+        loaded = restored(twin, saved, cells)
         self.relations["lists"] = loaded["lists"]
-        summed, exact = loaded["sums"].columns, loaded["exact"].columns
-        place = {metric: at for at, metric in enumerate(metrics) if metric not in without}
-        *keys, none = *summed[:3], np.zeros_like(summed[0])
-        counts = [
-            summed[3 + half * len(metrics) + place[metric]] if metric in place else none
-            for half in (0, 1)
-            for metric in self.options.metrics
-        ]
-        self._add(keys, counts)
-        place_of_metric = {metric: at for at, metric in enumerate(self.options.metrics)}
-        goals = np.array(
-            [
-                *(
-                    place_of_metric[metric] if metric in place and metric in place_of_metric else -1
-                    for metric in metrics
-                ),
-                -1,
-            ]
-        )
+        exact = loaded["exact"].columns
+        counts = MetricRows(loaded["sums"], metrics).counts_for(self.options.metrics, without)
+        self._by_metric.add(loaded["sums"].columns[:3], counts)
+        new = enumerate(self.options.metrics)
+        place = {metric: at for at, metric in new if metric not in without}
+        goals = np.array([*(place.get(metric, -1) for metric in metrics), -1])
         kind = goals[exact[3]]
         kept = [column[kind >= 0] for column in (*exact[:3], kind, *exact[4:])]
         self.relations["exact"].add(kept[:5], kept[5:])
 
-    def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
-        """Add the rows with a denominator above 0; a list may be left out of every mean."""
-        below = counts[len(self.options.metrics) :]
-        if below:
-            some = np.logical_or.reduce([column > 0 for column in below])
-            self.relations["sums"].add(
-                [key[some] for key in keys], [count[some] for count in counts]
-            )
+    @property
+    def _by_metric(self) -> MetricRows:
+        return MetricRows(self.relations["sums"], self.options.metrics)
 
     def _of(self, other: Self, name: str) -> Relation:
         """A relation of `other`, with the groups and days of these options."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
-from streameval.statistics.statistic import Cells
+from streameval.statistics.relation import Relation
+from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.users import ListUsers, UserCollector
 
 BOUNDED: Final = 2.0
@@ -65,6 +67,47 @@ class ListTerms(NamedTuple):
     rows: IntArray
     codes: IntArray
     terms: Sequence[Terms]
+
+
+class MetricRows:
+    """Rows with two counts for each metric: all numerators, then all denominators.
+
+    `relation`: the rows. `metrics`: in the order of their counts.
+    """
+
+    def __init__(self, relation: Relation, metrics: Sequence[str]) -> None:
+        self._relation, self._metrics = relation, metrics
+
+    def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
+        """Add the rows with a denominator above 0; a list may be left out of every mean."""
+        below = counts[len(self._metrics) :]
+        if below:
+            some = np.logical_or.reduce([column > 0 for column in below])
+            self._relation.add([key[some] for key in keys], [count[some] for count in counts])
+
+    def counts_for(self, metrics: Sequence[str], without: Collection[str]) -> list[IntArray]:
+        """The counts of all rows for other metrics: 0 for those not here, or in `without`."""
+        columns, keys = self._relation.columns, self._relation.shape.keys
+        place = {metric: at for at, metric in enumerate(self._metrics) if metric not in without}
+        none = np.zeros_like(columns[0])
+        return [
+            columns[keys + half * len(self._metrics) + place[metric]] if metric in place else none
+            for half in (0, 1)
+            for metric in metrics
+        ]
+
+
+def restored(
+    statistic: Statistic, saved: Sequence[Sequence[Ext]], cells: IntArray
+) -> dict[str, Relation]:
+    """The saved relations of a statistic without items, by name.
+
+    Raises:
+        ValueError: they are not valid.
+    """
+    pairs = zip([*statistic.relations.items()], saved, strict=True)
+    nothing = np.zeros(0, np.int64)
+    return {name: empty.restored(columns, cells, nothing) for (name, empty), columns in pairs}
 
 
 class ListCollector:

@@ -14,7 +14,7 @@ from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic
-from streameval.statistics.terms import ListsByUser, ListTerms, OwnerTotals
+from streameval.statistics.terms import ListsByUser, ListTerms, MetricRows, OwnerTotals, restored
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -138,7 +138,7 @@ class UserSums(SampledStatistic):
         for part in parts:
             totals.add(part)
         at, user = np.divmod(every, ids.size)
-        self._add([known[at], ids[user]], totals.sums)
+        self._by_metric.add([known[at], ids[user]], totals.sums)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may keep more users or fewer."""
@@ -192,27 +192,16 @@ class UserSums(SampledStatistic):
             ValueError: the saved relations are not valid.
         """
         twin = UserSums(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
-        pairs = zip([*twin.relations], saved, strict=True)
-        loaded = {
-            name: twin.relations[name].restored(columns, cells, np.zeros(0, np.int64))
-            for name, columns in pairs
-        }
-        place = {metric: at for at, metric in enumerate(metrics) if metric not in without}
-        cell, user, *counts = loaded["sums"].columns
-        none = np.zeros_like(cell)
-        chosen = [
-            counts[half * len(metrics) + place[metric]] if metric in place else none
-            for half in (0, 1)
-            for metric in self.options.metrics
-        ]
-        self._add([cell, user], chosen)
+        loaded = restored(twin, saved, cells)
+        cell, user, *_ = loaded["sums"].columns
+        counts = MetricRows(loaded["sums"], metrics).counts_for(self.options.metrics, without)
+        self._by_metric.add([cell, user], counts)
         self.relations["lists"] = loaded["lists"]
         self.relations["halvings"] = loaded["halvings"]
 
-    def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
-        """Add the rows with a denominator above 0."""
-        some = np.logical_or.reduce([count > 0 for count in counts[len(self.options.metrics) :]])
-        self.relations["sums"].add([key[some] for key in keys], [count[some] for count in counts])
+    @property
+    def _by_metric(self) -> MetricRows:
+        return MetricRows(self.relations["sums"], self.options.metrics)
 
     def _sampled(self, users: ListUsers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which lists belong to users whose hashes are below the threshold of their cell."""

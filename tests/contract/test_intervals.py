@@ -22,7 +22,6 @@ from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, inputs, stream
 from tests.effort import sampled, thorough
 from tests.metrics.preparation import RefusedError, user_hash
-from tests.metrics.twins import twins
 from tests.present import present
 from tests.strategies import texts_of
 
@@ -55,12 +54,6 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
             lists[user_hash(event.user) % GROUPS].append(event)
     for text in texts:
         metric, sums = parse(text), present(accumulator.groups(text))
-        twin_inputs = inputs(EVENTS).of_twins
-        given = {
-            input_name: twin_inputs[input_name]
-            for input_name in metric.definition.inputs
-            if input_name in twin_inputs
-        }
         near = (
             1e-9 if not metric.values.get("digits") else 1.1 * 10.0 ** -int(metric.values["digits"])
         )
@@ -68,7 +61,7 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
             numerator = float(sums.numerators[:, group].sum())
             denominator = float(sums.denominators[:, group].sum())
             try:
-                expected = twins()[metric.name](lists[group], metric.k, **metric.options, **given)
+                expected = laws.by_its_twin(metric, lists[group], inputs(EVENTS).of_twins)
             except RefusedError:
                 continue
             if math.isfinite(expected):
