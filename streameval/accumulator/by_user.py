@@ -50,6 +50,22 @@ def ungrouped(metric: Metric, table: Table) -> str | None:
     return None
 
 
+def unlike_metrics(control: Metric, metric: Metric) -> str | None:
+    """The reason, in a sentence, that two metrics cannot be compared; None if they may be.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> unlike_metrics(parse("ctr"), parse("snips"))
+        'ctr is a mean over items, and snips over lists.'
+    """
+    first, other = control.definition, metric.definition
+    if first.per != other.per:
+        return f"{control.text} is a mean over {first.per}s, and {metric.text} over {other.per}s."
+    if first.higher_is_better is not other.higher_is_better:
+        return f"{control.text} and {metric.text} do not have the same better direction."
+    return None
+
+
 def has_user_sums(metric: Metric, table: Table) -> bool:
     """Whether the values of a metric can be compared by user, as in a gap."""
     if metric.is_per_user:

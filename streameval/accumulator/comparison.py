@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.audiences import lack_ids
-from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.accumulator.contrasts import Contrast, contrasts
 from streameval.accumulator.interval_formulas import (
     LARGEST_EVIDENCE,
@@ -308,21 +308,6 @@ def compare(
     if lack_ids(audiences):
         return msgspec.structs.replace(comparison, verdict="do not trust")
     return comparison
-
-
-def unlike_metrics(control: Metric, metric: Metric) -> str | None:
-    """The reason, in a sentence, that two metrics cannot be compared; None if they may be.
-
-    Example:
-        >>> unlike_metrics(metric_of("ctr"), metric_of("snips"))
-        'ctr is a mean over items, and snips over lists.'
-    """
-    first, other = control.definition, metric.definition
-    if first.per != other.per:
-        return f"{control.text} is a mean over {first.per}s, and {metric.text} over {other.per}s."
-    if first.higher_is_better is not other.higher_is_better:
-        return f"{control.text} and {metric.text} do not have the same better direction."
-    return None
 
 
 def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import mul
 from sys import float_info
 from typing import Annotated, Final, Literal, TypeAlias
 
 from streameval.catalogue.signature import Span
+from streameval.errors import InvalidEventError
 from streameval.events import Event
 from streameval.events.per_item import PerItem
 from streameval.statistics.scores import gains_of
@@ -32,6 +33,9 @@ def weights(
     `columns`: names of the chances with which the log and the policy show each item; for "item" of
     showing it at its rank at all, else given the items above it.
 
+    Raises:
+        InvalidEventError: a chance is a word.
+
     Example:
         >>> chances = {"p": [0.5, 0.25], "t": [0.25, 0.5]}
         >>> event = Event(recommendations=["a", "b"], interactions=[], per_item=chances)
@@ -41,7 +45,10 @@ def weights(
     latest, how = _LATEST[0], (k, columns, slots)
     if latest is not None and latest[0] is event and latest[1] == how:
         return latest[2]
-    ratios = _ratios(event.per_item or {}, columns, placed(event, k)) or None
+    values, places = event.per_item or {}, placed(event, k)
+    ratios = _ratios(values, columns, places) or None
+    if ratios is None:
+        _refuse_words(values, columns, places)
     if ratios is not None and len(ratios) > 1 and slots != "item":
         ratios = list(accumulate(ratios, mul))
         if slots == "list":
@@ -73,6 +80,16 @@ def _ratios(values: PerItem, columns: tuple[str, str], places: Sequence[int]) ->
     return ratios
 
 
+def _refuse_words(values: PerItem, names: Iterable[str], places: Sequence[int]) -> None:
+    """Refuse an event with a word at these places where a number is needed."""
+    for name in names:
+        column = values.get(name) or ()
+        for place in places if column else ():
+            if isinstance(value := column[place], str):
+                detail = f"{name}[{place}]: {value!r:.80} is a word; a metric needs a number"
+                raise InvalidEventError("invalid_per_item", detail)
+
+
 def clipped(of_items: list[float], clip: float) -> list[float]:
     """The weights, none above the clip; 0 for no limit."""
     return [min(weight, clip) for weight in of_items] if clip else of_items
@@ -97,12 +114,18 @@ def rewards(event: Event, k: int | None) -> Iterator[float]:
 
 
 def numbers(event: Event, k: int | None, name: str) -> list[float] | None:
-    """The numbers of this name for each item up to rank k, by rank; None if one is missing."""
+    """The numbers of this name for each item up to rank k, by rank; None if one is missing.
+
+    Raises:
+        InvalidEventError: one is a word.
+    """
     values = (event.per_item or {}).get(name)
     if values is None:
         return None
     places = placed(event, k)
     numeric = [value for place in places if isinstance(value := values[place], float)]
+    if len(numeric) < len(places):
+        _refuse_words(event.per_item or {}, [name], places)
     return numeric if numeric and len(numeric) == len(places) else None
 
 

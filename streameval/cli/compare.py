@@ -222,14 +222,9 @@ def compare(  # noqa: PLR0913  each is an option of the command
             allow_invalid=allow_invalid,
         ),
         ExperimentOptions(
-            experiment=given_options(
-                control=control,
-                since=day_option(since),
-                shares=shares_option(shares or []),
-                primary=decided,
-                guardrails=guarded,
-                same_users=same_users,
-            ),
+            experiment=given_options(control=control, primary=decided, same_users=same_users)
+            | given_options(since=day_option(since), guardrails=guarded)
+            | given_options(shares=shares_option(shares or [])),
             intervals=given_options(confidence=confidence, precision=precision),
             method=method,
             looks=looks,

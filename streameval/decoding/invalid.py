@@ -64,8 +64,8 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "invalid_gain": "A gain is not a number up to 2^1000.",
         "invalid_score": "A score is not a finite number, or there is not one for each item.",
         "invalid_positions": "Positions are not integers from 1, one for each item.",
-        "invalid_per_item": "A value of per_item is neither a finite number nor a word, or there is"
-        " not one for each item.",
+        "invalid_per_item": "A value of per_item is neither a finite number nor a word, is a word"
+        " where a metric needs a number, or there is not one for each item.",
         "invalid_time": "Event time does not have the configured unit, or lies outside the years 1"
         " to 9999.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",

@@ -13,8 +13,8 @@ import numpy as np
 from streameval.accumulator.formulas import MetricFailedError
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
-from streameval.decoding.invalid import InvalidEvent
-from streameval.errors import MetricValueError, StreamevalError
+from streameval.decoding.invalid import InvalidEvent, invalid_of
+from streameval.errors import InvalidEventError, MetricValueError, StreamevalError
 from streameval.events.records import RecordBatch
 
 T = TypeVar("T")
@@ -63,6 +63,8 @@ def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any
 def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded, T]:
     """The events without those on which `count` raises, and the result of `count` for them.
 
+    A metric refuses what only it knows to be wrong, such as a word instead of a chance.
+
     The others are invalid. `count` must change nothing if it raises.
 
     Raises:
@@ -71,7 +73,7 @@ def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded
     try:
         return decoded, count(decoded)
     except Exception as error:
-        if not is_bug(error):
+        if not (is_bug(error) or isinstance(error, InvalidEventError)):
             raise
         rows = range(len(decoded.places))
         failures = _failures(lambda row: count(decoded.take(np.array([row]))), rows)
@@ -90,6 +92,8 @@ def _failures(attempt: Callable[[int], object], places: Iterable[int]) -> dict[i
     for place in places:
         try:
             attempt(place)
+        except InvalidEventError as error:
+            failures[place] = invalid_of(error)
         except Exception as error:  # a bug may raise anything
             if not is_bug(error):
                 raise

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.accumulator.by_user import ungrouped
-from streameval.accumulator.comparison import unlike_metrics
+from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.accumulator.experiment import Experiment, Variant, compare_with_control
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric

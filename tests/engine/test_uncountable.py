@@ -287,3 +287,36 @@ def test_the_state_depends_on_the_log_alone_for_any_size_of_pieces(
     whole = _fed(ingest(_layout()), values)
     monkeypatch.setattr(module, "AT_ONCE", 2)
     assert parts(_fed(ingest(_layout()), values, (5,))) == parts(whole)
+
+
+CHANCES = msgspec.structs.replace(FIELDS, per_item={"propensity": "p", "target": "t"})
+BAD: list[tuple[str, str]] = [
+    ('["high", 0.5]', "'high' is a word; a metric needs a number"),
+    ("[0.5]", "1 values for 2 items"),
+    ("[0.5, true]", "neither a finite number nor a word"),
+    ("0.5", "instead of a list"),
+]
+
+
+def _chances(at: int, propensity: str = "[0.5, 0.5]", **more: Any) -> bytes:
+    target = b', "t": [0.25, 0.5], "p": ' + propensity.encode() + b"}"
+    shown = record(ts=at, id=str(at), recommendations=["a", "b"], **more)
+    return shown.removesuffix(b"}") + target
+
+
+@pytest.mark.parametrize(("propensity", "told"), BAD)
+def test_a_bad_chance_is_a_letter_and_the_other_records_count_as_if_alone(
+    propensity: str, told: str
+) -> None:
+    def counting() -> Ingest:
+        of = layout((*METRICS, "ips", "snips", "dr"), (), spans=(5 * MINUTE,))
+        return Ingest(EventFrontend(Decoder(CHANCES, ()), of), keep_letters=True)
+
+    values: list[bytes | None] = [_chances(at) for at in range(7)]
+    values[3] = _chances(3, propensity, note="poison")
+    of = counting()
+    of.apply(batch(values))
+    (letter,) = of.take_letters()
+    assert (letter.offset, letter.value, letter.reason) == (3, values[3], "invalid_per_item")
+    assert told in letter.message
+    assert _content(of) == _content(_without(values, counting()))

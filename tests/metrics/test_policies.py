@@ -163,7 +163,6 @@ GOOD: Final[dict[str, list[Any]]] = {name: [0.5, 0.25] for name in COLUMNS}
         {"propensity": [0.5, 1.00001]},
         {"target": [0.5, -1e-9]},
         {"target": [1.00001, 0.5]},
-        {"propensity": ["high", 0.5]},
         {"propensity": [1e-310, 0.5], "target": [1.0, 0.5]},
     ],
 )
@@ -196,6 +195,39 @@ def test_a_propensity_that_is_no_number_or_lacks_its_item_is_an_invalid_event(
 ) -> None:
     with pytest.raises(InvalidEventError, match="propensity"):
         Accumulator("ips").update(["a", "b"], [], per_item=GOOD | {"propensity": bad})
+
+
+@pytest.mark.parametrize(
+    ("metric", "bad"),
+    [
+        ("ips", {"propensity": ["high", 0.5]}),
+        ("snips", {"target": [0.5, "0.5"]}),
+        ("importance_weight", {"propensity": None, "target": ["low", 0.5]}),
+        ("ips(slots=list)", {"propensity": [2.0, 0.5], "target": [0.5, "low"]}),
+        ("dr", {"predicted": [0.5, "much"]}),
+        ("dr(direct=true)", {"expected": ["much", None]}),
+    ],
+)
+def test_a_word_where_a_number_is_needed_is_an_invalid_event_and_counts_nowhere(
+    metric: str, bad: dict[str, Any]
+) -> None:
+    accumulator = Accumulator("ctr", metric)
+    accumulator.update(["a", "b"], ["b"], per_item=GOOD)
+    before = accumulator.state_dict()
+    event = Event(recommendations=["a", "b"], interactions=[], per_item=GOOD | bad)
+    told = r"\]: '.*' is a word; a metric needs a number"
+    with pytest.raises(InvalidEventError, match=told):
+        accumulator.update(["a", "b"], [], per_item=GOOD | bad)
+    with pytest.raises(InvalidEventError, match=told):
+        accumulator.update_many([*_singles(), event])
+    assert accumulator.state_dict() == before
+
+
+def test_a_word_below_the_cut_or_in_another_column_is_no_mistake() -> None:
+    accumulator = Accumulator("ips@1", "dr(direct=true)", "interleaving")
+    values = GOOD | {"propensity": [0.5, "low"], "team": ["a", "b"]}
+    accumulator.update(["a", "b"], ["b"], per_item=values)
+    assert [reading.lists for reading in accumulator.compute().values()] == [1, 1, 1]
 
 
 def test_items_count_by_rank_and_a_repeat_has_no_second_reward() -> None:
