@@ -17,6 +17,7 @@ from streameval import metric
 from streameval.accumulator.table import Table
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
 from streameval.engine import ingest as module
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dead_letters import Limits
@@ -217,15 +218,15 @@ def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
     assert _content(after) == _content(_without(values, ingest(layout())))
 
 
-def _joined(**more: Any) -> Ingest:
+def _joined(fields: EventFields = FIELDS, asked: str = f"{__name__}:picky", **more: Any) -> Ingest:
     options = AttributionOptions(
         impressions="shown",
         interactions=[InteractionOptions(source="clicked")],
         window="5s",
         lateness="1s",
     )
-    of = layout((*METRICS, f"{__name__}:picky"), (), spans=(5 * MINUTE,))
-    joined = Ingest(JoinFrontend(options, FIELDS, (), of), keep_letters=True, **more)
+    of = layout((*METRICS, asked), (), spans=(5 * MINUTE,))
+    joined = Ingest(JoinFrontend(options, fields, (), of), keep_letters=True, **more)
     joined.begin(SHOWN, {SHOWN: 0, CLICKED: 0})
     return joined
 
@@ -320,3 +321,16 @@ def test_a_bad_chance_is_a_letter_and_the_other_records_count_as_if_alone(
     assert (letter.offset, letter.value, letter.reason) == (3, values[3], "invalid_per_item")
     assert told in letter.message
     assert _content(of) == _content(_without(values, counting()))
+
+
+def test_a_word_instead_of_a_chance_is_a_letter_when_the_window_of_its_list_is_over() -> None:
+    of, streams = _joined(CHANCES, "ips"), _streams(bad=20)
+    chances = b', "t": [0.25, 0.5], "p": [0.5, %s]}'
+    streams[SHOWN] = [
+        value.removesuffix(b"}") + chances % (b'"high"' if at == 20 else b"0.5")
+        for at, value in enumerate(streams[SHOWN])
+    ]
+    _feed(of, streams, 7)
+    (letter,) = of.take_letters()
+    assert (str(letter.identity), letter.reason) == ("shown/0/20", "invalid_per_item")
+    assert (of.tally.valid, of.tally.invalid["invalid_per_item"]) == (119, 1)
