@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals, compare
 from streameval.accumulator.experiment import Experiment, compare_with_control
+from streameval.accumulator.table import Table
 from streameval.errors import InvalidEventError, MetricDeclarationError
 from streameval.events import Event
+from streameval.events.batch import Batch
 from streameval.offline.variants import variant_of
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
@@ -146,6 +150,38 @@ def test_the_sums_stay_exact_in_bins() -> None:
     assert mean == pytest.approx(sum(weights) / len(weights), rel=1e-12)
     squares = sum(weight**2 for weight in weights)
     assert share == pytest.approx(sum(weights) ** 2 / len(weights) / squares, rel=1e-12)
+
+
+def _pane(lists: int, draw: np.random.Generator) -> Table:
+    """One pane of 20 slices with this many lists each, all of other weights."""
+    text = ("ips", "snips", "importance_weight", "importance_weight(statistic=effective_share)")
+    pane, number = Accumulator(*text).table, 20 * lists
+    propensities, targets = draw.uniform(0.05, 0.95, number), draw.random(number)
+    pairs = zip(propensities.tolist(), targets.tolist(), strict=True)
+    batch = Batch(
+        recommendations=[["a"]] * number,
+        interactions=[["a"] if place % 10 == 0 else [] for place in range(number)],
+        per_item=[{"propensity": [logged], "target": [wanted]} for logged, wanted in pairs],
+    )
+    pane.count(batch, np.tile(np.arange(20), lists))
+    pane.fold()
+    return pane
+
+
+@pytest.mark.parametrize("lists", [40, 2_000])  # exact, and binned
+def test_120_panes_of_20_slices_with_distinct_weights_take_less_than_50_megabytes(
+    lists: int,
+) -> None:
+    draw = np.random.default_rng(1)
+    _pane(2, draw)  # what is made once for all panes
+    tracemalloc.start()
+    try:
+        pane = _pane(lists, draw)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 120 * kept < 50_000_000
+    assert pane.cells.size == 20
 
 
 GOOD: Final[dict[str, list[Any]]] = {name: [0.5, 0.25] for name in COLUMNS}

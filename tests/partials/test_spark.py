@@ -5,9 +5,10 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import random
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.cli.program import ran
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
 from tests.cli.test_backfill import events as history
-from tests.partials.test_partials import INTERVALS, METRICS, counted, events, table
+from tests.partials.test_partials import INTERVALS, METRICS, SCHEMA, counted, events, table
 
 pytestmark = [
     pytest.mark.spark,
@@ -104,6 +105,32 @@ def test_a_comparison_is_that_of_one_process(spark: Any, partitions: int) -> Non
     here = merged(counted(table(ROWS), by=["variant"], every=None))
     assert compared(there.accumulators()) == compared(here)
     assert compared(here).difference is not None
+
+
+@pytest.mark.parametrize("kind", ["map", "struct"])
+def test_estimates_for_a_policy_are_those_of_one_process(spark: Any, kind: str) -> None:
+    draw = random.Random(3)
+    rows = [row | {"per_item": _chances(draw, row["recommendations"])} for row in ROWS]
+    names, lists = ("propensity", "target"), pa.list_(pa.float64())
+    types = {"map": pa.map_(pa.string(), lists), "struct": pa.struct(dict.fromkeys(names, lists))}
+    judged = pa.Table.from_pylist(rows, SCHEMA.append(pa.field("per_item", types[kind])))
+    metrics = ("ips", "snips", "snips(slots=cascade)@2", "importance_weight")
+    options: dict[str, Any] = {"by": ["variant"], "intervals": INTERVALS}
+    there = evaluate(frame(spark, judged).repartition(4), *metrics, **options)
+    here = merged(partials([judged], *metrics, **options))
+    assert states(there) == {cell: counts.state_dict() for cell, counts in here.items()}
+    assert len(here) == 3
+    for row in there.collect():
+        reading = here[Cell(row.labels, row.start)].read(row.metric)
+        assert 0 < reading.count < reading.lists
+        assert (row.reading.value, row.reading.weight) == (reading.value, reading.weight)
+
+
+def _chances(draw: random.Random, items: Sequence[str]) -> dict[str, list[float]] | None:
+    """Of each item, in the log and of a policy; some lists have none."""
+    if draw.random() < 0.1:
+        return None
+    return {name: [draw.uniform(0.01, 1) for _ in items] for name in ("propensity", "target")}
 
 
 @pytest.mark.nightly
