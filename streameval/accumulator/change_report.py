@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -77,6 +78,9 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             self._refuse("tolerate", "give a share from 0 to below 1, like 0.01")
         if not (is_number(self.weeks) and 1 <= self.weeks <= 8 and self.weeks == int(self.weeks)):
             self._refuse("weeks", "give a number from 1 to 8, like 4")
+        # From Python nothing has converted them.
+        if not all(isinstance(day, date) for day in self.accepted):
+            self._refuse("accepted", "give days, like date(2026, 3, 1)")
         if not self.against:
             self._refuse("against", f'give "{WEEKS}", "{OTHERS}" or a value of the label')
 
@@ -255,12 +259,12 @@ def evidence_days_text(days: float | None) -> str:
     """Evidence in days.
 
     Example:
-        >>> evidence_days_text(0.3), evidence_days_text(12.4), evidence_days_text(1e9)
-        ('0 days', '12 days', '>1e6 days')
+        >>> evidence_days_text(0.3), evidence_days_text(1.2), evidence_days_text(1e9)
+        ('0 days', '1 day', '>1e6 days')
     """
     if days is None:
         return ""
-    return ">1e6 days" if days > 1e6 else f"{days:,.0f} days"
+    return ">1e6 days" if days > 1e6 else f"{days:,.0f} day{'' if round(days) == 1 else 's'}"
 
 
 def chance_text(days: float) -> str:
@@ -305,7 +309,9 @@ def sentence(change: Change) -> str:
     if change.since is None or change.low is None or change.high is None:
         text = f"{name}: no change seen. Chance alone shows as much at most {chance}."
         return text + _mix_text(change)
-    bounds = f"{percent(change.low, '+')[:-2]} to {percent(change.high, '+')}"
+    # Rounded outward, as in tables.
+    low, high = percent(change.low, "+", math.floor), percent(change.high, "+", math.ceil)
+    bounds = f"{low[:-2]} to {high}"
     since = f"since {day_text(change.since)}{set_text(change)}"
     text = f"{name} is {change_text(change)} {since}: {percent(change.effect, '+')} ({bounds})."
     text += f" Chance alone shows as much at most {chance}."

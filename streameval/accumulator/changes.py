@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -148,7 +148,9 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
     if exact is None or not exact.is_long:
         return seen._replace(unjudged=("history too short", _too_short(slices, settings)))
     if not any(shift.is_usable for shift in shifts):
-        reason = "they are worth fewer than 12 equally active ones, or the metric was 0"
+        reason = (
+            "they are worth fewer than 12 equally active ones, or the metric was 0 or did not vary"
+        )
         return seen._replace(unjudged=("too few users", reason))
     raw = plain.latest() if divided and plain is not None else ()
     return seen._replace(shifts=shifts, raw=raw)
@@ -457,7 +459,10 @@ def changes(
             raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
     if not (is_number(series) and series >= 1):
         raise MetricError(f"series={series!r:.80}: give a number from 1 on")
-    chosen = settings or ChangeSettings()
+    chosen = ChangeSettings() if settings is None else settings
+    if not isinstance(chosen, ChangeSettings):
+        raise MetricError(f"settings={settings!r:.80}: give a streameval.ChangeSettings")
+    suspects = [_day_given("rollouts", day) for day in rollouts]
     asked = metric_of(metric)
     arm, other = _watched(accumulator, asked), None
     if against is not None:
@@ -466,6 +471,9 @@ def changes(
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
             raise UnlikeStateError("numbers of user groups", *counts)
     newest = int(arm.sums.days[-1]) if arm.sums.days.size else 0
+    last = newest - 1 if until is None else _day_given("until", until)
+    if last > newest > 0:
+        raise MetricError(f"until={until}: give a day up to {date_of(newest)}, the newest")
     chosen.check(newest, "settings")
     watched = WatchedSeries(
         asked.text,
@@ -475,12 +483,19 @@ def changes(
         arm,
         other,
         _traffic(accumulator),
-        [(number_of_day(day), "") for day in rollouts],
+        [(day, "") for day in suspects],
     )
-    seen = look(watched, newest - 1 if until is None else number_of_day(until), chosen)
+    seen = look(watched, last, chosen)
     precision = (accumulator.intervals or Intervals()).precision
     bets = _Bets(chosen, precision, int(series))
     return _judged(seen, bets, detailed=True)
+
+
+def _day_given(name: str, day: object) -> int:
+    # A datetime is a date, too, but may be one of another zone.
+    if isinstance(day, date) and not isinstance(day, datetime):
+        return number_of_day(day)
+    raise MetricError(f"{name}: found {day!r:.80}; give a day, like date(2026, 3, 1)")
 
 
 def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:

@@ -259,7 +259,10 @@ def _is_told(change: Change) -> bool:
 
 def _promise(report: ChangesReport) -> str:
     judged = sum(change.evidence_days is not None for change in report.changes)
-    return f"{judged:,} series are judged. {changes_promise(report)}"
+    if not judged:
+        return "No series is judged, so nothing is said about changes."
+    series = "1 series is judged" if judged == 1 else f"{judged:,} series are judged"
+    return f"{series}. {changes_promise(report)}"
 
 
 def _grid(rows: Sequence[Change], title: str, *, dated: bool) -> Table:

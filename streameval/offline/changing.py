@@ -24,6 +24,7 @@ from streameval.accumulator.changes import (
 from streameval.accumulator.planned_shares import day_number
 from streameval.catalogue import parse
 from streameval.config import Config
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.changes import (
     SlicedCounts,
@@ -108,6 +109,7 @@ def find_changes(request: Request, options: ChangeOptions, around: Surroundings)
     _check_series(series, counts, request)
     newest = max(int(part.traffic.days[-1]) for part in series if part.traffic.days.size)
     settings.check(newest, "command line")
+    _check_fields(counts, request, options, around)
     until, precision = _until(options, counts, newest), counts.intervals.precision
     if options.replay:
         by_day = replayed(series, until, settings, precision)
@@ -139,10 +141,33 @@ def _check_series(series: Sequence[WatchedSeries], counts: _Counts, request: Req
         raise UsageError(f"--against {settings.against}: choose one of {choices}.{hint}")
 
 
+def _check_fields(
+    counts: _Counts, request: Request, options: ChangeOptions, around: Surroundings
+) -> None:
+    """Raise an error if no event has a field that was asked for; note one of a configuration."""
+    settings = counts.settings
+    for key, name in (
+        ("label", settings.label),
+        ("mix", settings.mix),
+        ("rollouts", settings.rollouts),
+    ):
+        divided = [family for family in counts.families if name in family.names]
+        values = {value for family in divided for value in _values_of(family, name or "")}
+        if values == {MISSING_LABEL}:
+            problem = f"no event in {', '.join(request.files)} has the field {name!r}"
+            if key in options.settings:
+                raise UsageError(f"{problem}; name the field with --{key}.")
+            around.note(f"{problem} of changes.{key}")
+
+
 def _values(family: SlicedCounts, settings: ChangeSettings) -> list[str]:
     if settings.label is None or settings.label not in family.names:
         return []
-    place = list(family.names).index(settings.label)
+    return _values_of(family, settings.label)
+
+
+def _values_of(family: SlicedCounts, name: str) -> list[str]:
+    place = list(family.names).index(name)
     return [values[place] for values in family.values]
 
 

@@ -83,3 +83,22 @@ def audience(days: int = 50, lists: int = 700) -> Iterator[dict[str, Any]]:
                 "recommendations": ["x", "y"],
                 "interactions": ["x"] if click else [],
             }
+
+
+def estimates(scale: float, days: int = 40, lists: int = 120) -> Iterator[dict[str, Any]]:
+    """Lists with the chances of two policies; seven days before the end clicks fall to a third.
+
+    The mean weight is `scale`, which should be 1.
+    """
+    random = np.random.default_rng(5)
+    for day in range(days):
+        clicked = random.random(lists) < (0.3 if day < days - 7 else 0.1)
+        for user, click in enumerate(clicked.tolist()):
+            yield {
+                "ts": FIRST + day * DAY,
+                "user": f"u{user}",
+                "recommendations": ["x"],
+                "interactions": ["x"] if click else [],
+                "propensity": [0.5],
+                "target": [0.5 * scale],
+            }

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.changes.events import events
+from tests.changes.events import estimates, events
 from tests.cli.program import json_lines, ran, refused
 from tests.daemon.running import running
 
@@ -126,6 +126,25 @@ def test_csv_and_prometheus_have_every_series(log: Path) -> None:
     assert "streameval_change_until_timestamp_seconds 1.77" in text
 
 
+def test_an_objection_to_an_estimate_leaves_no_change_to_fail_on(tmp_path: Path) -> None:
+    paths = {
+        scale: json_lines(tmp_path / f"{scale}.ndjson", estimates(scale)) for scale in (1.0, 0.7)
+    }
+    chances = [f"--column=per_item.{name}={name}" for name in ("propensity", "target")]
+    asked = ("-m", "ips", "-m", "snips", *chances, *TIME, "--fail-on")
+    good = ran("changes", paths[1.0], *asked, "worse", "--json")
+    bad = ran("changes", paths[0.7], *asked, "worse", "--json")
+    assert (good.returncode, bad.returncode) == (1, 0), bad.stderr
+    assert [row["verdict"] for row in json.loads(good.stdout)["changes"]] == ["worse", "worse"]
+    for row in json.loads(bad.stdout)["changes"]:
+        assert (row["verdict"], row["worse_days"], row["since"]) == ("do not trust", None, None)
+        assert "the mean weight is 0.7" in row["reason"]
+    table = ran("changes", paths[0.7], *asked, "untrusted")
+    assert table.returncode == 1
+    assert "No series is judged" in table.stdout
+    assert "at most once in" not in table.stdout
+
+
 CONFIG = """
 metrics = ["ctr"]
 labels = ["variant", "model"]
@@ -176,9 +195,23 @@ def _exposed(text: str) -> str:
         (["-m", "ctr", "--once-in", "1d", *TIME], "once_in"),
         (["-m", "ctr", "--accepted", "2027-01-01", *TIME], "in the future"),
         (["-m", "distinct_items@1", *TIME], "no metric that can be watched"),
+        (["-m", "ctr", "--label", "lost", *TIME], "has the field 'lost'"),
+        (["-m", "ctr", "--mix", "lost", *TIME], "name the field with --mix"),
+        (["-m", "ctr", "--rollouts", "lost", *TIME], "name the field with --rollouts"),
         (["-m", "ctr", "--json", "--format", "csv", *TIME], "give one of them"),
     ],
-    ids=["against", "label", "time", "once_in", "accepted", "metric", "format"],
+    ids=[
+        "against",
+        "label",
+        "time",
+        "once_in",
+        "accepted",
+        "metric",
+        "no_label",
+        "no_mix",
+        "no_rollouts",
+        "format",
+    ],
 )
 def test_what_cannot_be_asked_is_refused(log: Path, arguments: list[str], words: str) -> None:
     done = ran("changes", str(log), *arguments)

@@ -116,8 +116,7 @@ def test_the_others_are_everything_without_a_slice() -> None:
 
 
 def test_a_batch_job_says_what_one_process_says_to_the_bit() -> None:
-    rows = [row | {"users": row["user"]} for row in log()]
-    parts = [part for at in range(5) for part in _partials(rows[at::5])]
+    parts = [part for at in range(5) for part in _partials(log()[at::5])]
     Random(1).shuffle(parts)
     cells = {cell.labels: accumulator for cell, accumulator in merged(parts).items()}
     alone = {name: _accumulated([row for row in log() if row["variant"] == name]) for name in "ab"}
@@ -127,13 +126,17 @@ def test_a_batch_job_says_what_one_process_says_to_the_bit() -> None:
 
 
 def _partials(rows: Sequence[Record]) -> list[Partial]:
-    names = ("recommendations", "interactions", "users", "variant")
+    return partials([clicks_table(rows)], "ctr", by=["variant"], intervals=Intervals())
+
+
+def clicks_table(rows: Sequence[Record]) -> pa.Table:
+    """The records as a batch job reads them."""
+    names = ("recommendations", "interactions", "variant")
     columns = {name: [row[name] for row in rows] for name in names}
+    users = {"users": [row["user"] for row in rows]}
     moment = pa.timestamp("us", "UTC")
-    times = pa.array([row["ts"] * 1_000_000 for row in rows], moment)
-    return partials(
-        [pa.table(columns | {"times": times})], "ctr", by=["variant"], intervals=Intervals()
-    )
+    times = {"times": pa.array([row["ts"] * 1_000_000 for row in rows], moment)}
+    return pa.table(columns | users | times)
 
 
 def _accumulated(rows: Iterable[Record]) -> Accumulator:

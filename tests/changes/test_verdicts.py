@@ -21,7 +21,13 @@ from streameval.accumulator.changes import (
     look,
     replayed,
 )
-from streameval.errors import ConfigError, MetricError, NotComparableError, UnlikeStateError
+from streameval.errors import (
+    ConfigError,
+    MetricError,
+    NotComparableError,
+    OptionError,
+    UnlikeStateError,
+)
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import DailyWorld, common_moves, series_of, sums_of, together
@@ -373,8 +379,19 @@ def test_python_refuses_what_has_no_sums_by_user() -> None:
         changes(Accumulator("hit_rate"), "hit_rate")
     with pytest.raises(UnlikeStateError):
         changes(worse, "hit_rate", against=Accumulator("hit_rate", intervals=Intervals(groups=64)))
-    with pytest.raises(MetricError):
-        changes(worse, "hit_rate", series=0)
+    wrong: list[dict[str, Any]] = [
+        {"series": 0},
+        {"until": "2026-03-01"},
+        {"until": EPOCH + timedelta(days=30_000)},
+        {"rollouts": ["2026-03-01"]},
+        {"settings": {"weeks": 2}},
+    ]
+    for options in wrong:
+        with pytest.raises(MetricError, match="give a"):
+            changes(worse, "hit_rate", **options)
+    days: list[Any] = ["2026-03-01"]
+    with pytest.raises(OptionError, match="accepted"):
+        ChangeSettings(accepted=days)
     with pytest.raises(ConfigError):
         changes(
             worse,

@@ -17,11 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import streameval.spark
-from streameval import Comparison, Intervals, compare
+from streameval import Change, Comparison, Intervals, changes, compare
 from streameval.catalogue.items import Popularity
 from streameval.errors import InvalidEventError, MetricError
 from streameval.partials import Cell, merged, partials
 from streameval.spark import evaluate
+from tests.changes.events import events as change_events
+from tests.changes.test_series import clicks_table
 from tests.cli.program import ran
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
@@ -131,6 +133,21 @@ def _chances(draw: random.Random, items: Sequence[str]) -> dict[str, list[float]
     if draw.random() < 0.1:
         return None
     return {name: [draw.uniform(0.01, 1) for _ in items] for name in ("propensity", "target")}
+
+
+def test_a_change_is_that_of_one_process(spark: Any) -> None:
+    rows = clicks_table(list(change_events()))
+    options: dict[str, Any] = {"by": ["variant"], "intervals": Intervals()}
+    there = evaluate(frame(spark, rows).repartition(4), "ctr", **options).accumulators()
+    here = merged(partials([rows], "ctr", **options))
+
+    def changed(accumulators: Mapping[Cell, Any]) -> Change:
+        a, b = (accumulators[Cell((name,), None)] for name in "ab")
+        change: Change = changes(b, "ctr", against=a)
+        return change
+
+    assert changed(there) == changed(here)
+    assert changed(here).verdict == "worse"
 
 
 @pytest.mark.nightly
