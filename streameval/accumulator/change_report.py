@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.accumulator.comparison import percent
-from streameval.errors import ConfigError, OptionError
+from streameval.errors import ConfigError, MetricError, OptionError
 from streameval.events.ids import is_number
 
 ChangeVerdict: TypeAlias = Literal[
@@ -344,6 +344,14 @@ def _mix_text(change: Change) -> str:
 def number_of_day(day: date) -> int:
     """Days since 1970-01-01 (UTC)."""
     return (day - _EPOCH).days
+
+
+def given_day(name: str, day: object) -> int:
+    """The number of a day that was given as an argument; raises a MetricError if it is none."""
+    # A datetime is a date, too, but may be one of another zone.
+    if isinstance(day, date) and not isinstance(day, datetime):
+        return number_of_day(day)
+    raise MetricError(f"{name}: found {day!r:.80}; give a day, like date(2026, 3, 1)")
 
 
 def date_of(day: int) -> date:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from streameval.accumulator.change_report import (
     ChangeVerdict,
     Rollout,
     date_of,
+    given_day,
     number_of_day,
 )
 from streameval.accumulator.comparison import percent
@@ -41,11 +42,7 @@ from streameval.accumulator.readings import objections_to
 from streameval.accumulator.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
-from streameval.errors import (
-    MetricError,
-    NotComparableError,
-    UnlikeStateError,
-)
+from streameval.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.events.ids import is_number
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
@@ -148,9 +145,7 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
     if exact is None or not exact.is_long:
         return seen._replace(unjudged=("history too short", _too_short(slices, settings)))
     if not any(shift.is_usable for shift in shifts):
-        reason = (
-            "they are worth fewer than 12 equally active ones, or the metric was 0 or did not vary"
-        )
+        reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
         return seen._replace(unjudged=("too few users", reason))
     raw = plain.latest() if divided and plain is not None else ()
     return seen._replace(shifts=shifts, raw=raw)
@@ -462,7 +457,6 @@ def changes(
     chosen = ChangeSettings() if settings is None else settings
     if not isinstance(chosen, ChangeSettings):
         raise MetricError(f"settings={settings!r:.80}: give a streameval.ChangeSettings")
-    suspects = [_day_given("rollouts", day) for day in rollouts]
     asked = metric_of(metric)
     arm, other = _watched(accumulator, asked), None
     if against is not None:
@@ -471,7 +465,7 @@ def changes(
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
             raise UnlikeStateError("numbers of user groups", *counts)
     newest = int(arm.sums.days[-1]) if arm.sums.days.size else 0
-    last = newest - 1 if until is None else _day_given("until", until)
+    last = newest - 1 if until is None else given_day("until", until)
     if last > newest > 0:
         raise MetricError(f"until={until}: give a day up to {date_of(newest)}, the newest")
     chosen.check(newest, "settings")
@@ -483,19 +477,12 @@ def changes(
         arm,
         other,
         _traffic(accumulator),
-        [(day, "") for day in suspects],
+        [(given_day("rollouts", day), "") for day in rollouts],
     )
     seen = look(watched, last, chosen)
     precision = (accumulator.intervals or Intervals()).precision
     bets = _Bets(chosen, precision, int(series))
     return _judged(seen, bets, detailed=True)
-
-
-def _day_given(name: str, day: object) -> int:
-    # A datetime is a date, too, but may be one of another zone.
-    if isinstance(day, date) and not isinstance(day, datetime):
-        return number_of_day(day)
-    raise MetricError(f"{name}: found {day!r:.80}; give a day, like date(2026, 3, 1)")
 
 
 def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
