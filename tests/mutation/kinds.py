@@ -21,7 +21,7 @@ from streameval.metrics import (
     subtopic_recall,
 )
 from streameval.statistics import placements
-from streameval.statistics.placements import ItemPlacements, Placements
+from streameval.statistics.placements import Placements
 from tests.contract import laws
 from tests.contract.metric_cases import stream
 from tests.join import test_odd_records
@@ -71,14 +71,8 @@ def _smallest_first(kept: Any) -> Any:
     return greedy
 
 
-def _everywhere(kept: Any) -> Any:
-    def place(
-        self: ItemPlacements, cell: int, shown: Any, positions: Any, wanted: set[Any]
-    ) -> None:
-        for item in [*shown]:
-            kept(self, cell, [item], positions and positions[:1], {*wanted})
-
-    return place
+def _everywhere(items: Any, _: Any, wanted: set[Any]) -> list[int]:
+    return [place for place, item in enumerate(items) if item in wanted]
 
 
 MISTAKES = (
@@ -157,7 +151,7 @@ MISTAKES = (
     Mistake(
         "a hit at each place of a repeated item",
         peers.test_a_repeated_item_is_shown_at_each_place_and_hit_once,
-        around(ItemPlacements, "_place", _everywhere),
+        replaced(placements, "_hits", _everywhere),
     ),
     Mistake(
         "kinds that are one",
