@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -52,6 +52,7 @@ from streameval.statistics.intervals import (
     Interval,
     Intervals,
     Kind,
+    check_method,
 )
 
 _HERE = np.array([0])
@@ -278,6 +279,7 @@ class Accumulator:
             >>> found.low < accumulator.read("ctr").value < found.high
             True
         """
+        check_method(method, get_args(Kind))
         chosen = interval_method(self.intervals, method, precision)
         if chosen is None:
             return None

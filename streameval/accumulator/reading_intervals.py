@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from streameval.accumulator.interval_formulas import (
 )
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
+from streameval.statistics.intervals import GroupSums, Intervals, Kind
 
 _COVERED: Final = 1.0 - MOST_ANONYMOUS
 """Share of the lists that the sums by user must cover, or the interval is not that of the value."""
@@ -40,9 +40,8 @@ def interval_method(
         precision: instead of that of the settings.
 
     Raises:
-        MetricError: the kind or the precision is not valid.
+        MetricError: the precision is not valid.
     """
-    check_method(kind, get_args(Kind))
     if intervals is None:
         return None
     if precision is not None:
