@@ -479,10 +479,9 @@ def changes(
         _traffic(accumulator),
         [(given_day("rollouts", day), "") for day in rollouts],
     )
-    seen = look(watched, last, chosen)
     precision = (accumulator.intervals or Intervals()).precision
     bets = _Bets(chosen, precision, int(series))
-    return _judged(seen, bets, detailed=True)
+    return _judged(look(watched, last, chosen), bets, detailed=True)
 
 
 def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
