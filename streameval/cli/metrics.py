@@ -16,7 +16,7 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
-from streameval.catalogue.signature import KINDS, Parameter, Reads
+from streameval.catalogue.signature import AMONG, BY, KINDS, Parameter, Reads
 from streameval.cli.errors import output
 from streameval.cli.terminal import render
 
@@ -156,8 +156,11 @@ def _range(definition: Definition) -> str:
     return f"{lowest:g} or more" if math.isinf(highest) else f"{lowest:g} to {highest:g}"
 
 
+_NAMES_ITEMS = {BY: "an attribute of items", AMONG: "an attribute and a value, like tier:tail"}
+
+
 def _choices(parameter: Parameter) -> str:
-    allowed = KINDS[type(parameter.default)]
+    allowed = _NAMES_ITEMS.get(parameter.name) or KINDS[type(parameter.default)]
     if parameter.choices is not None:
         allowed = ", ".join(map(format_value, parameter.choices))
     usual = "(empty)" if parameter.default == "" else format_value(parameter.default)

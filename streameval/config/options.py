@@ -425,7 +425,7 @@ def _rows(
 
     `header`: whether the first line is a header; by default it is one if it cannot be read.
     """
-    for number, row in enumerate(csv.reader(line.decode() for line in lines(path)), 1):
+    for number, row in enumerate(csv.reader(_decoded(path)), 1):
         if not row or (number == 1 and header is not None and header(row)):
             continue
         try:
@@ -436,6 +436,14 @@ def _rows(
         except ValueError as error:
             if number > 1 or header is not None:
                 raise SourceError(f"{path}:{number}", str(error), "correct the line") from None
+
+
+def _decoded(path: str) -> Iterator[str]:
+    for number, line in enumerate(lines(path), 1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError:
+            raise SourceError(f"{path}:{number}", "not UTF-8", "convert the file") from None
 
 
 def _number(text: str) -> float:

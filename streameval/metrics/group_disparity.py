@@ -32,8 +32,8 @@ def group_disparity(
     each rank, with discount=none 1) or hits, for each item that there is, interaction, hit, or
     place up to rank k. measure=ratio is the smallest over the largest; difference the largest minus
     the smallest, which grows with the number of lists if `over` does not; cv their standard
-    deviation over their mean. Groups whose `over` is 0 are left out. Undefined with fewer than two
-    groups, or if all get nothing. It has no interval.
+    deviation over their mean. Groups whose `over` is 0 are left out. Undefined without two groups,
+    or if all get nothing. It has no interval.
 
         group_disparity@k = smallest / largest of (exposure up to rank k / items) by group
 
