@@ -74,7 +74,7 @@ def test_a_wrong_split_of_one_part_of_a_ramp_is_found() -> None:
     other: DatedShares = [RAMP[0], {"since": date(2026, 3, 8), "control": 60, "treatment": 40}]
     (trouble,) = report(Experiment(shares=other), ramp(3, moving=False)).checks.trouble
     assert trouble.startswith("users are not split as planned (new since 2026-03-08: control ")
-    assert "; planned 60.0 % : 40.0 %)" in trouble
+    assert "; planned control 60.0 %, treatment 40.0 %)" in trouble
 
 
 def test_users_who_come_first_on_the_day_of_a_change_are_not_checked() -> None:
