@@ -200,11 +200,9 @@ class MissingAttributeError(MissingInputError):
 
     def __init__(self, metric: str, attribute: str, given: Sequence[str]) -> None:
         self.attribute, self.given = attribute, given
-        near = nearest(attribute, given)
-        listed = [*near, *(name for name in given if name not in near)]
-        there = f", and there is {', '.join(listed)}" if given else ""
-        remedy = f"give attributes={{{attribute!r}: item -> values}}"
-        super().__init__(metric, f"the attribute {attribute!r} of items{there}", remedy)
+        listed = ", ".join(dict.fromkeys((*nearest(attribute, given), *given)))
+        what = f"the attribute {attribute!r} of items" + (f", and there is {listed}" * bool(listed))
+        super().__init__(metric, what, f"give attributes={{{attribute!r}: item -> values}}")
 
 
 class UndefinedMetricError(MetricError):
