@@ -149,7 +149,7 @@ def test_an_item_of_several_values_counts_for_each_and_one_without_a_value_for_n
     ("text", "error", "sentence"),
     [
         ("ndcg(among=tail)@3", MetricParameterError, "give attribute:value, for example tier:tail"),
-        ("ndcg(among=teir:tail)@3", MissingInputError, "there is provider, tier"),
+        ("ndcg(among=teir:tail)@3", MissingInputError, "there is tier, provider"),
         ("ndcg(among=tier:tial)@3", MetricParameterError, "the values of tier are tail, head, mid"),
         ("gini(by=providr)@3", MissingInputError, "there is provider, tier"),
         ("ndcg(among=tier:a=b)@3", MetricSyntaxError, "parameter=value"),
