@@ -339,10 +339,10 @@ class Accumulator:
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
-        given = self.context.arguments
-        twin = Accumulator(*self.metrics, **given, ids=self._ids, intervals=self.intervals)
-        # The same objects, whose digests are known.
-        twin.context, twin._plan = self.context, self._plan
+        # Its metrics and inputs are not given anew: they are checked, and a catalogue may be large.
+        twin = Accumulator("hits")
+        twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
+        twin._ids, twin.intervals = self._ids, self.intervals
         twin._before, twin.resets = self._before, self.resets
         twin._begin(self.table.copy(), self.lists, self.doubts.copy())
         return twin

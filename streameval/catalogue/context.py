@@ -92,18 +92,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         check_kind("popularity", self.popularity, Popularity)
         check_kind("similarity", self.similarity, Similarity)
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The inputs as the arguments of an Accumulator."""
-        looks = self.examination
-        return {
-            "catalog": self.catalog,
-            "popularity": self.popularity,
-            "similarity": self.similarity,
-            "attributes": dict(self.attributes),
-            "examination": None if looks is None else looks.chances,
-        }
-
     def named(self, name: str) -> Catalog | _Table | None:
         """The input of this name: "catalog", "popularity", "similarity", "attributes.genre"."""
         if name == "catalog":

@@ -368,3 +368,16 @@ def test_pairs_may_be_the_rows_of_a_frame() -> None:
     accumulator = Accumulator("mrr")
     accumulator.update_many(rows)
     assert (accumulator.lists, accumulator.read("mrr").value) == (2, 0.25)
+
+
+def test_a_copy_does_not_check_its_inputs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    accumulator = Accumulator("item_coverage@2", catalog=["a", "b", "c"])
+    accumulator.update(["a", "b"], ["a"])
+
+    def refuse_ids(given: object) -> None:
+        assert given is None, "a large catalogue would be read at each scrape"
+
+    monkeypatch.setattr("streameval.catalogue.context.catalog_of", refuse_ids)
+    twin = accumulator.copy()
+    assert twin.read("item_coverage@2").value == 2 / 3
+    assert twin.context is accumulator.context
