@@ -20,9 +20,9 @@ def interleaving(
 
     Per item, `team` names the ranker that put it into the list, as team draft mixes them; null for
     an item of both. A list counts 1 if more of b's items than of a's were clicked, 0 if fewer, and
-    one half for as many. Lists without a click, or without teams, are left out. Of a multileaving,
-    name each pair of rankers. Compare it with 0.5: `Reading.verdict` names the ranker that is
-    preferred. Undefined without lists with a click.
+    one half for as many. Lists without a click, without teams, or of other rankers alone, are left
+    out. Of a multileaving, name each pair of rankers. Compare it with 0.5: `Reading.verdict` names
+    the ranker that is preferred. Undefined without lists with a click.
 
         interleaving@k = (lists that b wins + lists that tie / 2) / lists with a click at rank <= k
 
@@ -35,7 +35,7 @@ def interleaving(
         0.75
     """
     teams = (event.per_item or {}).get(team)
-    if teams is None:
+    if teams is None or {a, b, None}.isdisjoint(teams):
         return None
     clicked = [
         teams[place]

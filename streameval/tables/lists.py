@@ -10,11 +10,11 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.catalogue.grammar import format_value
 from streameval.errors import SourceError
 from streameval.tables.files import (
     TableColumn,
@@ -238,16 +238,30 @@ def _number(entry: Any) -> float:
 
 
 def value_lists(column: TableColumn, separator: Separator) -> Any:
-    """Lists of numbers, or of words if any entry of the column is not a number; null is unknown."""
+    """Lists of numbers and words; null is unknown. Text that reads as a number is one."""
     if holds_lists(column.table.path, column.name, column.values.type):
         return column.values
     cells = _Cells("numbers or words", _item_value, [None], None)
     lists = _split(column, _texts(column), separator, cells)
-    kinds = {type(value) for values in lists for value in values or ()}
-    if str in kinds:
-        lists = [values and [_word(value) for value in values] for values in lists]
+    entries = [entry for values in lists for entry in values or ()]
+    kinds = {type(entry) for entry in entries}
+    if {float, str} <= kinds:
+        return _as_union(lists, entries)
     kind = arrow().large_string() if str in kinds else arrow().float64()
     return arrow().array(lists, arrow().large_list(kind))
+
+
+def _as_union(lists: Sequence[Sequence[Any] | None], entries: Sequence[Any]) -> Any:
+    """An Arrow array of lists of numbers and words."""
+    is_word = arrow().array([isinstance(entry, str) for entry in entries])
+    by_kind = [
+        arrow().array([entry if isinstance(entry, kind) else None for entry in entries], of_kind)
+        for kind, of_kind in ((float, arrow().float64()), (str, arrow().large_string()))
+    ]
+    values = arrow().UnionArray.from_sparse(is_word.cast(arrow().int8()), by_kind)
+    offsets = arrow().array([0, *accumulate(len(row or ()) for row in lists)], arrow().int64())
+    unknown = arrow().array([row is None for row in lists])
+    return arrow().LargeListArray.from_arrays(offsets, values, mask=unknown)
 
 
 def _item_value(entry: Any) -> float | str | None:
@@ -257,7 +271,3 @@ def _item_value(entry: Any) -> float | str | None:
         return float(entry)
     except ValueError:
         return entry.strip() or None
-
-
-def _word(value: float | str | None) -> str | None:
-    return None if value is None else format_value(value)

@@ -7,7 +7,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -520,3 +520,43 @@ def test_users_are_read_if_a_metric_reads_them(tmp_path: Path) -> None:
     users = ["u", "v", None, "u"]
     path = parquet(tmp_path / "a.pq", recommendations=SHOWN, interactions=ACTS, user=users)
     assert readings_of(path, metrics=("users_covered",))[0]["value"] == 2.0
+
+
+CHANCES: Final = """
+metrics = ["ctr"]
+[event]
+per_item = { propensity = "propensity", target = "target", team = "team" }
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "parquet"])
+def test_a_word_instead_of_a_chance_leaves_out_its_row_alone(tmp_path: Path, form: str) -> None:
+    chances: list[list[Any]] = [[0.5, 0.25], [0.5, "low"], [0.125, None], [1, 0.75]]
+    texts = ["|".join("" if entry is None else str(entry) for entry in row) for row in chances]
+    columns = {
+        "recommendations": ["a|b"] * 4,
+        "interactions": ["a", "b", "a", ""],
+        "propensity": [*map(json.dumps, chances)] if form == "json" else texts,
+        "target": ["0.5|0.5"] * 4,
+        "team": ["old|new", "old|new", "7|new", "new|old"],
+    }
+    path = tmp_path / ("log.parquet" if form == "parquet" else "log.csv")
+    if form == "parquet":
+        parquet(path, **columns)
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+    (config := tmp_path / "streameval.toml").write_text(CHANCES)
+    metrics = ("ips", "importance_weight", "ctr", "interleaving(a=old,b=new)")
+    done = ran("evaluate", path, "--config", config, "--format", "json", *asked(metrics))
+    assert done.returncode == 0, done.stderr
+    read = [(row["value"], row["count"]) for row in json.loads(done.stdout)]
+    log = Accumulator(*metrics)
+    for row in (0, 2, 3):
+        teams = columns["team"][row].split("|")
+        values = {"propensity": chances[row], "target": [0.5, 0.5], "team": teams}
+        log.update(["a", "b"], [*columns["interactions"][row]], per_item=values)
+    alone = log.compute().values()
+    assert read == [(reading.value, reading.count) for reading in alone]
+    assert "1 of 4 records are invalid" in done.stderr
+    assert f"1 invalid_per_item, first in {path}, row 2: propensity[1]: 'low'" in done.stderr

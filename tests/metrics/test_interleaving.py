@@ -30,12 +30,13 @@ def test_items_of_both_rankers_and_of_others_count_for_neither() -> None:
     assert _wins(["x", "y", "z"], {1, 3}, "interleaving(a=z,b=y)") == 0.0
 
 
-def test_lists_without_clicks_or_teams_are_left_out() -> None:
+def test_lists_without_clicks_or_teams_and_those_of_other_rankers_are_left_out() -> None:
     accumulator = Accumulator("interleaving")
+    accumulator.update(["x", "y"], ["x"], per_item={"team": ["old", "new"]})
     accumulator.update(["x", "y"], [], per_item={"team": ["a", "b"]})
     accumulator.update(["x", "y"], ["x"])
     reading = accumulator.read("interleaving")
-    assert (reading.count, reading.lists, reading.defined) == (0, 2, False)
+    assert (reading.count, reading.lists, reading.defined) == (0, 3, False)
 
 
 def _mixed(lists: int, lift: float, seed: int) -> Iterator[Event]:

@@ -149,11 +149,14 @@ def dr(
 def interleaving(
     event: Shown, k: int | None, *, a: str = "a", b: str = "b", team: str = "team"
 ) -> float | None:
-    """1 if b has more clicks than a, 0 if fewer, one half for a tie; None without clicks."""
+    """1 if b has more clicks than a, 0 if fewer, one half for a tie.
+
+    None without clicks, and if all items are those of other rankers.
+    """
     teams: Any = (event.per_item or {}).get(team)
     pairs = zip(_places(event, k), _rewards(event, k), strict=True)
     clicked = [place for place, reward in pairs if reward]
-    if teams is None or not clicked:
+    if teams is None or not clicked or all(name not in {a, b, None} for name in teams):
         return None
     first, second = (sum(teams[place] == name for place in clicked) for name in (a, b))
     return 0.5 if first == second else float(second > first)
