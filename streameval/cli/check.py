@@ -28,7 +28,7 @@ from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import group_of, letter_destination, letter_options, store
+from streameval.daemon.assembly import letter_destination, letter_options, store
 from streameval.dead_letters.file import try_file
 from streameval.dead_letters.queue import letter_topics
 from streameval.engine.snapshot import LIFETIME
@@ -91,7 +91,7 @@ def check(
     with output():
         sys.stdout.write(summary(config, settings, letters))
     if connect:
-        _connect(settings, group_of(settings, source))
+        _connect(settings, settings.source.group_of(source.cluster))
 
 
 def _load(path: Path) -> Config:

@@ -28,9 +28,7 @@ from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.errors import suggestion
 from streameval.exporters.view import printable
 from streameval.offline.surroundings import UsageError
-from streameval.sources.kafka.settings import source_config, source_topics
-from streameval.sources.options import KafkaOptions
-from streameval.sources.topics import batch_at
+from streameval.sources.options import SourceOptions
 from streameval.windows.times import SECOND, moment_text
 
 SAMPLES: Final = 3
@@ -119,19 +117,19 @@ def replay(
     reasons = frozenset(map(_reason, reason or ()))
     settings, letters = _open(config)
     source = settings.source
-    if not isinstance(source, KafkaOptions):
+    if not source.has_topics:
         raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
 
     topics: set[str] = set()
     truncated: dict[Identity, DeadLetter] = {}
-    wanted = select_letters(_recording_topics(letters.found, topics), source.topics, reasons)
+    wanted = select_letters(_recording_topics(letters.found, topics), source.logs, reasons)
     chosen = _whole(wanted, partial(_read_again, source), truncated)
-    client = source_config(source, os.environ)
+    client = source.topic_client(os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
     done = "would be" if dry_run else "was" if count == 1 else "were"
     with output():
         sys.stdout.write(f"{quantity(count, 'record')} of {letters.where} {done} replayed.\n")
-    others = ", ".join(sorted(topics.difference(source.topics)))
+    others = ", ".join(sorted(topics.difference(source.logs)))
     if others:
         report(f"letters of {others} were skipped: [source] topics does not have them.")
     if truncated:
@@ -174,9 +172,9 @@ def _whole(
             yield whole
 
 
-def _read_again(options: KafkaOptions, letter: DeadLetter) -> DeadLetter | None:
+def _read_again(options: SourceOptions, letter: DeadLetter) -> DeadLetter | None:
     """The letter with the record of its log; None if the log has deleted it."""
-    batch = batch_at(options, os.environ, *letter.identity)
+    batch = options.record(os.environ, *letter.identity)
     if batch is None or letter.offset not in batch.offsets:
         return None
     place = batch.offsets.index(letter.offset)
@@ -199,14 +197,14 @@ def _open(path: Path) -> tuple[Config, _Letters]:
     if options is not None and options.path is not None:
         letters = read_letters(options.path) if Path(options.path).exists() else ()
         return config, _Letters(f"file {options.path}", letters)
-    if not isinstance(config.source, KafkaOptions):
+    if not config.source.has_topics:
         raise UsageError(
             f"{path}: this source has no dead letters; name a file in [dead_letters] path."
         )
 
     with config_errors_in(path):
-        client = source_config(config.source, os.environ)
-        inputs = source_topics(config.source)
+        client = config.source.topic_client(os.environ)
+        inputs = config.source.topic_names()
         names = topics_for(inputs, None if options is None else options.topic)
     reader = DeadLetterReader(client, names, inputs)
     where = f"topic {', '.join(names)}"

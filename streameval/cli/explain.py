@@ -29,7 +29,6 @@ from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
 from streameval.offline.readers import ingest_records, owner_from_start
 from streameval.offline.surroundings import UsageError
-from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.windows.family import Counting
 from streameval.windows.times import moment_text
@@ -136,14 +135,8 @@ class _TracedJoins:
 
 def _source(config: Config, since: str | None) -> Source:
     """The source, read from its beginning or from `since` on."""
-    options = config.source
-    if not isinstance(options, KafkaOptions):
-        if since is not None:
-            raise UsageError("--since: only Kafka topics can be read from a given time.")
-        return options.build(os.environ)
-
     try:
-        options = msgspec.structs.replace(options, start=since or "earliest")
+        options = config.source.since(since)
     except OptionError as error:
         raise UsageError(f"--since: {error.problem}") from error
     options.probe(os.environ)
@@ -157,11 +150,12 @@ def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
     source.open(owner_from_start(config, ingest))
     try:
         for _ in ingest_records(source, ingest):
-            if time.monotonic() > deadline and source.trouble not in {None, reported}:
-                reported = source.trouble
+            status = source.status
+            if time.monotonic() > deadline and status.trouble not in {None, reported}:
+                reported = status.trouble
                 report(str(reported))
-            if isinstance(config.source, KafkaOptions) and source.joined:
-                ends = ends or dict(source.end_offsets())
+            if config.source.has_topics and status.joined:
+                ends = ends or status.ends
                 if joins.have_read(ends):
                     return
     finally:

@@ -26,7 +26,6 @@ from streameval.errors import (
 from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions, InteractionOptions, Key
-from streameval.sources.options import KafkaOptions
 from streameval.windows.times import duration_problem, microseconds
 
 LISTS_OF_EVENTS: Final = {
@@ -351,14 +350,13 @@ def time_problems(config: Config) -> Iterator[Problem]:
 
 def source_problems(config: Config) -> Iterator[Problem]:
     """A member without [state]; dead letters without a destination, or a topic without Kafka."""
-    if isinstance(config.source, KafkaOptions) and config.source.member and config.state is None:
-        problem = "no effect without [state]: the daemon reads all partitions in its own group"
-        yield "source.member", f"{problem}; add [state] with a path, or remove member."
+    for key, problem in config.source.problems(stateful=config.state is not None):
+        yield f"source.{key}", problem
     options = config.dead_letters
     if options is None:
         return
-    if isinstance(config.source, KafkaOptions):
-        if options.topic in config.source.topics:
+    if config.source.has_topics:
+        if options.topic in config.source.logs:
             problem = f"{options.topic!r} is a topic of [source]; give another one."
             yield "dead_letters.topic", problem
     elif options.path is None:
@@ -374,7 +372,7 @@ def format_problems(config: Config) -> Iterator[Problem]:
         streams[f"attribution.interactions[{index}]"] = stream.encoding(event)
     for where, (format_, message, decoder) in streams.items():
         yield from _encoding_problems(where, format_, message, decoder)
-        if not isinstance(config.source, KafkaOptions) and (format_ != "json" or decoder):
+        if not config.source.has_topics and (format_ != "json" or decoder):
             key, value = ("format", format_) if format_ != "json" else ("decoder", decoder)
             problem = f"found {value!r}; only Kafka records can have this {key}; remove it."
             yield f"{where}.{key}", problem

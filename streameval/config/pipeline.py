@@ -32,7 +32,6 @@ from streameval.events.records import RecordBatch
 from streameval.extras import import_extra, load_named
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.registry import Registry
 from streameval.sources.schemas.source import Schemas, SchemaSource
 from streameval.sources.source import Source
@@ -169,9 +168,9 @@ def _of_interactions(config: Config, stream: InteractionOptions) -> Encoding:
 def _encodings(config: Config) -> dict[str, Encoding]:
     """Topic -> encoding of its records."""
     source, options = config.source, config.attribution
-    if not isinstance(source, KafkaOptions):
+    if not source.has_topics:
         return {}
-    by_topic = dict.fromkeys(source.topics, _of_events(config))
+    by_topic = dict.fromkeys(source.logs, _of_events(config))
     for stream in () if options is None else options.interactions:
         by_topic |= dict.fromkeys(stream.sources, _of_interactions(config, stream))
     return by_topic

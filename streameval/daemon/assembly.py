@@ -26,7 +26,6 @@ from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
-from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.source import Schemas
 from streameval.sources.source import Source
 from streameval.windows.times import SECOND, microseconds, unit_warning
@@ -119,15 +118,13 @@ def assemble(
 
 def member_name(config: Config) -> MemberName | None:
     """A name in the group, where the configuration has none and the state is in a folder."""
-    if not isinstance(config.source, KafkaOptions) or config.source.member is not None:
+    if config.state is None or not config.source.needs_name:
         return None
-    return None if config.state is None else MemberName(config.state)
+    return MemberName(config.state)
 
 
 def _built(config: Config, environment: Mapping[str, str], member: MemberName | None) -> Source:
-    options = config.source
-    if member is not None and isinstance(options, KafkaOptions):
-        options = msgspec.structs.replace(options, member=member.name)
+    options = config.source if member is None else config.source.named(member.name)
     return options.build(environment, shared=config.state is not None)
 
 
@@ -138,7 +135,7 @@ def _checkpointer(
     settings = CheckpointSettings(
         release=version("streameval"),
         cluster=lambda: source.cluster,
-        group=group_of(config, source),
+        group=config.source.group_of(source.cluster),
         fingerprint=config.settings(),
         schema=schema(config),
         policies=options,
@@ -156,11 +153,6 @@ def _checkpointer(
         clock=clock,
         worker=parts.worker,
     )
-
-
-def group_of(config: Config, source: Source) -> str:
-    """The group that owns the state."""
-    return config.source.group if isinstance(config.source, KafkaOptions) else source.cluster
 
 
 def snapshots_of(
@@ -203,7 +195,7 @@ def _open_letters(
 def letter_options(config: Config) -> DeadLetterOptions | None:
     """Options of dead letters; by default, Kafka sources with [state] have them."""
     if config.dead_letters is None and config.state is not None:
-        return DeadLetterOptions() if isinstance(config.source, KafkaOptions) else None
+        return DeadLetterOptions() if config.source.has_topics else None
     return config.dead_letters
 
 

@@ -96,10 +96,10 @@ class Loop:
             self._end()
 
     def _step(self) -> None:
-        source, ingest = self._parts.source, self._parts.ingest
-        wait = 0.0 if ingest.unfinished else min(_MAX_POLL, self._reader.due_in)
+        wait = 0.0 if self._parts.ingest.unfinished else min(_MAX_POLL, self._reader.due_in)
         batches = self._poll(wait)
-        self._ready = self._ready or (source.joined and source.trouble is None)
+        status = self._parts.source.status
+        self._ready = self._ready or (status.joined and status.trouble is None)
         for piece in (whole_piece for batch in batches for whole_piece in batch.pieces(AT_ONCE)):
             self._parts.owner.apply(piece)
             self._parts.pulse.beat()
@@ -126,7 +126,7 @@ class Loop:
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
         began, worked = self._clock.monotonic(), self._clock.busy()
         polled: Sequence[RecordBatch] = ()
-        if self._parts.source.finished:
+        if self._parts.source.status.finished:
             self._clock.sleep(seconds)
         else:
             polled = self._parts.source.poll(seconds)
@@ -141,7 +141,7 @@ class Loop:
             self._reader.begin(self._parts.ingest.copied(), self._status())
 
     def _status(self) -> RuntimeStatus:
-        parts, source, owner = self._parts, self._parts.source, self._parts.owner
+        parts, source, owner = self._parts, self._parts.source.status, self._parts.owner
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
@@ -149,14 +149,14 @@ class Loop:
                 checkpoint=owner.health,
                 commit_failures=owner.commit_failures,
                 dead_lettered=None if parts.letters is None else parts.letters.written,
-                recoveries=dict(source.recoveries),
-                connection_failures=dict(source.connection_failures),
+                recoveries=source.recoveries,
+                connection_failures=source.connection_failures,
                 registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),
                 waiting_partitions=None if parts.schemas is None else parts.schemas.waiting,
                 web_config=self._web_config(),
                 join=self._joins.health(),
             ),
-            ends=source.end_offsets(),
+            ends=source.ends,
             counted=owner.counted,
             unread=0 if self._owned is None else self._owned.unread,
         )
@@ -174,7 +174,7 @@ class Loop:
                 take_log_event.event.replace(" ", "_"),
                 **take_log_event.fields,
             )
-        self._trouble.observe(self._parts.source.trouble)
+        self._trouble.observe(self._parts.source.status.trouble)
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 
@@ -285,7 +285,7 @@ class JoinDriver:
         if self._stats is None:
             return
         parts = self._parts
-        parts.ingest.end(parts.source.ended)
+        parts.ingest.end(parts.source.status.ended)
         for partition, state in list(parts.ingest.partitions.items()):
             if isinstance(state, JoinedState):
                 self._exclude_idle(partition, state)
@@ -313,8 +313,8 @@ class JoinDriver:
         if self._timeout is None:
             state.accept([])
             return
-        source = self._parts.source
-        proposed, expected, ends = state.proposed, state.logs.expected, source.end_offsets()
+        source = self._parts.source.status
+        proposed, expected, ends = state.proposed, state.logs.expected, source.ends
         is_ready = all(log in ends and expected[log] >= offset for log, offset in proposed.items())
         # While the source does not answer, a log may have records that are not known yet.
         if is_ready and source.trouble is None:
@@ -326,11 +326,11 @@ class JoinDriver:
         """Whether no record has arrived for the idle timeout, and the log has no unread record."""
         now = self._clock()
         offset, since = self._seen.setdefault(log, (expected, now))
-        source = self._parts.source
+        source = self._parts.source.status
         if offset != expected or source.trouble is not None:
             self._seen[log] = expected, now
             return False
-        end = source.end_offsets().get(log)
+        end = source.ends.get(log)
         waited = now - since >= (self._timeout or 0.0)
         return waited and end is not None and end <= expected
 

@@ -30,7 +30,6 @@ from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redact
 from streameval.windows.times import SECOND, microseconds
 
@@ -80,7 +79,7 @@ class Daemon:
         self._stored = StoredValues(path, self._counts)
         exporter = PrometheusExporter(
             version=version("streameval"),
-            kafka=isinstance(config.source, KafkaOptions),
+            kafka=config.source.has_topics,
             wall=clock.wall,
             first_exposure=microseconds(web.first_exposure) / SECOND,
         )

@@ -14,7 +14,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from streameval.dead_letters.file import DeadLetterFile
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.errors import DeadLetterError
-from streameval.sources.options import KafkaOptions, SourceOptions
+from streameval.sources.options import SourceOptions
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes in the queue above which `send` flushes first."""
@@ -47,17 +47,13 @@ def dead_letters_of(
     """
     if path is not None:
         return Queue(DeadLetterFile(path))
-    if not isinstance(source, KafkaOptions):
+    if not source.has_topics:
         return None
     from streameval.dead_letters.topic import (  # noqa: PLC0415  heavy; only where used
         DeadLetterTopics,
     )
-    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
-        source_config,
-        source_topics,
-    )
 
-    client, inputs = source_config(source, environment), source_topics(source)
+    client, inputs = source.topic_client(environment), source.topic_names()
     return Queue(DeadLetterTopics(client, inputs, topic, truncates=on_too_large == "truncate"))
 
 
@@ -76,14 +72,11 @@ def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
 
     `topic`: receives the letters of all topics; None for `<input>.dlq` each.
     """
-    if not isinstance(source, KafkaOptions):
+    if not source.has_topics:
         return []
     from streameval.dead_letters.topic import topics_for  # noqa: PLC0415  heavy; only where used
-    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
-        source_topics,
-    )
 
-    return topics_for(source_topics(source), topic)
+    return topics_for(source.topic_names(), topic)
 
 
 class Writer(Protocol):

@@ -90,7 +90,7 @@ class LinesReader:
     @property
     def parts(self) -> Sequence[str]:
         """The paths."""
-        return cast("FilesOptions", self.config.source).paths
+        return self.config.source.logs
 
     @property
     def sizes(self) -> Sequence[int] | None:
@@ -127,10 +127,10 @@ def owner_from_start(config: Config, ingest: Ingest) -> Owner:
 
 def ingest_records(source: Source, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
     """Apply all records of a source batch by batch; yields examples of invalid ones."""
-    while not source.finished:
+    while not source.status.finished:
         for batch in source.poll(_POLL_SECONDS):
             ingest.apply(batch)
-        ingest.end(source.ended)
+        ingest.end(source.status.ended)
         source.pause(ingest.backpressured)
         yield ingest.take_invalid()
 

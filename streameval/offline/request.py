@@ -320,7 +320,7 @@ def _for_files(config: Config, request: Request) -> Config:
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = for_files(config)
-    if not (request.files or request.aligned) and isinstance(config.source, FilesOptions):
+    if not (request.files or request.aligned) and config.source.has_files:
         return config
     config = replace(config, source=_source(request))
     if request.is_pair:

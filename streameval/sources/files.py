@@ -24,7 +24,7 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompress, open_descriptor, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
-from streameval.sources.source import NO_COUNTS, NO_END, UNHURRIED, Positions
+from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 
 _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -115,9 +115,7 @@ class FilesSource:
     """
 
     cluster = "files"
-    trouble: str | None = None
     budget = UNHURRIED
-    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, options: FilesOptions) -> None:
         self.paths = options.paths
@@ -125,8 +123,8 @@ class FilesSource:
         self._files: list[NdjsonFile] = []
         self._owner: Owner = Positions()
         self._positions: Mapping[Partition, int] = {}
-        self.joined = False
-        self._ends: dict[Partition, int] = {}
+        self._joined = False
+        self._ends: Mapping[Partition, int] = {}
         self._bytes_of_ended = 0
         self._sizes: list[int | None] = []
         self._paused: frozenset[str] = frozenset()
@@ -137,8 +135,14 @@ class FilesSource:
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
     @property
-    def finished(self) -> bool:
-        """Whether the end of every file has been reached."""
+    def status(self) -> SourceStatus:
+        """Which files have ended, after how many lines."""
+        return SourceStatus(
+            joined=self._joined, finished=self._finished, ended=self._ends.keys(), ends=self._ends
+        )
+
+    @property
+    def _finished(self) -> bool:
         return len(self._ends) == len(self.paths)
 
     @property
@@ -162,40 +166,31 @@ class FilesSource:
             if count > 1:
                 raise SourceError(path, "given twice", "give each file once")
         self._sizes = [size(path) for path in self.paths]
-        self._owner, self.joined = owner, False
+        self._owner, self._joined = owner, False
         self._waiting = deque(self.paths)
         self._ends = {}
         self._bytes_of_ended = 0
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """The next block of every file that has one; a batch may have only blank lines."""
-        if not self.joined:
+        if not self._joined:
             self._positions = self._owner.assigned([_assignment(path) for path in self.paths])
-            self.joined = True
+            self._joined = True
         deadline = time.monotonic() + seconds
         while True:
             self._open_more()
             remaining = max(0.0, deadline - time.monotonic())
             read = [self._batch(file) for file in self._ready(remaining)]
             batches = [batch for batch in read if batch is not None]
-            if batches or self.finished or time.monotonic() >= deadline:
+            if batches or self._finished or time.monotonic() >= deadline:
                 return batches
 
     def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """None: there is no trouble to report."""
 
-    @property
-    def ended(self) -> Collection[Partition]:
-        """The files whose end has been reached."""
-        return self._ends.keys()
-
     def pause(self, partitions: Collection[Partition]) -> None:
         """Pause these files until the next call."""
         self._paused = frozenset(partition.topic for partition in partitions)
-
-    def end_offsets(self) -> Mapping[Partition, int]:
-        """The number of lines of each file whose end has been reached."""
-        return dict(self._ends)
 
     def close(self) -> None:
         """Close the files; may be called twice."""
@@ -234,7 +229,8 @@ class FilesSource:
         if file.lines_read < position:
             problem = f"has only {file.lines_read} lines, but {position} were read before"
             raise SourceError(file.path, problem, "restore the file that was read before")
-        self._ends[partition] = file.lines_read
+        # Replaced, never changed: a status holds it.
+        self._ends = {**self._ends, partition: file.lines_read}
         self._bytes_of_ended += file.bytes_read
         self._files.remove(file)
         file.close()

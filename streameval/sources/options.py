@@ -7,7 +7,7 @@ a source that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.errors import OptionError, suggestion
-from streameval.events.records import RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 
 STDIN = "-"
@@ -31,10 +31,19 @@ LATEST: Final = -1
 class _Options(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"
 ):
-    """Methods of all kinds of source; most kinds define only `build`."""
+    """What every kind of source answers; most kinds define only `build`.
+
+    Nothing else tells one kind from another.
+    """
 
     logs_key: ClassVar[str | None] = None
     """Key of the list of logs; None if the logs have no names."""
+
+    has_topics: ClassVar[bool] = False
+    """Whether the logs are Kafka topics: any format, a group, and topics for dead letters."""
+
+    has_files: ClassVar[bool] = False
+    """Whether the logs are files, which commands read to their end."""
 
     @property
     def logs(self) -> list[str]:
@@ -54,6 +63,33 @@ class _Options(
             SourceError: no topic is named.
         """
         raise NotImplementedError
+
+    def problems(self, *, stateful: bool) -> Iterator[tuple[str, str]]:  # noqa: ARG002  has no groups
+        """Keys without effect, each with the reason; `stateful`: whether state is kept."""
+        yield from ()
+
+    def group_of(self, cluster: str) -> str:
+        """The group that owns the state; without groups, the scope of the offsets."""
+        return cluster
+
+    @property
+    def needs_name(self) -> bool:
+        """Whether a name is missing for this member of a group."""
+        return False
+
+    def named(self, member: str | None) -> Self:  # noqa: ARG002  has no groups
+        """The options with this name of the member of the group."""
+        return self
+
+    def since(self, start: str | None) -> Self:
+        """The options with another start; None: the first record of each log.
+
+        Raises:
+            OptionError: the time is not valid, or the logs cannot be read from a given time.
+        """
+        if start is not None:
+            raise OptionError("start", "only Kafka topics can be read from a given time.")
+        return self
 
     def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:  # noqa: ARG002  has no paths
         """The options with paths resolved against a folder; and old path -> new path."""
@@ -86,6 +122,34 @@ class _Options(
         """A function that reads the newest records of each log; None if that is not possible."""
         return None
 
+    def topic_names(self) -> list[str]:
+        """The topics without duplicates; none without topics.
+
+        Raises:
+            ConfigError: a name is not valid.
+        """
+        return []
+
+    def topic_client(
+        self,
+        environment: Mapping[str, str],  # noqa: ARG002  only some kinds need it
+    ) -> dict[str, Any]:
+        """Settings of a client that reads and writes topics, in kafka-python's names.
+
+        Raises:
+            ConfigError: a setting is unknown or reserved.
+        """
+        return {}
+
+    def record(
+        self,
+        environment: Mapping[str, str],  # noqa: ARG002  only some kinds need it
+        partition: Partition,  # noqa: ARG002  only some kinds can look one up
+        offset: int,  # noqa: ARG002  only some kinds can look one up
+    ) -> RecordBatch | None:
+        """A batch with the record at an offset; None if the log does not have it any more."""
+        return None
+
 
 class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     """Topics of a Kafka cluster.
@@ -112,9 +176,33 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     kafka: dict[str, Any] = {}
 
     logs_key = "topics"
+    has_topics = True
 
     def __post_init__(self) -> None:
         start_spec(self.start)
+
+    def problems(self, *, stateful: bool) -> Iterator[tuple[str, str]]:
+        """A name in a group that nobody else uses."""
+        if self.member and not stateful:
+            problem = "no effect without [state]: the daemon reads all partitions in its own group"
+            yield "member", f"{problem}; add [state] with a path, or remove member."
+
+    def group_of(self, cluster: str) -> str:  # noqa: ARG002  the group has a name
+        """The configured group."""
+        return self.group
+
+    @property
+    def needs_name(self) -> bool:
+        """Whether the configuration gives no name."""
+        return self.member is None
+
+    def named(self, member: str | None) -> Self:
+        """The options with this name; None: as a dynamic member."""
+        return msgspec.structs.replace(self, member=member)
+
+    def since(self, start: str | None) -> Self:
+        """The options with this start, or the first record of each partition."""
+        return msgspec.structs.replace(self, start=start or "earliest")
 
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:
         """A source that reads the topics."""
@@ -141,6 +229,26 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         from streameval.sources.topics import newest_records  # noqa: PLC0415  heavy
 
         return lambda: newest_records(self, environment)
+
+    def topic_names(self) -> list[str]:
+        """The topics without duplicates."""
+        from streameval.sources.kafka.settings import source_topics  # noqa: PLC0415  heavy
+
+        return source_topics(self)
+
+    def topic_client(self, environment: Mapping[str, str]) -> dict[str, Any]:
+        """The settings of the reader; writers of dead letters use them too."""
+        from streameval.sources.kafka.settings import source_config  # noqa: PLC0415  heavy
+
+        return source_config(self, environment)
+
+    def record(
+        self, environment: Mapping[str, str], partition: Partition, offset: int
+    ) -> RecordBatch | None:
+        """A batch with the record at an offset; None if retention has deleted it."""
+        from streameval.sources.topics import batch_at  # noqa: PLC0415  heavy
+
+        return batch_at(self, environment, partition, offset)
 
 
 def start_spec(text: str) -> int:
@@ -170,6 +278,7 @@ class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
     paths: Annotated[list[str], Meta(min_length=1)]
 
     logs_key = "paths"
+    has_files = True
 
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:  # noqa: ARG002  files have no group
         """A source that reads the files in parallel."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.source import NO_COUNTS, NO_END, UNHURRIED, Positions
+from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 
 T = TypeVar("T")
 Variant: TypeAlias = Literal["control", "placebo", "treatment"]
@@ -190,10 +190,7 @@ class SimulatorSource:
     """
 
     name = cluster = _TOPIC
-    trouble: str | None = None
     budget = UNHURRIED
-    recoveries = connection_failures = NO_COUNTS
-    ended: Collection[Partition] = ()
 
     def __init__(
         self,
@@ -207,19 +204,27 @@ class SimulatorSource:
         self._partitions = [Partition(_TOPIC, number) for number in range(options.partitions)]
         self._owner: Owner = Positions()
         self._positions: Mapping[Partition, int] = {}
-        self.joined = False
+        self._joined = False
         self._first = self._next = 0
         self._opened_at = clock()
         self._block: tuple[int, SimulatedBlock] | None = None
 
     @property
-    def finished(self) -> bool:
+    def status(self) -> SourceStatus:
+        """The number of records due by now; no ends without a pace and a limit."""
+        options, ends = self._options, {}
+        if options.events is not None or options.events_per_second is not None:
+            ends = dict.fromkeys(self._partitions, self._due())
+        return SourceStatus(joined=self._joined, finished=self._finished, ends=ends)
+
+    @property
+    def _finished(self) -> bool:
         """Whether all of a limited number of records have been delivered."""
         return self._options.events is not None and self._next >= self._options.events
 
     def open(self, owner: Owner) -> None:
         """Start the pace; the first `poll` assigns the partitions."""
-        self._owner, self.joined = owner, False
+        self._owner, self._joined = owner, False
         self._opened_at = self._clock()
         self._first = self._next = 0
 
@@ -228,14 +233,14 @@ class SimulatorSource:
 
         A partition without records among them advances by an empty batch.
         """
-        if not self.joined:
+        if not self._joined:
             starts = self._owner.assigned(
                 [self._assignment(partition) for partition in self._partitions]
             )
             self._positions = {partition: starts[partition] for partition in self._partitions}
             self._first = self._next = min(self._positions.values())
-            self.joined = True
-        if self._due() <= self._next and not self.finished:
+            self._joined = True
+        if self._due() <= self._next and not self._finished:
             self._sleep(min(seconds, self._until_next()))
         start, stop = self._next, min(self._due(), self._next - self._next % BLOCK + BLOCK)
         if stop <= start:
@@ -252,12 +257,6 @@ class SimulatorSource:
 
     def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """None: there is no trouble to report."""
-
-    def end_offsets(self) -> Mapping[Partition, int]:
-        """The number of records due by now; empty without a pace and a limit."""
-        if self._options.events is None and self._options.events_per_second is None:
-            return {}
-        return dict.fromkeys(self._partitions, self._due())
 
     def close(self) -> None:
         """Nothing to close."""

@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Protocol
 
+import msgspec
+
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
+
+
+class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a source between two polls; it never changes afterwards.
+
+    Attributes:
+        joined: whether partitions, possibly none, have been assigned at least once.
+        finished: whether no more records can come (the end of files); never for live sources.
+        ended: partitions that have ended: all records were delivered and no more can come (files).
+        ends: partition -> offset after its last record, as last known; may be empty.
+        trouble: one sentence while the source cannot be reached, else None.
+        recoveries: number of recoveries from stalled reading, by remedy.
+        connection_failures: number of failed connections since `open`, by reason.
+    """
+
+    joined: bool
+    finished: bool = False
+    ended: Collection[Partition] = ()
+    ends: Mapping[Partition, int] = {}
+    trouble: str | None = None
+    recoveries: Mapping[str, int] = {}
+    connection_failures: Mapping[str, int] = {}
 
 
 class Source(Protocol):
@@ -28,8 +51,12 @@ class Source(Protocol):
         """
 
     @property
-    def finished(self) -> bool:
-        """Whether no more records can come (the end of files); never true for live sources."""
+    def budget(self) -> float:
+        """Seconds within which revoked partitions should be finished."""
+
+    @property
+    def status(self) -> SourceStatus:
+        """Progress, ends and trouble as of now; asking takes no time."""
 
     def open(self, owner: Owner) -> None:
         """Start; `poll` then assigns partitions to the owner, delivers records, and revokes.
@@ -42,7 +69,7 @@ class Source(Protocol):
         """Available records, at most one batch per partition; waits up to `seconds` for the first.
 
         The result is empty if nothing arrives in time. Temporary trouble (an unreachable broker)
-        is reported by `trouble` and not raised.
+        is reported by `status` and not raised.
 
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
@@ -62,33 +89,6 @@ class Source(Protocol):
         Without `wait` it may return PENDING: ask again after the next `poll`.
         """
 
-    @property
-    def joined(self) -> bool:
-        """Whether partitions, possibly none, have been assigned at least once."""
-
-    @property
-    def ended(self) -> Collection[Partition]:
-        """Partitions that have ended: all records were delivered and no more can come (files)."""
-
-    def end_offsets(self) -> Mapping[Partition, int]:
-        """Partition -> offset after its last record, as last known; may be empty."""
-
-    @property
-    def trouble(self) -> str | None:
-        """One sentence while the source cannot be reached, else None."""
-
-    @property
-    def budget(self) -> float:
-        """Seconds within which revoked partitions should be finished."""
-
-    @property
-    def recoveries(self) -> Mapping[str, int]:
-        """Number of recoveries from stalled reading, by remedy."""
-
-    @property
-    def connection_failures(self) -> Mapping[str, int]:
-        """Number of failed connections since `open`, by reason."""
-
     def close(self) -> None:
         """Close connections and files; may be called twice."""
 
@@ -98,9 +98,6 @@ NO_END: Final = 2**63 - 1
 
 UNHURRIED: Final = 60.0
 """`Source.budget` of sources whose partitions no other process waits for."""
-
-NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
-"""`Source.recoveries` and `connection_failures` of sources without connections."""
 
 
 class Positions:

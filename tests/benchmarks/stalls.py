@@ -27,7 +27,7 @@ from streameval.decoding.fields import EventFields
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions, SimulatorOptions
-from streameval.sources.source import NO_COUNTS, UNHURRIED
+from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.batches import batch_of
 
 SLICES, PARTITIONS = 50, 4
@@ -81,9 +81,7 @@ class ScriptedSource:
     """A source with prepared polls that assigns logs of equal number together."""
 
     name = cluster = "benchmark"
-    finished, trouble = False, None
     budget = UNHURRIED
-    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, topics: Sequence[str]) -> None:
         self.logs = [Partition(topic, number) for topic in topics for number in range(PARTITIONS)]
@@ -110,8 +108,9 @@ class ScriptedSource:
     def pause(self, _partitions: Collection[Partition]) -> None:
         return
 
-    def end_offsets(self) -> Mapping[Partition, int]:
-        return {}
+    @property
+    def status(self) -> SourceStatus:
+        return SourceStatus(joined=self.joined, ended=self.ended)
 
     def close(self) -> None:
         return

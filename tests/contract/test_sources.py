@@ -117,9 +117,9 @@ def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
     for owner in owners:
         owner.positions = {partition: end // 2 for partition, end in content.ends.items()}
         with _opened(content, owner) as source:
-            before = source.joined
+            before = source.status.joined
             _poll_until(lambda: owner.positions == content.ends, (source, owner))  # noqa: B023  used at once
-            assert (before, source.joined) == (False, True)
+            assert (before, source.status.joined) == (False, True)
             assert source.commit(content.ends) is None
         assert sorted(owner.told) == [("", "assigned", place) for place in sorted(content.ends)]
         for partition, records in content.records.items():
@@ -138,7 +138,7 @@ def test_an_owners_refusal_comes_out_of_poll_and_nothing_is_delivered(content: C
     with _opened(content, owner) as source:
         with pytest.raises(RefusedError):
             _poll_until(lambda: bool(owner.told), (source, owner))
-        assert not source.joined
+        assert not source.status.joined
         assert owner.positions == {}
 
 
@@ -172,7 +172,7 @@ def test_a_partition_is_finished_by_one_before_it_is_given_to_another(shared: Co
         _poll_until(lambda: a.positions == shared.ends, (first, a))
         second = stack.enter_context(_opened(shared, b))
         both = ((first, a), (second, b))
-        _poll_until(lambda: bool(a.held and b.held and second.joined), *both)
+        _poll_until(lambda: bool(a.held and b.held and second.status.joined), *both)
         _poll_until(lambda: {**a.positions, **b.positions} == shared.ends, *both)
         assert not a.held & b.held
         assert a.held | b.held == shared.ends.keys()
@@ -232,7 +232,9 @@ def _read(
     """Batches until every partition came to its end, one of each a poll, and what comes after."""
     batches: list[RecordBatch] = []
     deadline = time.monotonic() + PATIENCE
-    while not source.finished and (reached := {**(start or {}), **_positions(batches)}) != ends:
+    while (
+        not source.status.finished and (reached := {**(start or {}), **_positions(batches)}) != ends
+    ):
         assert time.monotonic() < deadline, f"only {reached} of {ends}"
         polled = source.poll(0.2)
         assert len({batch.partition for batch in polled}) == len(polled)
@@ -265,13 +267,13 @@ def _from(content: Content, positions: Mapping[Partition, int]) -> Records:
 def test_every_record_comes_once_in_order_and_up_to_the_ends(content: Content) -> None:
     with closing(content.source()) as source:
         source.open(Positions())
-        assert not source.finished
+        assert not source.status.finished
         batches = _read(source, content.ends)
-        assert source.finished is content.bounded
-        assert source.end_offsets() == content.ends == _positions(batches)
+        assert source.status.finished is content.bounded
+        assert source.status.ends == content.ends == _positions(batches)
         assert source.name
         assert source.cluster
-        assert source.trouble is None
+        assert source.status.trouble is None
     assert _records(batches) == content.records
     for partition in content.records:
         mine = [batch for batch in batches if batch.partition == partition]

@@ -11,7 +11,7 @@ from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.source import NO_COUNTS, UNHURRIED
+from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.durability.process import Inline
 
 HERE = Partition("here", 0)
@@ -48,11 +48,8 @@ class Script:
     """A source that delivers one batch per poll, after a delay."""
 
     name = cluster = "script"
-    finished = False
     ended: Collection[Partition] = ()
-    joined = True
     budget = UNHURRIED
-    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, manual_time: ManualTime, batches: Sequence[Sequence[bytes | None]]) -> None:
         self.manual_time = manual_time
@@ -86,8 +83,10 @@ class Script:
     def pause(self, partitions: Collection[Partition]) -> None:
         self.paused = HERE in partitions
 
-    def end_offsets(self) -> Mapping[Partition, int]:
-        return {HERE: self._offset}
+    @property
+    def status(self) -> SourceStatus:
+        ends = {HERE: self._offset}
+        return SourceStatus(joined=True, ended=self.ended, ends=ends, trouble=self.trouble)
 
     def close(self) -> None:
         self.closed = True

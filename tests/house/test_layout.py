@@ -12,10 +12,13 @@ import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
+from typing import TypeGuard, get_args
 
 import pytest
 
 from streameval.catalogue import catalogue
+from streameval.sources.options import SourceOptions
+from streameval.sources.source import Source
 from tests.house.checkout import PACKAGE, ROOT, files, functions, modules, texts
 
 TOP_LEVEL = {
@@ -98,6 +101,28 @@ def test_no_class_name_stands_twice_in_the_package() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_no_module_asks_of_which_kind_a_source_is() -> None:
+    kinds = {kind.__name__ for kind in get_args(SourceOptions)}
+    questions = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if _asks(node) and kinds & set(re.findall(r"\w+", ast.unparse(node)))
+    ]
+    assert questions == []
+
+
+def _asks(node: ast.AST) -> TypeGuard[ast.expr | ast.MatchClass]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in {"isinstance", "issubclass", "cast"}
+    return isinstance(node, ast.Compare | ast.MatchClass)
+
+
+def test_a_source_has_fewer_than_ten_members() -> None:
+    members = [name for name in vars(Source) if not name.startswith("_")]
+    assert 0 < len(members) < 10, members
 
 
 def test_identifiers_say_what_they_hold() -> None:

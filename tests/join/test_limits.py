@@ -26,6 +26,7 @@ from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
+from streameval.sources.source import SourceStatus
 from tests.batches import batch_of
 from tests.join.offline import Case
 from tests.join.streams import Fed, join_frontend
@@ -123,20 +124,25 @@ class Driven:
         saved: whether a checkpoint has the state.
         ends: end offset of each log, as far as known.
         now: seconds.
+        trouble: of the source.
     """
 
     def __init__(self, state: JoinedState, timeout: str | None = "10m") -> None:
         self.saved, self.now = False, 0.0
         self.ends = dict(state.logs.expected)
-        self.source = SimpleNamespace(ended=(), trouble=None, end_offsets=lambda: self.ends)
+        self.trouble: str | None = None
         options = msgspec.structs.replace(OPTIONS, idle_timeout=timeout)
         parts: Any = SimpleNamespace(
             config=SimpleNamespace(attribution=options),
             ingest=SimpleNamespace(partitions={SHOWN: state}, end=lambda _: None),
-            source=self.source,
+            source=self,
             owner=SimpleNamespace(saved=lambda *_: self.saved, checkpoint_soon=lambda: None),
         )
         self.advance = JoinDriver(parts, lambda: self.now).advance
+
+    @property
+    def status(self) -> SourceStatus:
+        return SourceStatus(joined=True, ends=self.ends, trouble=self.trouble)
 
 
 def proposed() -> tuple[Fed, Driven]:
@@ -181,10 +187,10 @@ def test_a_restart_repeats_a_saved_proposal_without_waiting_again() -> None:
     driven.ends = {}
     driven.advance()
     assert again.proposed, "the ends of the logs are not known yet"
-    driven.ends, driven.source.trouble = {SHOWN: 2, DONE: 1}, "the broker is away"
+    driven.ends, driven.trouble = {SHOWN: 2, DONE: 1}, "the broker is away"
     driven.advance()
     assert again.proposed, "they may be out of date"
-    driven.source.trouble = None
+    driven.trouble = None
     driven.advance()
     assert (again.idle_timeouts, again.proposed, again.logs.slowest) == (1, {}, [SHOWN])
 

@@ -93,7 +93,7 @@ def _counted(source: KafkaOptions) -> Ingest:
     """Count a topic to its end with one process."""
     ingest = new_ingest(_config(source))
     with opened(source) as opened_source:
-        while not ingest.positions or ingest.positions != opened_source.end_offsets():
+        while not ingest.positions or ingest.positions != opened_source.status.ends:
             for batch in opened_source.poll(0.1):
                 ingest.apply(batch)
     return ingest

@@ -226,7 +226,7 @@ def test_a_topic_created_later_is_assigned_even_with_short_polls(broker: Broker)
     there = filled(broker, {0: [b"a"]})
     late = f"{there}-late"
     with reading(options(broker, there, late, group=there)) as a:
-        until(lambda: a.source.joined and bool(a.told.held), a, seconds=0.001)
+        until(lambda: a.source.status.joined and bool(a.told.held), a, seconds=0.001)
         create(broker, name=late)
         until(lambda: len(a.told.held) == 2, a, seconds=0.001)
 
@@ -240,16 +240,16 @@ def test_a_group_that_waits_for_another_member_is_trouble_and_not_the_broker(
     with reading(options(broker, topic, group=topic)) as a:
         until(lambda: bool(a.told.held), a)
         with reading(options(broker, topic, group=topic)) as b:
-            until(lambda: f"join group {topic!r}" in (b.source.trouble or ""), b)
-            until(lambda: b.source.joined, a, b)
-            assert b.source.trouble is None
+            until(lambda: f"join group {topic!r}" in (b.source.status.trouble or ""), b)
+            until(lambda: b.source.status.joined, a, b)
+            assert b.source.status.trouble is None
 
 
 @on_each_client_at_night
 def test_a_group_without_a_topic_counts_as_joined(broker: Broker) -> None:
     with reading(options(broker, "not-there", group="nothing")) as a:
-        until(lambda: a.source.joined, a)
-        assert "not-there" in (a.source.trouble or "")
+        until(lambda: a.source.status.joined, a)
+        assert "not-there" in (a.source.status.trouble or "")
         assert a.told.happened == []
 
 
@@ -260,13 +260,13 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
     with reading(options(broker, topic, group=topic)) as a:
         until(lambda: a.told.values == FOUR, a)
         broker.stop()
-        until(lambda: a.source.trouble is not None, a)
+        until(lambda: a.source.status.trouble is not None, a)
         said = a.source.commit(a.told.positions)
         assert said is None or str(said).startswith("the commit to Kafka failed")
         broker.start()
         fill(broker, topic, {0: [b"new"]})
         until(lambda: a.told.values == {**FOUR, 0: [*FOUR[0], b"new"]}, a)
-        until(lambda: a.source.trouble is None, a)
+        until(lambda: a.source.status.trouble is None, a)
         # A commit in the background is refused at the next one.
         positions = {p: a.told.positions[p] for p in a.told.held}
         until(lambda: a.source.commit(positions) is None, a)
@@ -283,7 +283,7 @@ def test_a_stalled_partition_is_sought_and_then_rejoined(broker: Broker) -> None
         a.source._member._consumer.pause([Partition(topic, 0)])
         fill(broker, topic, {0: [b"b"]})
         until(lambda: a.told.values == {0: [b"a", b"b"]}, a)
-    assert a.source.recoveries == {"seek": 1, "rejoin": 1}
+    assert a.source.status.recoveries == {"seek": 1, "rejoin": 1}
     assert [what for what, _ in a.told.happened] == ["assigned", "revoked", "assigned"]
 
 

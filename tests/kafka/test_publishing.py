@@ -61,7 +61,7 @@ def test_lines_of_a_user_arrive_unchanged_in_order_in_one_partition(
     assert said == Published(records=500, without_user=0, created=True)
     with opened(options(broker, topic)) as source:
         values = [value for batch in drained(source, 500) for value in batch.values]
-        assert len(source.end_offsets()) == 3
+        assert len(source.status.ends) == 3
     assert sorted(filter(None, values)) == sorted(LINES)
     for user in range(7):
         ours = [line for line in LINES if line.startswith(b'{"user": %d,' % user)]

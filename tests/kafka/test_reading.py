@@ -37,7 +37,7 @@ def test_partitions_of_several_topics_are_read_completely(broker: Broker) -> Non
     first, second = filled(broker, records), filled(broker, {0: RECORDS[:7]})
     with opened(options(broker, first, second)) as source:
         batches = drained(source, 50 + 3 + 7)
-        ends = source.end_offsets()
+        ends = source.status.ends
     expected = {Partition(first, number): values for number, values in records.items() if values}
     assert by_partition(batches) == {**expected, Partition(second, 0): RECORDS[:7]}
     # An empty partition has a position before its first record.
@@ -112,7 +112,7 @@ def test_an_open_transaction_holds_back_records_and_end(broker: Broker) -> None:
         fill(broker, topic, {0: [b"c"]})
         with opened(options(broker, topic)) as source:
             batches = drained(source, 1)
-            assert source.end_offsets() == {Partition(topic, 0): 1}
+            assert source.status.ends == {Partition(topic, 0): 1}
             producer.commit_transaction()
             batches += drained(source, 2)
     assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}

@@ -82,14 +82,14 @@ def test_an_invalid_security_setting_is_named(safe: Secured, name: str) -> None:
     table = options(safe.addresses[port], "topic", **_settings(safe, protocol, wrong))
     with opened(table) as source:
         awaited(source, says)
-        assert source.trouble is not None
-        assert source.trouble.endswith("; still trying.")
-        assert safe.addresses[port] in source.trouble
+        assert source.status.trouble is not None
+        assert source.status.trouble.endswith("; still trying.")
+        assert safe.addresses[port] in source.status.trouble
         assert _counted(source) == {reason}
 
 
 def _counted(source: KafkaSource) -> set[str]:
-    return {reason for reason, count in source.connection_failures.items() if count}
+    return {reason for reason, count in source.status.connection_failures.items() if count}
 
 
 @on_each_client
@@ -109,10 +109,10 @@ def test_a_wrong_password_is_one_sentence_each_time_however_slow_the_first_attem
     for _ in range(5):
         said: list[str | None] = []
         with opened(options(address, "topic", **wrong)) as source:
-            while not any(source.connection_failures.values()):
-                said.append(source.trouble)
+            while not any(source.status.connection_failures.values()):
+                said.append(source.status.trouble)
                 source.poll(0.05)
-            said.append(source.trouble)
+            said.append(source.status.trouble)
             assert _counted(source) == {"authentication"}
         assert list(dict.fromkeys(said)) == [
             f"connecting to Kafka at {address}.",
@@ -157,7 +157,7 @@ def test_valid_security_settings_work(safe: Secured) -> None:
     assert "1 partitions" in probe(table, {})
     with opened(table) as source:
         awaited(source, None)
-        assert not any(source.connection_failures.values())
+        assert not any(source.status.connection_failures.values())
 
 
 @on_each_client
@@ -170,8 +170,8 @@ def test_missing_permission_for_the_group_is_reported(safe: Secured) -> None:
         source.open(Positions())
         awaited(source, "GroupAuthorizationFailedError")
         source.poll(0.1)
-        assert "GroupAuthorizationFailedError" in (source.trouble or "")
-        assert "; allow this user to read the topics" in (source.trouble or "")
+        assert "GroupAuthorizationFailedError" in (source.status.trouble or "")
+        assert "; allow this user to read the topics" in (source.status.trouble or "")
 
 
 @on_each_client_at_night

@@ -70,7 +70,7 @@ def test_a_broker_that_starts_later_is_waited_for(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b"]})
     broker.stop()
     with opened(options(broker, topic)) as source:
-        assert source.trouble is not None
+        assert source.status.trouble is not None
         awaited(source, f"cannot reach Kafka at {broker.bootstrap_servers}: connection refused")
         broker.start()
         assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"a", b"b"]}
@@ -155,7 +155,7 @@ def test_a_topic_created_later_is_read_from_its_beginning_and_delays_no_other(
     late = f"{there}-late"
     with opened(options(broker, there, late, start="latest")) as source:
         awaited(source, f"no topic '{late}' on this cluster; create it, or correct [source] topics")
-        while not source.joined:
+        while not source.status.joined:
             source.poll(0.1)
         fill(broker, there, {0: [b"c"]})
         assert by_partition(drained(source, 1)) == {Partition(there, 0): [b"c"]}

@@ -141,7 +141,7 @@ def drained(source: Source, count: int) -> list[RecordBatch]:
     deadline = time.monotonic() + PATIENCE
     while sum(len(batch.values) for batch in batches) < count:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{count} records awaited, have {batches}; {source.trouble}")
+            raise TimeoutError(f"{count} records awaited, have {batches}; {source.status.trouble}")
         batches += source.poll(0.2)
     return batches
 
@@ -161,9 +161,9 @@ def awaited(source: Source, text: str | None) -> None:
         TimeoutError: it never does.
     """
     deadline = time.monotonic() + PATIENCE
-    while not (_says(source.trouble, text) and (text is not None or source.joined)):
+    while not (_says(source.status.trouble, text) and (text is not None or source.status.joined)):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{text!r} awaited, trouble is {source.trouble!r}")
+            raise TimeoutError(f"{text!r} awaited, trouble is {source.status.trouble!r}")
         assert not [batch for batch in source.poll(0.1) if batch.values]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
-from streameval.sources.source import NO_COUNTS, UNHURRIED
+from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.logs.group import Group, Member, Order
 
 
@@ -19,11 +19,7 @@ class LogSource:
     """
 
     cluster = "in memory"
-    finished = False
-    ended: Collection[Partition] = ()
-    trouble: str | None = None
     budget = UNHURRIED
-    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, group: Group, member: str) -> None:
         self._group = group
@@ -83,8 +79,10 @@ class LogSource:
     def pause(self, partitions: Collection[Partition]) -> None:
         """Nobody asks for it here."""
 
-    def end_offsets(self) -> Mapping[Partition, int]:
-        return {partition: self._log.end(partition) for partition in self._group.partitions}
+    @property
+    def status(self) -> SourceStatus:
+        ends = {partition: self._log.end(partition) for partition in self._group.partitions}
+        return SourceStatus(joined=self.joined, ends=ends)
 
     def close(self) -> None:
         """Leave the group; the owner is not called."""

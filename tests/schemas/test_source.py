@@ -66,7 +66,7 @@ def polled(source: SchemaSource, until: Callable[[list[RecordBatch]], bool]) -> 
     batches: list[RecordBatch] = []
     deadline = time.monotonic() + PATIENCE
     while not until(batches):
-        assert time.monotonic() < deadline, (batches, source.trouble)
+        assert time.monotonic() < deadline, (batches, source.status.trouble)
         received = source.poll(0.01)
         assert len({batch.partition for batch in received}) == len(received)
         batches += received
@@ -94,7 +94,7 @@ def test_each_record_is_delivered_once_and_in_order_for_any_schemas(stage: Stage
     # Whether it answers at all may have been asked first.
     asked = [path for path in stage.registry.asked if path != "/schemas/types"]
     assert sorted(asked) == [f"/schemas/ids/{schema_id}" for schema_id in ids]
-    assert source.trouble is None
+    assert source.status.trouble is None
 
 
 def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage: Stage) -> None:
@@ -106,9 +106,11 @@ def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage:
     stage.write(AVRO[0], framed(cached, b"1"), framed(new, b"2"), framed(cached, b"3"))
     stage.write(AVRO[1], framed(cached, b"4"))
     stage.write(PLAIN, b"5")
-    batches = polled(source, lambda received: count(received) == 3 and source.trouble is not None)
+    batches = polled(
+        source, lambda received: count(received) == 3 and source.status.trouble is not None
+    )
     assert values(batches, AVRO[0]) == [(1, framed(cached, b"1"))]
-    trouble = source.trouble
+    trouble = source.status.trouble
     assert trouble is not None
     assert "it cannot be reached" in trouble
     assert trouble.endswith(
@@ -123,7 +125,7 @@ def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage:
         (3, framed(cached, b"3")),
         (4, framed(cached, b"6")),
     ]
-    assert source.trouble is None
+    assert source.status.trouble is None
 
 
 def test_waiting_records_of_a_revoked_partition_are_dropped(stage: Stage) -> None:
@@ -132,7 +134,7 @@ def test_waiting_records_of_a_revoked_partition_are_dropped(stage: Stage) -> Non
     for partition in AVRO:
         stage.write(partition, framed(new, b"0"), framed(new, b"1"))
     first = stage.member("a")
-    polled(first, lambda _: all(str(place) in (first.trouble or "") for place in AVRO))
+    polled(first, lambda _: all(str(place) in (first.status.trouble or "") for place in AVRO))
     second = SchemaSource(LogSource(stage.group, "b"), stage.schemas, {"avro": ENCODING})
     second.open(Positions())
     polled(first, lambda _: len(stage.group.held_by("b")) > 0)
@@ -159,14 +161,14 @@ def test_a_record_with_an_invalid_frame_does_not_wait(stage: Stage) -> None:
 def test_the_source_reports_trouble_until_the_registry_answers(stage: Stage) -> None:
     stage.registry.stop()
     source = stage.member("a")
-    assert "has not answered yet" in str(source.trouble)
-    polled(source, lambda _: "it cannot be reached" in str(source.trouble))
+    assert "has not answered yet" in str(source.status.trouble)
+    polled(source, lambda _: "it cannot be reached" in str(source.status.trouble))
     stage.registry.start()
-    polled(source, lambda _: source.trouble is None)
+    polled(source, lambda _: source.status.trouble is None)
     stage.registry.stop()
     stage.write(PLAIN, b"p")
     polled(source, lambda received: count(received) == 1)
-    assert source.trouble is None
+    assert source.status.trouble is None
 
 
 def test_a_missing_schema_is_requested_again_later(stage: Stage) -> None:
@@ -214,13 +216,15 @@ def test_only_the_newest_unknown_ids_are_remembered(
 def test_a_silent_registry_is_trouble_before_its_deadline(stage: Stage) -> None:
     number = stage.schema("slow")
     source = stage.member("a")
-    polled(source, lambda _: source.trouble is None)
+    polled(source, lambda _: source.status.trouble is None)
     stage.registry.pace = 1.0
     stage.write(AVRO[0], framed(number, b"x"))
     polled(source, lambda _: f"/schemas/ids/{number}" in stage.registry.asked)
     stage.now += 5
-    polled(source, lambda _: source.trouble is not None)
-    assert f"has not answered for schema {number} yet; records of avro[0]" in str(source.trouble)
+    polled(source, lambda _: source.status.trouble is not None)
+    assert f"has not answered for schema {number} yet; records of avro[0]" in str(
+        source.status.trouble
+    )
     assert stage.schemas.waiting == 1
     stage.registry.pace = 0.0
 
@@ -237,7 +241,7 @@ def test_the_source_can_be_closed_while_records_wait(stage: Stage) -> None:
     stage.registry.stop()
     stage.write(AVRO[0], framed(1, b"x"))
     source = stage.member("a")
-    polled(source, lambda _: source.trouble is not None)
+    polled(source, lambda _: source.status.trouble is not None)
     with closing(source):
         pass
-    assert source.trouble is not None
+    assert source.status.trouble is not None

@@ -137,7 +137,7 @@ def _opened(*paths: str, start: Mapping[Partition, int] | None = None) -> Iterat
 
 def _values(source: FilesSource) -> list[bytes | None]:
     values: list[bytes | None] = []
-    while not source.finished:
+    while not source.status.finished:
         values += [value for batch in source.poll(0.1) for value in batch.values]
     return values
 
@@ -177,7 +177,7 @@ def test_damage_is_an_error_at_every_read(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(SourceError, match="is truncated"):
                 _values(source)
-        assert not source.finished
+        assert not source.status.finished
 
 
 def test_progress_counts_stored_bytes(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_silent_pipe_does_not_block_other_files(tmp_path: Path) -> None:
     with _opened(str(pipe), path) as source:
         batches = list(source.poll(5)) + list(source.poll(0))
         assert [batch.values for batch in batches] == [[b"a"]]
-        assert not source.finished
+        assert not source.status.finished
     os.close(silent)
 
 
@@ -229,13 +229,13 @@ from streameval.sources.source import Positions
 
 source = FilesSource(FilesOptions(paths=["-"]))
 source.open(Positions())
-while not source.finished:
+while not source.status.finished:
     batches = source.poll(0.05)
     if not batches:
         print("nothing", flush=True)
     for batch in batches:
         print(batch.partition, list(batch.offsets), list(batch.values), flush=True)
-print("ends", dict(source.end_offsets()), source.bytes_read, source.bytes_total, flush=True)
+print("ends", dict(source.status.ends), source.bytes_read, source.bytes_total, flush=True)
 source.close()
 source.close()
 """

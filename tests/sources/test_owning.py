@@ -103,10 +103,10 @@ def test_paused_files_are_not_opened_and_hold_up_no_others(tmp_path: Path) -> No
         source.pause([Partition(str(path), 0) for path in paths[:40]])
         read = by_log(quiet(source, 4))
         assert read == {Partition(str(path), 0): 1 for path in paths[40:]}
-        assert set(source.ended) == set(read)
+        assert set(source.status.ended) == set(read)
         source.pause([])
         assert len(by_log(quiet(source, 6))) == 40
-        assert source.finished
+        assert source.status.finished
 
 
 @pytest.mark.kafka

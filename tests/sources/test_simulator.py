@@ -157,7 +157,7 @@ def test_the_pace_follows_the_clock() -> None:
     source.open(Positions())
     assert _count(source) == 0
     time.now += 2
-    assert source.end_offsets() == {Partition("simulator", n): 16 for n in (0, 1)}
+    assert source.status.ends == {Partition("simulator", n): 16 for n in (0, 1)}
     assert _count(source) == 16
     assert _count(source) == 0
 
@@ -183,6 +183,6 @@ def test_overdue_records_are_delivered_in_blocks() -> None:
 def test_endless_traffic_without_a_pace_has_no_known_end() -> None:
     source = SimulatorSource(SimulatorOptions())
     source.open(Positions())
-    assert source.end_offsets() == {}
+    assert source.status.ends == {}
     assert _count(source) == BLOCK
-    assert not source.finished
+    assert not source.status.finished

@@ -59,7 +59,7 @@ from streameval.sources.kafka.settings import (
 )
 from streameval.sources.options import KafkaOptions, start_spec
 from streameval.sources.secrets import redact
-from streameval.sources.source import Positions
+from streameval.sources.source import Positions, SourceStatus
 
 T = TypeVar("T")
 
@@ -84,14 +84,7 @@ class KafkaSource:
 
     `shared`: whether to share the partitions with other members of the group; otherwise the source
     reads all of them in a separate group.
-
-    Attributes:
-        recoveries: remedy of the watchdog ("seek", "rejoin") -> how often it was applied.
     """
-
-    # A topic has no end.
-    ended: Collection[Partition] = ()
-    finished = False
 
     def __init__(
         self,
@@ -114,18 +107,13 @@ class KafkaSource:
         self._retrying: str | None = None
         self._joining_since = math.inf
         self.name = ", ".join(self._topics)
-        self.joined = False
-        self.recoveries = {"seek": 0, "rejoin": 0}
+        self._joined = False
+        self._recoveries = {"seek": 0, "rejoin": 0}
 
     @property
     def cluster(self) -> str:
         """The id of the cluster."""
         return self._monitor.cluster
-
-    @property
-    def connection_failures(self) -> Mapping[str, int]:
-        """Number of failed connections since `open`, by reason."""
-        return dict(self._monitor.failures)
 
     @property
     def budget(self) -> float:
@@ -134,14 +122,23 @@ class KafkaSource:
         return _BUDGET_SHARE * interval / 1000
 
     @property
-    def trouble(self) -> str | None:
-        """Why records cannot be read at the moment, or not all of them; else None."""
-        return self._monitor.trouble or self._retrying or self._waiting
+    def status(self) -> SourceStatus:
+        """Ends at most a second old; trouble also if only some records cannot be read.
+
+        A topic has no end. Recoveries are those of the watchdog: "seek", "rejoin".
+        """
+        return SourceStatus(
+            joined=self._joined,
+            ends=self._monitor.ends,
+            trouble=self._monitor.trouble or self._retrying or self._waiting,
+            recoveries=dict(self._recoveries),
+            connection_failures=dict(self._monitor.failures),
+        )
 
     @property
     def _waiting(self) -> str | None:
         """Why joining the group takes long, although the broker answers; else None."""
-        if self.joined or time.monotonic() - self._joining_since < _JOIN_SECONDS:
+        if self._joined or time.monotonic() - self._joining_since < _JOIN_SECONDS:
             return None
         return (
             f"waiting to join group {self._config['group_id']!r}: Kafka first waits for its other "
@@ -156,7 +153,7 @@ class KafkaSource:
             "reading Kafka topics %s by %s with %s", self.name, self._client, redact(self._config)
         )
         self._owner = owner
-        self._fenced, self._retrying, self.joined = None, None, False
+        self._fenced, self._retrying, self._joined = None, None, False
         self._joining_since = math.inf
         self._watchdog = Watchdog(self._timeout, time.monotonic)
         self._monitor = ClusterMonitor(self._topics, self._config)
@@ -207,10 +204,6 @@ class KafkaSource:
         """Pause these partitions until the next call; they stay assigned."""
         if self._member is not None:
             self._member.pause(partitions)
-
-    def end_offsets(self) -> Mapping[Partition, int]:
-        """The offset after the last committed record of each partition, at most a second old."""
-        return self._monitor.ends
 
     def close(self) -> None:
         """Leave the group, unless a static member, and close the connections.
@@ -265,7 +258,7 @@ class KafkaSource:
                 # `trouble` names them; the group assigns again once they are created.
                 member.start({})
             return []
-        self.joined = True
+        self._joined = True
         return member.start(starts)
 
     def _check_for_stalls(self, member: GroupMember) -> None:
@@ -281,7 +274,7 @@ class KafkaSource:
             problem = f"no progress for {self._timeout:g} s at {where}, although records wait"
             remedy = "check the broker's log, then restart; seeking and rejoining did not help"
             raise SourceError("kafka", problem, remedy)
-        self.recoveries[stall.remedy] += 1
+        self._recoveries[stall.remedy] += 1
         _LOG.warning("no records from Kafka after %s; trying: %s", where, stall.remedy)
         if stall.remedy == "seek":
             member.seek(stall.positions)

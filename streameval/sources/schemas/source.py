@@ -10,6 +10,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, NoReturn
 
+import msgspec
+
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Reason, Refusal
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
@@ -21,7 +23,7 @@ from streameval.sources.schemas.registry import (
     UnknownSchemaError,
     UnusableSchemaError,
 )
-from streameval.sources.source import Source
+from streameval.sources.source import Source, SourceStatus
 
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 8.0
@@ -244,7 +246,6 @@ class SchemaSource:
         self._paused: frozenset[Partition] = frozenset()
         self.name = source.name
         self.budget = source.budget
-        self.recoveries = source.recoveries
 
     @property
     def cluster(self) -> str:
@@ -252,31 +253,24 @@ class SchemaSource:
         return self._source.cluster
 
     @property
-    def finished(self) -> bool:
-        """See `Source.finished`."""
-        return self._source.finished and not self._waiting
+    def status(self) -> SourceStatus:
+        """That of the source; trouble is also that of a registry that never answered or is needed.
+
+        Logs whose last records wait have not ended.
+        """
+        status = self._source.status
+        return msgspec.structs.replace(
+            status,
+            finished=status.finished and not self._waiting,
+            ended=[log for log in status.ended if log not in self._waiting],
+            trouble=status.trouble or self._trouble,
+        )
 
     @property
-    def joined(self) -> bool:
-        """See `Source.joined`."""
-        return self._source.joined
-
-    @property
-    def ended(self) -> Collection[Partition]:
-        """See `Source.ended`."""
-        return [log for log in self._source.ended if log not in self._waiting]
-
-    @property
-    def connection_failures(self) -> Mapping[str, int]:
-        """See `Source.connection_failures`."""
-        return self._source.connection_failures
-
-    @property
-    def trouble(self) -> str | None:
-        """Trouble of the source, or of the registry if it never answered or records wait for it."""
+    def _trouble(self) -> str | None:
         why = self._schemas.trouble
-        if self._source.trouble is not None or why is None:
-            return self._source.trouble
+        if why is None:
+            return None
         if not self._waiting:
             return None if self._schemas.answered else f"{why}; still trying."
         waiting = ", ".join(map(str, sorted(self._waiting)[:_NAMED]))
@@ -310,10 +304,6 @@ class SchemaSource:
     ) -> str | CommitAnswer | None:
         """See `Source.commit`."""
         return self._source.commit(positions, wait=wait)
-
-    def end_offsets(self) -> Mapping[Partition, int]:
-        """See `Source.end_offsets`."""
-        return self._source.end_offsets()
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """See `Source.pause`."""
