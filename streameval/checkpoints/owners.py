@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Final
 
-from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.checkpoints.checkpoint import LogEvent
 from streameval.checkpoints.committer import (
     Commit,
@@ -15,14 +14,14 @@ from streameval.checkpoints.committer import (
     DurableCounters,
     OffsetCommitter,
 )
-from streameval.checkpoints.restore import RestorePlan, RestorePlanner, other_settings
+from streameval.checkpoints.restore import RestorePlan, RestorePlanner, resume
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
     PartitionCheckpoints,
     ProcessClock,
 )
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest, StartOwner
@@ -233,7 +232,13 @@ class Checkpointer:
         if saved is None:
             return self._begin(plan)
         try:
-            same_inputs = self._restore(plan, saved)
+            other_inputs = resume(
+                self._ingest,
+                plan.assignment.partition,
+                saved,
+                offsets=plan.offsets,
+                policies=self._settings.policies,
+            )
         except UnlikeStateError as error:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
@@ -245,31 +250,14 @@ class Checkpointer:
             plan = planner.plan(plan.assignment)
             return self._load(planner, plan, once_more=False)
         checkpoints = self._own(plan)
-        accepted = other_settings(self._settings.fingerprint, saved.header.settings)
-        checkpoints.restored(saved, current=accepted is None and same_inputs)
+        if other_inputs is not None:
+            fields = {"partition": str(plan.place), "problem": other_inputs}
+            event = "metrics of other inputs start over"
+            self._log_events.append(LogEvent("warning", event, fields))
+        checkpoints.restored(saved, current=plan.same_settings and other_inputs is None)
         self._skipped += plan.skipped
         self._catch_up(plan, checkpoints)
         return plan
-
-    def _restore(self, plan: RestorePlan, saved: SavedCheckpoint) -> bool:
-        """Restore a state; returns whether its inputs are those of this process.
-
-        Raises:
-            RefusedStateError: they are not, and the policy does not allow that.
-        """
-        partition = plan.assignment.partition
-        parts = {name: saved.read(name) for name in sorted(saved.digests)}
-        try:
-            self._ingest.restore(partition, plan.offsets, parts)
-        except UnlikeInputsError as error:
-            problem = str(error).rstrip(".")
-            self._settings.policies.enforce("on_other_inputs", str(plan.place), problem)
-            fields = {"partition": str(plan.place), "problem": problem}
-            event = "metrics of other inputs start over"
-            self._log_events.append(LogEvent("warning", event, fields))
-            self._ingest.restore(partition, plan.offsets, parts, empty_unlike=True)
-            return False
-        return True
 
     def _catch_up(self, plan: RestorePlan, checkpoints: PartitionCheckpoints) -> None:
         """Commit the offset of a checkpoint whose writer left the group before its commit."""

@@ -1,4 +1,7 @@
-"""Plans how an assigned partition resumes: from a checkpoint, from the start, or not at all."""
+"""Resumes from checkpoints: plans how an assigned partition goes on, and loads a state.
+
+`resume` is the only way from a stored state to counts that go on.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,61 @@ from typing import Any
 
 import msgspec
 
+from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.checkpoints.checkpoint import Header, LogEvent, Place
 from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.engine.ingest import Frontend, Ingest
 from streameval.errors import StateVersionError
 from streameval.events.records import Assignment, Partition
 from streameval.windows.times import span_text
+
+
+def resume(
+    ingest: Ingest,
+    partition: Partition,
+    saved: SavedCheckpoint,
+    *,
+    offsets: Mapping[Partition, int] | None = None,
+    frontend: Frontend | None = None,
+    policies: Policies | None = None,
+) -> str | None:
+    """Load a checkpoint into an ingest, as that partition.
+
+    A daemon does so at its start and at a takeover, and so do the commands that check, read or
+    merge states. Every part is read and compared with its digest before the ingest changes. Then
+    the partition has the counts of the checkpoint and goes on at `offsets`, as if it had never
+    stopped; a log that starts above the checkpoint's offset has skipped the records between. After
+    an error the ingest is as before.
+
+    Args:
+        ingest: takes the counts.
+        partition: its name in the ingest.
+        saved: whose settings have been compared with those of the ingest (`other_settings`).
+        offsets: the next offset of each log; None: those of the checkpoint.
+        frontend: decodes the records as they were counted; None: that of the ingest.
+        policies: whether metrics of other inputs may start over; None: they may not.
+
+    Returns:
+        A sentence about metrics that start over, because their inputs differ; None if all go on.
+
+    Raises:
+        DamagedStateError: a part is not as written.
+        UnlikeStateError: the state has other options, or other inputs without `policies`.
+        RefusedStateError: it has other inputs, and the policy does not allow that.
+    """
+    parts = {name: saved.read(name) for name in sorted(saved.digests)}
+    offsets = offsets or offsets_saved(saved.header, partition)
+    try:
+        ingest.restore(partition, offsets, parts, frontend)
+    except UnlikeInputsError as error:
+        if policies is None:
+            raise
+        problem = str(error).rstrip(".")
+        policies.enforce("on_other_inputs", str(saved.header.place), problem)
+        ingest.restore(partition, offsets, parts, frontend, empty_unlike=True)
+        return problem
+    return None
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +77,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         archive: whether to archive the checkpoints of its place first.
         partitions: number of partitions of the topic when this state began; None if unknown.
         skipped: number of offsets that the log lost before they were counted.
+        same_settings: whether the checkpoint has those of this process; others were accepted.
     """
 
     assignment: Assignment
@@ -34,6 +87,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     archive: bool = False
     partitions: int | None = None
     skipped: int = 0
+    same_settings: bool = True
     log_events: Sequence[LogEvent] = ()
 
     @property
@@ -187,6 +241,7 @@ class RestorePlanner:
             saved=saved,
             partitions=header.partitions,
             skipped=skipped,
+            same_settings=difference is None,
             log_events=log_events,
         )
 
@@ -254,6 +309,12 @@ class RestorePlanner:
 def _where(log: Assignment, place: Place) -> str:
     """The name of a log for messages; the place itself if it has a single log."""
     return str(log.partition if log.partition.topic != place.topic else place)
+
+
+def offsets_saved(header: Header, partition: Partition) -> dict[Partition, int]:
+    """The next offset of each log that a checkpoint has counted; `partition`: the only one."""
+    joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
+    return joined or {partition: header.offset}
 
 
 def offsets_of_state(assignment: Assignment, header: Header) -> dict[Partition, int]:

@@ -15,9 +15,8 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.accumulator.experiment import Experiment
-from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.catalogue.items import Attribute
-from streameval.checkpoints.restore import other_settings, same_shape
+from streameval.checkpoints.restore import other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
 from streameval.checkpoints.store import Store
@@ -292,14 +291,9 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     checkpoint = checkpoints.newest(last.place).saved
     if checkpoint is None:
         return
-    place, offset = checkpoint.header.place, checkpoint.header.offset
-    partition = Partition(place.topic, place.number)
-    logs = {Partition.of(log): end for log, end in checkpoint.header.offsets.items()}
-    parts = {name: checkpoint.read(name) for name in sorted(checkpoint.digests)}
+    place = checkpoint.header.place
     try:
-        ingest.restore(partition, logs or {partition: offset}, parts)
-    except UnlikeInputsError as error:
-        options.enforce("on_other_inputs", str(place), str(error).rstrip("."))
+        resume(ingest, Partition(place.topic, place.number), checkpoint, policies=options)
     except UnlikeStateError as error:
         problem = f"its state cannot be loaded: {error}".rstrip(".")
         options.enforce("on_other_settings", str(place), problem)

@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import CLAIM
-from streameval.checkpoints.restore import other_settings
+from streameval.checkpoints.restore import other_settings, resume
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
 from streameval.config import Config, load
@@ -123,11 +123,8 @@ def restore(
     for number, checkpoint in enumerate(checkpoints):
         # Stores of different clusters may have partitions of the same name.
         partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
-        parts = {name: checkpoint.saved.read(name) for name in sorted(checkpoint.saved.digests)}
-        header = checkpoint.saved.header
-        joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
-        offsets = joined or {partition: header.offset}
-        ingest.restore(partition, offsets, parts, _frontend_of(checkpoint, config, ingest.layout))
+        frontend = _frontend_of(checkpoint, config, ingest.layout)
+        resume(ingest, partition, checkpoint.saved, frontend=frontend)
     return config, ingest
 
 

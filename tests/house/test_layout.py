@@ -125,6 +125,17 @@ def test_a_source_has_fewer_than_ten_members() -> None:
     assert 0 < len(members) < 10, members
 
 
+def test_one_function_leads_from_a_stored_state_to_a_running_one() -> None:
+    ways = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ingest.restore")
+    }
+    # The other takes the counts of a process that it has started.
+    assert ways == {"checkpoints/restore.py", "offline/counting.py"}
+
+
 def test_identifiers_say_what_they_hold() -> None:
     idiom = ("found", "each", "one", "known", "own")
     tokens = Counter(

@@ -1,0 +1,65 @@
+"""`resume`, the way from a checkpoint to counts that go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from streameval.checkpoints.restore import resume
+from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.engine.ingest import Ingest
+from streameval.errors import DamagedStateError
+from streameval.events.records import Partition
+from tests.durability.checkpointing import Kept, P, after, batch
+from tests.durability.process import digests, ingest
+
+ELSEWHERE = Partition("restored", 7)
+
+
+def newest(store: Store) -> SavedCheckpoint:
+    (place,) = store.places()
+    saved = store.newest(place).saved
+    assert saved is not None
+    return saved
+
+
+def counted(stop: int) -> Ingest:
+    """The counts of a process that never stopped."""
+    kept = Kept()
+    kept.assign()
+    kept.count(0, stop)
+    return kept.ingest
+
+
+def test_a_state_goes_on_as_if_it_had_never_stopped_under_any_name() -> None:
+    resumed = ingest()
+    assert resume(resumed, ELSEWHERE, newest(after(10))) is None
+    assert resumed.positions == {ELSEWHERE: 10}
+    assert digests(resumed, ELSEWHERE) == digests(counted(10), P)
+    resumed.apply(batch(10, 20, ELSEWHERE))
+    assert digests(resumed, ELSEWHERE) == digests(counted(20), P)
+
+
+def test_a_log_that_begins_later_goes_on_there() -> None:
+    resumed = ingest()
+    resume(resumed, P, newest(after(10)), offsets={P: 15})
+    assert resumed.positions == {P: 15}
+
+
+def test_a_damaged_part_leaves_the_ingest_as_it_was() -> None:
+    saved, resumed = newest(after(10)), counted(3)
+    before = digests(resumed, P)
+    last = max(saved.digests)
+    content = {name: saved.read(name) for name in saved.digests}
+
+    class Damaged(SavedCheckpoint):
+        def __init__(self) -> None:
+            self.header, self.entries = saved.header, saved.entries
+
+        def read(self, part: str) -> bytes:
+            if part == last:
+                raise DamagedStateError("events[0]", "bytes differ")
+            return content[part]
+
+    with pytest.raises(DamagedStateError):
+        resume(resumed, P, Damaged())
+    assert (resumed.positions, digests(resumed, P)) == ({P: 3}, before)
