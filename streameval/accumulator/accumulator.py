@@ -9,9 +9,8 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from streameval.accumulator.advice import advice
 from streameval.accumulator.codec import content_of, state_of
-from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
+from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.guard import Guard, between
 from streameval.accumulator.intake import (

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError
+from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError, one_kind
 from streameval.accumulator.plan import USER_SUMS_PREFIX
 from streameval.errors import (
     DamagedStateError,
@@ -195,17 +195,6 @@ def _names_of(name: str, statistic: Statistic) -> frozenset[str]:
     if isinstance(statistic, UserSums):
         return frozenset(f"{USER_SUMS_PREFIX}{metric}" for metric in statistic.options.metrics)
     return frozenset((name,))
-
-
-def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
-    """The common kind of ids; None if both are None.
-
-    Raises:
-        UnlikeStateError: the kinds differ.
-    """
-    if mine is not None and theirs is not None and mine != theirs:
-        raise UnlikeStateError(of, mine, theirs)
-    return mine or theirs
 
 
 def state_of(

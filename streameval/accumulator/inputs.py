@@ -1,4 +1,4 @@
-"""Identities of the inputs that statistics read while events are counted."""
+"""What states that merge must share: the kinds of ids, and the identities of their inputs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, n
 from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import UnlikeStateError
+from streameval.events.ids import IdKind
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.placements import PlacementsOptions
 
@@ -23,6 +24,17 @@ Digests: TypeAlias = dict[str, frozenset[str]]
 
 class UnlikeInputsError(UnlikeStateError):
     """A state was counted with other popularity, similarity or attributes of items."""
+
+
+def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
+    """The common kind of ids; None if both are None.
+
+    Raises:
+        UnlikeStateError: the kinds differ.
+    """
+    if mine is not None and theirs is not None and mine != theirs:
+        raise UnlikeStateError(of, mine, theirs)
+    return mine or theirs
 
 
 def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:

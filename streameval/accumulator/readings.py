@@ -45,7 +45,7 @@ from streameval.accumulator.reading_intervals import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator
-from streameval.catalogue.companions import checks_of, companions
+from streameval.catalogue.lookup import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.codec import TableContent, dump_content, one_kind, restore_content
+from streameval.accumulator.codec import TableContent, dump_content, restore_content
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
@@ -20,7 +19,13 @@ from streameval.accumulator.formulas import (
     sum_metric,
     values_of,
 )
-from streameval.accumulator.inputs import Digests, digests_of, inputs_by_statistic, united
+from streameval.accumulator.inputs import (
+    Digests,
+    digests_of,
+    inputs_by_statistic,
+    one_kind,
+    united,
+)
 from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, hits_options, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
@@ -36,7 +41,7 @@ from streameval.statistics.lists import HitsOptions, Lists
 from streameval.statistics.matching import matched
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.placements import ItemPlacements, PlacementsOptions
-from streameval.statistics.relation import Relation, Shape
+from streameval.statistics.relation import Relation, Shape, next_version
 from streameval.statistics.scores import (
     RankSumsOfLists,
     RankSumsOptions,
@@ -49,7 +54,6 @@ from streameval.statistics.user_sums import UserSums, UserSumsOptions
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 
-_VERSIONS: Final = itertools.count(1)
 _KINDS: Final[Mapping[type, type[Statistic]]] = {
     HitsOptions: Hits,
     ExposuresOptions: ItemsShown,
@@ -115,7 +119,7 @@ class Table:
         self.users: IdKind | None = None
         self.seen: Digests = {}
         self.items = Items() if items is None else items
-        self.version = next(_VERSIONS)
+        self.version = next_version()
         self.events = Relation(Shape(keys=1))
         self._where: list[IntArray] = []
         self.search = plan.search
@@ -151,7 +155,7 @@ class Table:
         self._count_lists(where)
         if consumers.formulas:
             self._count_values(values, where)
-        self.version = next(_VERSIONS)
+        self.version = next_version()
 
     def event_values(self, batch: Batch) -> EventValues:
         """For each event, the value of each metric of events; raises what a formula raises."""
@@ -203,6 +207,10 @@ class Table:
         """An independent copy; it shares columns, which are immutable."""
         return self._mapped(lambda relation: relation.copy())
 
+    def copied(self, earlier: tuple[int, Table] | None) -> tuple[int, Table]:
+        """The version and a copy; the earlier copy if it has the same version."""
+        return earlier if earlier and earlier[0] == self.version else (self.version, self.copy())
+
     def select(self, cells: IntArray) -> Table:
         """A table with only these cells, which ascend."""
         return self._mapped(lambda relation: relation.selected(cells))
@@ -232,7 +240,7 @@ class Table:
             target.ids = one_kind("ids", self.ids, target.ids)
             target.users = one_kind("users", self.users, target.users)
             target.seen = united(target.seen, self.seen)
-            target.version = next(_VERSIONS)
+            target.version = next_version()
 
     def counterpart(self, name: str) -> Statistic | None:
         """The statistic here for one of this name in another table; it may keep less by user."""
@@ -256,7 +264,7 @@ class Table:
         for name, statistic in self.statistics.items():
             theirs: list[Any] = [other.counterpart(name) for other in others]
             statistic.merge(*theirs)
-        self.version = next(_VERSIONS)
+        self.version = next_version()
 
     def kinds_with(self, *others: Table) -> tuple[IdKind | None, IdKind | None]:
         """The kinds of item and user ids after `add`, which raises the same errors."""
@@ -275,7 +283,7 @@ class Table:
         for name, statistic in self.statistics.items():
             theirs: Any = other.counterpart(name)
             statistic.subtract(theirs)
-        self.version = next(_VERSIONS)
+        self.version = next_version()
 
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; cells that get one number are summed."""
@@ -283,7 +291,7 @@ class Table:
         self.events = self.events.renamed(names)
         for statistic in self.statistics.values():
             statistic.rename(names)
-        self.version = next(_VERSIONS)
+        self.version = next_version()
 
     def dump(self, order: Sequence[int]) -> Iterator[bytes]:
         """Encode these cells as one msgpack value, in pieces; equal content gives equal bytes.
@@ -316,7 +324,7 @@ class Table:
         content = restore_content(self._content, data, cells, empty_unlike=empty_unlike)
         self.ids, self.events, missing, self.seen = content
         self.users = self._kind_of_users()
-        self.version = next(_VERSIONS)
+        self.version = next_version()
         return missing
 
     def set_statistics(self, statistics: dict[str, Statistic]) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -287,7 +287,7 @@ def companion(metric: Metric, name: str, **chosen: Value) -> Metric:
         >>> companion(parse("snips(target=new)@5"), "importance_weight").text
         'importance_weight(target=new)@5'
     """
-    prefix = None if name in catalogue() else spelling(metric.text).prefix
+    prefix = None if name in catalogue() else metric.prefix
     definition = _user_definition(prefix, name) if prefix else catalogue()[name]
     accepted, companion_names = parameters(definition), {*definition.parameters, "type"}
     values = {key: value for key, value in metric.values.items() if key in companion_names} | chosen
@@ -438,3 +438,46 @@ def _check_choice(
             allowed = "give attribute:value, for example tier:tail"
             raise MetricParameterError(text, name, value, allowed)
     return chosen
+
+
+class CompanionChecks(NamedTuple):
+    """The metrics that show whether an estimate can be trusted.
+
+    Attributes:
+        weight: the mean weight without a clip.
+        share: the effective share of the lists, with the clip.
+        rewarded: the share of lists with a reward.
+        clipped: the mean clipped weight, and the share of lists with a clipped weight; None without
+            a clip.
+    """
+
+    weight: Metric
+    share: Metric
+    rewarded: Metric
+    clipped: tuple[Metric, Metric] | None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All of them."""
+        return (self.weight, self.share, self.rewarded, *(self.clipped or ()))
+
+
+def checks_of(metric: Metric) -> CompanionChecks | None:
+    """The checks of an estimate; None for any other metric, and for a model alone."""
+    if not metric.definition.estimates_policy or metric.values.get("direct"):
+        return None
+    weight = "importance_weight"
+    return CompanionChecks(
+        weight=companion(metric, weight, clip=0.0),
+        share=companion(metric, weight, statistic="effective_share"),
+        rewarded=companion(metric, "hit_rate"),
+        clipped=(companion(metric, weight), companion(metric, "clipped_share"))
+        if metric.values.get("clip")
+        else None,
+    )
+
+
+def companions(metric: Metric) -> tuple[Metric, ...]:
+    """The metrics that must be kept to read this one."""
+    below, checks = denominator(metric), checks_of(metric)
+    return (*([] if below is None else [below]), *(() if checks is None else checks.metrics))

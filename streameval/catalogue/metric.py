@@ -40,6 +40,9 @@ _PEERS = {
 }
 """Metrics that peers count otherwise under the same name, and how."""
 
+_UNITS = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
+"""What the mean of a metric is over."""
+
 
 class Definition(msgspec.Struct, frozen=True, eq=False):
     """A declared metric, without cut-off and parameter values; see `metric`.
@@ -129,9 +132,10 @@ class Metric:
         options: only the parameters in the text.
         text: canonical text, for example "recbole:ndcg@10".
         per_list: the text without parameters of the summary; it identifies the values of lists.
+        prefix: the convention or module before the colon; None without one.
     """
 
-    __slots__ = ("convention", "definition", "k", "options", "per_list", "text", "values")
+    __slots__ = ("convention", "definition", "k", "options", "per_list", "prefix", "text", "values")
 
     def __init__(
         self,
@@ -146,7 +150,8 @@ class Metric:
         self.definition, self.convention = definition, convention
         self.values, self.options = dict(values), dict(options)
         self.k, self.text = k, text
-        self.per_list = str(spelling(text).without(SUMMARY))
+        parts = spelling(text)
+        self.prefix, self.per_list = parts.prefix, str(parts.without(SUMMARY))
 
     @property
     def peers(self) -> str | None:
@@ -194,6 +199,17 @@ class Metric:
         """Whether it is a mean over lists or items, whose totals and counts can be added."""
         plain = self.definition.additive and self.definition.over is None and not self.is_per_user
         return plain and self.values.get("statistic", "mean") == "mean"
+
+    @property
+    def counts_up(self) -> bool:
+        """Whether its totals never decrease, so that they may be exported as counters."""
+        below_zero = self.values.get("relevant") == "all" and self.needs_gains
+        return self.is_mean and self.definition.bounds[0] >= 0 and not below_zero
+
+    @property
+    def unit(self) -> str:
+        """What its mean is over, without a condition on the lists: lists, items shown or users."""
+        return "users" if self.is_per_user else _UNITS[self.definition.per]
 
     @property
     def higher_is_better(self) -> bool | None:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
-from streameval.checkpoints.checkpoint import Entry, Header
 from streameval.checkpoints.format import (
     ARCHIVE,
     BLOBS,
     TEMPORARY,
+    Entry,
+    Header,
     content_of,
     file_of,
     offset_of,

@@ -9,7 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Entry, Log, LogEvent, Place
+from streameval.checkpoints.format import Entry, Place
+from streameval.checkpoints.settings import Log, LogEvent
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.records import Assignment, CommitAnswer, Partition

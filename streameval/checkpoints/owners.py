@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Final
 
-from streameval.checkpoints.checkpoint import LogEvent
 from streameval.checkpoints.committer import (
     Commit,
     DurableCheckpoint,
@@ -20,7 +19,7 @@ from streameval.checkpoints.scheduler import (
     PartitionCheckpoints,
     ProcessClock,
 )
-from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.settings import CheckpointSettings, LogEvent
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from streameval.accumulator.inputs import UnlikeInputsError
-from streameval.checkpoints.checkpoint import Header, LogEvent, Place
-from streameval.checkpoints.settings import CheckpointSettings, Policies
+from streameval.checkpoints.format import Header, Place
+from streameval.checkpoints.settings import CheckpointSettings, LogEvent, Policies
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.ingest import Frontend, Ingest
 from streameval.errors import StateVersionError

@@ -9,10 +9,10 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Log, LogEvent, Part
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
+from streameval.checkpoints.format import CheckpointDraft, Entry, Header, Part
 from streameval.checkpoints.restore import RestorePlan
-from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.settings import CheckpointSettings, Log, LogEvent
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals

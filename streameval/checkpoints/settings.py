@@ -1,10 +1,10 @@
-"""Settings of checkpoints: interval, group, and the policies of the [state] table."""
+"""Settings of checkpoints, the policies of the [state] table, and what is logged about them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -190,3 +190,15 @@ def scheme_of(path: str) -> str:
     if any(part in ("", ".", "..") for part in prefix.split("/") if prefix):
         raise ValueError(f"found {path!r}; its prefix has an empty part, '.' or '..': {how}.")
     return url.scheme
+
+
+class LogEvent(NamedTuple):
+    """A log line."""
+
+    level: Literal["info", "warning", "error"]
+    event: str
+    fields: Mapping[str, Any]
+
+
+Log: TypeAlias = Callable[[LogEvent], None]
+"""Takes log lines in order, on the polling thread."""

@@ -11,14 +11,17 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Place
 from streameval.checkpoints.cleaning import Cleaner, Files
 from streameval.checkpoints.format import (
     ARCHIVE,
     BLOBS,
     CLAIM,
     CheckpointContent,
+    CheckpointDraft,
     Claim,
+    Entry,
+    Header,
+    Place,
     check_content,
     claim_in,
     decode_name,

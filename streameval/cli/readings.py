@@ -24,7 +24,6 @@ from streameval.exporters.view import (
     divisions,
     figure,
     has_estimates,
-    has_windows,
     printable,
 )
 from streameval.offline.evaluating import SpanReadings, page_of
@@ -108,7 +107,7 @@ FORMATS: Final[Mapping[str, Callable[[Sequence[SpanReadings]], str]]] = {
 
 
 def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
-    windowed = any(has_windows(span.snapshot) for span in spans)
+    windowed = any(span.snapshot.has_windows for span in spans)
     for span in spans:
         for entry in span.snapshot.series:
             fields: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place
+from streameval.checkpoints.format import CheckpointDraft, Part, Place
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Blob, Store, is_store, store_of
 from streameval.cli.errors import FAILED, output, report

@@ -18,7 +18,7 @@ from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
 from streameval.daemon.membership import MemberName
-from streameval.daemon.systemd import Supervisor
+from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.dead_letters.queue import dead_letters_of, destination_of
 from streameval.engine.capture import SnapshotCapture
 from streameval.engine.dead_letters import DeadLetters, Limits
@@ -209,22 +209,3 @@ def letter_destination(config: Config) -> str | None:
     if options is None:
         return None
     return destination_of(config.source, topic=options.topic, path=options.path)
-
-
-class Pulse:
-    """The time of the last progress; safe to read from any thread."""
-
-    def __init__(self, clock: Callable[[], float], on_beat: Callable[[], None]) -> None:
-        self._clock = clock
-        self._on_beat = on_beat
-        self._beat_at = clock()
-
-    def beat(self) -> None:
-        """Record progress."""
-        self._beat_at = self._clock()
-        self._on_beat()
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the last beat."""
-        return self._clock() - self._beat_at

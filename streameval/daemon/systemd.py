@@ -1,4 +1,4 @@
-"""Reports readiness and progress to systemd with sd_notify(3)."""
+"""The pulse of the loop, and reports of readiness and progress to systemd with sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,25 @@ _SEND_TIMEOUT: Final = 1.0
 
 _KEEPALIVE_SECONDS: Final = 1.0
 """Seconds between keep-alives, unless the watchdog asks for more."""
+
+
+class Pulse:
+    """The time of the last progress; safe to read from any thread."""
+
+    def __init__(self, clock: Callable[[], float], on_beat: Callable[[], None]) -> None:
+        self._clock = clock
+        self._on_beat = on_beat
+        self._beat_at = clock()
+
+    def beat(self) -> None:
+        """Record progress."""
+        self._beat_at = self._clock()
+        self._on_beat()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last beat."""
+        return self._clock() - self._beat_at
 
 
 class Supervisor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.accumulator.advice import advice
+from streameval.accumulator.doubts import advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import (
     readings_of,
@@ -156,6 +156,8 @@ class SnapshotCapture:
             )
             for spec in layout.families
         )
+        self._lifetime_method = interval_method(layout.intervals, "anytime")
+        self._window_method = interval_method(layout.intervals, "pointwise")
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
         self._history = HistoryReader(self._views, layout.windowing.name)
         self._gaps = None
@@ -259,9 +261,7 @@ class SnapshotCapture:
         slices = view.slices(table)
         numbers = slices.tolist()
         rows: dict[int, list[Series]] = {number: [] for number in numbers}
-        method = interval_method(
-            self._layout.intervals, "anytime" if window == LIFETIME else "pointwise"
-        )
+        method = self._lifetime_method if window == LIFETIME else self._window_method
         for metric, complete_since in zip(view.spec.metrics, since, strict=True):
             readings = readings_of(metric, table, slices, method)
             for number, reading in zip(numbers, readings, strict=True):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from streameval.engine.clock import RECENT, Clocks
 from streameval.errors import DamagedStateError
-from streameval.windows.sections import Section, next_version
+from streameval.statistics.relation import next_version
+from streameval.windows.sections import Section
 
 PREFIX: Final = "seen/"
 _AHEAD: Final = f"{PREFIX}ahead"

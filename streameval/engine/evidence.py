@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from streameval.accumulator.readings import readings_of
-from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.records import Partition
@@ -19,12 +18,6 @@ Totals: TypeAlias = Mapping[CounterKey, CounterValue]
 
 Fold: TypeAlias = Callable[[CounterKey], CounterKey]
 """Maps a key to the key under which it counts: itself unless its label values are folded."""
-
-
-def counts_up(metric: Metric) -> bool:
-    """Whether a metric's totals never decrease, so that they may be exported as counters."""
-    below_zero = metric.values.get("relevant") == "all" and metric.needs_gains
-    return metric.is_mean and metric.definition.bounds[0] >= 0 and not below_zero
 
 
 class EvidenceReader:
@@ -76,7 +69,7 @@ def _totals(
         table = view.values()
         slices = view.slices(table)
         numbers = slices.tolist()
-        for metric in filter(counts_up, view.spec.metrics):
+        for metric in (metric for metric in view.spec.metrics if metric.counts_up):
             for number, reading in zip(numbers, readings_of(metric, table, slices), strict=True):
                 if reading.total is not None:
                     totals[index, view.labels(number), metric.text] = reading.total, reading.count

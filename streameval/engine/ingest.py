@@ -16,11 +16,13 @@ from streameval.engine.dead_letters import (
     DeadLetter,
     Examples,
     Limits,
+    decode_each,
+    described,
+    is_bug,
     letter_without_content,
     letters_of,
 )
 from streameval.engine.partition import Layout, PartitionState, Progress, Sink, Tally
-from streameval.engine.uncountable import decode_each, described, is_bug
 from streameval.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.windows.family import Counting, FamilyCopy

@@ -27,15 +27,15 @@ from streameval.engine.clock import (
     UnconfirmedPanes,
     longest_run,
 )
-from streameval.engine.dead_letters import Identity
+from streameval.engine.dead_letters import Identity, count_each
 from streameval.engine.dedup import PREFIX, SeenIds
-from streameval.engine.uncountable import count_each
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.matching import matched
+from streameval.statistics.relation import next_version
 from streameval.windows.family import Counting, Family, FamilySpec, widest_search
-from streameval.windows.sections import Section, next_version
+from streameval.windows.sections import Section
 from streameval.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
 
 ALL: Final = "*"

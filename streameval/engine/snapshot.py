@@ -372,3 +372,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     def label_names(self) -> tuple[str, ...]:
         """Names of the labels on every series of the first family."""
         return self.families[0].label_names
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether any family has windows."""
+        named = any(len(family.windows) > 1 for family in self.families)
+        return named or any(entry.window != LIFETIME for entry in self.series)

@@ -7,8 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.accumulator.advice import advice
-from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.doubts import Doubts, advice
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table

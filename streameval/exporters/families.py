@@ -10,12 +10,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.catalogue import parse
-from streameval.catalogue.grammar import spelling
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.engine.evidence import counts_up
 from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
-from streameval.exporters.view import counted_unit, has_windows
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
@@ -65,7 +62,7 @@ def family_name(metric: Metric, segment: str | None = None) -> str:
         >>> family_name(parse("ndcg@10"), "country")
         'streameval_ndcg_by_country'
     """
-    prefix = _prefix(metric)
+    prefix = metric.prefix
     words = [prefix] if prefix else []
     by = [] if segment is None else ["by", segment]
     return PREFIX + _legal("_".join([*words, metric.name, *_what_is_read(metric), *by]))
@@ -79,13 +76,9 @@ def same_name(metrics: Iterable[Metric]) -> tuple[Metric, Metric] | None:
     by_family: dict[str, Metric] = {}
     for metric in metrics:
         first = by_family.setdefault(family_name(metric), metric)
-        if (first.name, _prefix(first)) != (metric.name, _prefix(metric)):
+        if (first.name, first.prefix) != (metric.name, metric.prefix):
             return first, metric
     return None
-
-
-def _prefix(metric: Metric) -> str | None:
-    return spelling(metric.text).prefix
 
 
 def metric_labels(metric: Metric) -> dict[str, str]:
@@ -139,7 +132,7 @@ def _what_is_read(metric: Metric) -> list[str]:
         return per_user
     definition = metric.definition
     counted = definition.additive and definition.over is None and definition.bounds[0] >= 0
-    return ["mean"] if counted and not counts_up(metric) else []
+    return ["mean"] if counted and not metric.counts_up else []
 
 
 def _own_label(parameter: str) -> str:
@@ -174,13 +167,13 @@ _END: Final = (
 
 def _describe(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
     """Suffix, kind and HELP of each family of a metric."""
-    summary, unit = metric.definition.summary, counted_unit(metric)
+    summary, unit = metric.definition.summary, metric.unit
     if is_mean_per_user(metric):
         yield "_window_mean", "gauge", _PER_USER.format(summary=summary)
         yield from _interval_families(f"{name}_window_mean")
         yield "_window_support", "gauge", f"Number of {unit} in {name}_window_mean."
         return
-    if not counts_up(metric):
+    if not metric.counts_up:
         yield "", "gauge", _gauge_help(metric, windowed=windowed)
         if windowed and metric.has_interval and not metric.is_per_user:
             divisor = "Number of lists"
@@ -342,7 +335,7 @@ class FamilySet:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
-        self.windowed = snapshot.counted is not None or has_windows(snapshot)
+        self.windowed = snapshot.counted is not None or snapshot.has_windows
         self._families: dict[str, SampleFamily] = {}
         self._samples: dict[str, list[Sample]] = {}
         self._found: dict[tuple[int, str], MetricSamples] = {}
@@ -420,7 +413,7 @@ class MetricFamilies:
             self._add_counter(counter, families.of(counter.metric, counter.place))
         before, self._labels = self._labels, {}
         for entry in snapshot.series:
-            if entry.reading.defined and (families.windowed or not counts_up(entry.metric)):
+            if entry.reading.defined and (families.windowed or not entry.metric.counts_up):
                 samples = families.of(entry.metric, entry.family)
                 window = entry.window if families.windowed else None
                 place = (samples.family, entry.labels, entry.metric.text, window)
@@ -452,7 +445,7 @@ def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
     """Counters of the series, and of series that have moved to another process."""
     shown = set()
     for entry in snapshot.series:
-        if entry.window == LIFETIME and counts_up(entry.metric):
+        if entry.window == LIFETIME and entry.metric.counts_up:
             key = (entry.family, entry.labels, entry.metric.text)
             shown.add(key)
             now = _now(entry.reading)

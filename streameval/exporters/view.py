@@ -19,7 +19,6 @@ from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
 UNDEFINED = "\N{EN DASH}"
 """Shown for a value without evidence, which is never shown as 0."""
 
-COUNTED: Final = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 _HUGE = 1e15
@@ -143,12 +142,7 @@ def unit_of_count(metric: Metric) -> str:
     """
     if metric.values.get("empty") == "skip" and not metric.is_per_user:
         return "lists with interactions"
-    return counted_unit(metric)
-
-
-def counted_unit(metric: Metric) -> str:
-    """The unit of a mean, without the condition on its lists."""
-    return "users" if metric.is_per_user else COUNTED[metric.definition.per]
+    return metric.unit
 
 
 def moment(seconds: float) -> str:
@@ -220,12 +214,6 @@ def by_slice(series: Iterable[Series]) -> dict[tuple[str, ...], Mapping[str, Ser
     for entry in series:
         slices.setdefault(entry.labels, {})[entry.window] = entry
     return dict(slices)
-
-
-def has_windows(snapshot: Snapshot) -> bool:
-    """Whether any family has windows."""
-    named = any(len(family.windows) > 1 for family in snapshot.families)
-    return named or any(entry.window != LIFETIME for entry in snapshot.series)
 
 
 def lift_bounds(low: float | None, high: float | None) -> str:

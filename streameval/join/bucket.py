@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from streameval.events import Id
 from streameval.events.per_item import PerItem
-from streameval.statistics.relation import decode_column, encode_column
+from streameval.statistics.relation import decode_column, encode_column, next_version
 from streameval.statistics.vocabulary import builtin_id
-from streameval.windows.sections import next_version
 
 _NUMBER: Final = 105
 """Type of the msgpack extension that holds the digits of a long integer."""

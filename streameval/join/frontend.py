@@ -13,9 +13,9 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.dead_letters import decode_each
 from streameval.engine.partition import Layout, Sink
 from streameval.engine.snapshot import JoinHealth, StreamHealth
-from streameval.engine.uncountable import decode_each
 from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns, InteractionDecoder

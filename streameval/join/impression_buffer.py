@@ -17,8 +17,9 @@ from streameval.events import Batch, Id
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.join.bucket import PLACES, ImpressionBucket, encode_bucket, packed, read
 from streameval.statistics.arrays import IntArray
+from streameval.statistics.relation import next_version
 from streameval.statistics.vocabulary import Codes
-from streameval.windows.sections import Section, next_version
+from streameval.windows.sections import Section
 
 V = TypeVar("V", bound=Hashable)
 

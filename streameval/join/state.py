@@ -18,8 +18,9 @@ from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs, RecordSlice
 from streameval.join.options import OutcomeCounts, Rules
+from streameval.statistics.relation import next_version
 from streameval.windows.family import Counting
-from streameval.windows.sections import Section, next_version
+from streameval.windows.sections import Section
 
 PREFIX: Final = "~join"
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.format import CLAIM
+from streameval.checkpoints.format import CLAIM, Place
 from streameval.checkpoints.restore import other_settings, resume
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -20,6 +21,13 @@ _MOST_WAITING: Final = 1_024
 
 _MOST_PARTS: Final = 32
 """Parts that are read one by one; more are joined first."""
+
+_VERSIONS: Final = itertools.count(1)
+
+
+def next_version() -> int:
+    """A number above all earlier ones of this process."""
+    return next(_VERSIONS)
 
 
 class Shape(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval.events import Batch, Interactions
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
-from streameval.statistics.binning import (
+from streameval.statistics.distributions import (
     BINNED,
     BITS,
     CAP,

@@ -19,6 +19,7 @@ from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.matching import Search
+from streameval.statistics.relation import next_version
 from streameval.statistics.statistic import Cells
 from streameval.windows.labels import (
     ActivityState,
@@ -29,7 +30,7 @@ from streameval.windows.labels import (
     SliceAssigner,
     Slices,
 )
-from streameval.windows.sections import Section, decode_table, encode_table, next_version
+from streameval.windows.sections import Section, decode_table, encode_table
 from streameval.windows.times import (
     DAY,
     FINE,
@@ -43,7 +44,7 @@ from streameval.windows.times import (
     section_name,
     span_text,
 )
-from streameval.windows.users import FamilyUsers, UsersCopy, copies_of, users_alone
+from streameval.windows.users import FamilyUsers, UsersCopy, users_alone
 
 _META: Final = "meta"
 _USERS: Final = "users"
@@ -284,7 +285,7 @@ class Family:
     def copied(self) -> FamilyCopy:
         """A copy for readers; unchanged panes are the same objects as before."""
         self._pending.settle()
-        self._copies = copies_of(self._panes, self._copies)
+        self._copies = {at: table.copied(self._copies.get(at)) for at, table in self._panes.items()}
         panes = {pane: table for pane, (_, table) in self._copies.items()}
         if self._folded.version != self.folding.version:
             self._folded = self.folding.copy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -11,13 +10,6 @@ import msgspec
 
 from streameval.errors import DamagedStateError
 from streameval.windows.labels import Labels
-
-_VERSIONS: Final = itertools.count(1)
-
-
-def next_version() -> int:
-    """A number above all earlier ones of this process."""
-    return next(_VERSIONS)
 
 
 class Section(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -11,12 +11,11 @@ import numpy as np
 from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
 from streameval.accumulator.table import Table
 from streameval.statistics.groups import MOST_DAYS, Groups
+from streameval.statistics.relation import next_version
 from streameval.statistics.user_sums import UserSums, UserSumsOptions
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
-from streameval.windows.sections import next_version
 
-K = TypeVar("K", bound=Hashable)
 S = TypeVar("S", Users, UserSums)
 
 
@@ -88,7 +87,7 @@ class FamilyUsers:
 
     def copied(self) -> UsersCopy:
         """A copy for readers."""
-        self._copies = copies_of(self.days, self._copies)
+        self._copies = {at: table.copied(self._copies.get(at)) for at, table in self.days.items()}
         if self._copied is None or self._copied[0] != self.version:
             sums = None if self.sums is None else self.sums.copy()
             self._copied = self.version, self.users.copy(), sums
@@ -115,18 +114,6 @@ class FamilyUsers:
                 del self.days[day]
             elif moved:
                 self.days[day] = table.select(np.setdiff1d(table.cells, moved))
-
-
-def copies_of(
-    tables: Mapping[K, Table], before: Mapping[K, tuple[int, Table]]
-) -> dict[K, tuple[int, Table]]:
-    """Copies of tables with their versions; unchanged tables keep their earlier copy."""
-    copies: dict[K, tuple[int, Table]] = {}
-    for key, table in tables.items():
-        cached = before.get(key)
-        same = cached is not None and cached[0] == table.version
-        copies[key] = cached if cached and same else (table.version, table.copy())
-    return copies
 
 
 def user_sums_of(plan: Plan) -> UserSums | None:

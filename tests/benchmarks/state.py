@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Part, Place
+from streameval.checkpoints.format import CheckpointDraft, Entry, Header, Part, Place
 from streameval.checkpoints.store import Store, folder_store
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 0)

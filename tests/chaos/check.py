@@ -9,8 +9,7 @@ from contextlib import closing
 
 from msgspec.structs import replace
 
-from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.format import digest_of
+from streameval.checkpoints.format import Place, digest_of
 from streameval.checkpoints.store import SavedCheckpoint
 from streameval.config import load
 from streameval.config.pipeline import new_ingest

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from streameval import Intervals
-from streameval.checkpoints.checkpoint import CheckpointDraft, Part
+from streameval.checkpoints.format import CheckpointDraft, Part
 from streameval.checkpoints.store import store_of
 from streameval.offline.states import StoredCheckpoint, newest_checkpoints
 from streameval.partials import arrow_table, partials

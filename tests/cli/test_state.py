@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.format import file_of, folder_of
+from streameval.checkpoints.format import Place, file_of, folder_of
 from streameval.checkpoints.store import folder_store
 from streameval.offline.states import newest_checkpoints, restore, without_copies
 from streameval.offline.surroundings import UsageError

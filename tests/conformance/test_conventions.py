@@ -11,7 +11,6 @@ import pytest
 
 from streameval import Accumulator, Columns
 from streameval.catalogue import parse
-from streameval.engine.evidence import counts_up
 
 Interactions = Sequence[str] | Mapping[str, float]
 
@@ -44,8 +43,8 @@ def test_a_smallest_gain_counts_although_the_system_reads_no_ratings() -> None:
 
 
 def test_totals_of_hits_are_counters_also_if_every_rating_is_relevant() -> None:
-    assert counts_up(parse("recbole:ndcg@10"))
-    assert not counts_up(parse("recbole:ndcg(gain=linear)@10"))
+    assert parse("recbole:ndcg@10").counts_up
+    assert not parse("recbole:ndcg(gain=linear)@10").counts_up
 
 
 def test_judged_is_over_the_items_shown_as_in_ir_measures() -> None:

@@ -11,7 +11,7 @@ import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import Store, folder_store, store_of
 from streameval.errors import ForeignStoreError, StateVersionError
 from tests.present import present

@@ -24,8 +24,9 @@ from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.daemon import Daemon, StopSignal, assembly
-from streameval.daemon.assembly import Assembly, Pulse, assemble
+from streameval.daemon.assembly import Assembly, assemble
 from streameval.daemon.loop import Loop
+from streameval.daemon.systemd import Pulse
 from streameval.dead_letters.queue import Queue
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, LogEvent
-from streameval.checkpoints.settings import Policies
+from streameval.checkpoints.format import CheckpointDraft, Entry
+from streameval.checkpoints.settings import LogEvent, Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
 from streameval.events.records import Assignment, CommitAnswer, Partition, RecordBatch

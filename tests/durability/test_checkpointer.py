@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Place
 from streameval.checkpoints.cleaning import GRACE
-from streameval.checkpoints.format import CheckpointContent
+from streameval.checkpoints.format import CheckpointContent, CheckpointDraft, Entry, Place
 from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout

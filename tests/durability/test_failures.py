@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import CheckpointDraft
+from streameval.checkpoints.format import CheckpointDraft
 from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.engine.dead_letters import Identity

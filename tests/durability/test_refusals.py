@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError, StoreError

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import Ingest

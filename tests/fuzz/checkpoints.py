@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place
-from streameval.checkpoints.format import SEAL
+from streameval.checkpoints.format import SEAL, CheckpointDraft, Part, Place
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest

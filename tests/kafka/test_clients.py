@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.format import BLOBS
+from streameval.checkpoints.format import BLOBS, Place
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import Found, Store
 from tests.mutation.mistake import Broken, Mistake, around, replaced

@@ -13,8 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.binning import BITS, bins_of, float_keys, floats_of_keys
-from streameval.statistics.distributions import Distribution, Values, ValuesOptions
+from streameval.statistics.distributions import (
+    BITS,
+    Distribution,
+    Values,
+    ValuesOptions,
+    bins_of,
+    float_keys,
+    floats_of_keys,
+)
 from streameval.statistics.exact import ONE, limbs, ratio, scaled_sum, squares
 from streameval.statistics.vocabulary import Items
 from tests.statistics.kinds import Valued, state, valued

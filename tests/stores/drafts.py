@@ -9,8 +9,16 @@ from typing import Any
 from msgspec import msgpack
 
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Part, Place
-from streameval.checkpoints.format import digest_of, file_of, folder_of
+from streameval.checkpoints.format import (
+    CheckpointDraft,
+    Entry,
+    Header,
+    Part,
+    Place,
+    digest_of,
+    file_of,
+    folder_of,
+)
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
 from streameval.errors import StoreError

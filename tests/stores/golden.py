@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval import Accumulator, Intervals
-from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place
+from streameval.checkpoints.format import CheckpointDraft, Part, Place
 from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields

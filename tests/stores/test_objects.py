@@ -17,9 +17,16 @@ from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Part, Place
 from streameval.checkpoints.cleaning import GRACE
-from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
+from streameval.checkpoints.format import (
+    BLOBS,
+    CLAIM,
+    CheckpointDraft,
+    Entry,
+    Part,
+    Place,
+    folder_of,
+)
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import StoredFile
