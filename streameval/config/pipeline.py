@@ -25,6 +25,7 @@ from streameval.decoding.framing import (
     by_schema,
     remove_frame,
 )
+from streameval.engine.clock import ClockRule
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
@@ -95,7 +96,7 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         families=[_spec(config, group, empty) for group, empty in config.accumulators(given)],
         windowing=config.windowing(),
         dedup=None if config.dedup is None else microseconds(config.dedup),
-        max_ahead=microseconds(config.max_ahead),
+        clock=ClockRule(microseconds(config.max_ahead)),
         intervals=config.intervals,
         experiment=config.experiment,
         gaps=config.gap,

@@ -165,7 +165,7 @@ def snapshots_of(
         labels=config.labels,
         started_at=started_at,
         idle=microseconds(config.labels_idle),
-        max_ahead=layout.max_ahead,
+        max_ahead=layout.clock.max_ahead,
         doubt=partial(unit_warning, field=str(config.event.time), unit=str(config.event.time_unit)),
     )
 

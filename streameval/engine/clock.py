@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-RECENT: Final = 21
+VOTERS: Final = 21
 """Number of voters behind the clock: eleven must agree, so ten wrong ones move nothing."""
 
 MAX_AHEAD: Final = 60_000_000
@@ -39,14 +40,31 @@ Voters: TypeAlias = Sequence[str | int | bytes | None]
 """Whose each event is: its record key, else its user; None or empty makes it its own voter."""
 
 
-def longest_run(recent: int) -> int:
-    """Number of newest events whose voters count, for a clock of `recent` voters.
+def longest_run(voters: int) -> int:
+    """Number of newest events whose voters count, for a clock of so many voters.
 
     Example:
-        >>> longest_run(RECENT)
+        >>> longest_run(VOTERS)
         252
     """
-    return _PATIENCE * recent
+    return _PATIENCE * voters
+
+
+class ClockRule(msgspec.Struct, frozen=True):
+    """When a log's clock follows its events.
+
+    Attributes:
+        max_ahead: how far ahead of the agreed time an event time is accepted, microseconds.
+        voters: number of voters for a median; odd. With 1 every event time is accepted.
+    """
+
+    max_ahead: int = MAX_AHEAD
+    voters: int = VOTERS
+
+    @property
+    def patience(self) -> int:
+        """Number of records after which no earlier one waits for the clock."""
+        return longest_run(self.voters)
 
 
 class _Ballot(NamedTuple):
@@ -198,32 +216,26 @@ class Ticks(NamedTuple):
 class Clock:
     """The event-time clock of one log; it never goes back.
 
-    The newest `recent` voters have one vote each: the time of their newest event. If fewer than
-    `recent` voters have spoken in the last `longest_run` events, each has the same number of votes:
-    its newest events. The agreed time is the largest median of the votes. An event time that is at
-    most `max_ahead` ahead of the agreed time is accepted at once. Any other makes the voters vote:
-    their times are accepted up to `max_ahead` ahead of the agreed time, or three times the median
-    absolute deviation of the votes, so that sparse logs can take their usual steps. The clock is
-    the largest accepted time.
-
-    Args:
-        max_ahead: how far ahead of the agreed time an event time is accepted, microseconds.
-        recent: number of voters for a median; odd. With 1 every event time is accepted.
+    The newest `voters` have one vote each: the time of their newest event. If fewer have spoken in
+    the last `longest_run` events, each has the same number of votes: its newest events. The agreed
+    time is the largest median of the votes. An event time that is at most `max_ahead` ahead of the
+    agreed time is accepted at once. Any other makes the voters vote: their times are accepted up to
+    `max_ahead` ahead of the agreed time, or three times the median absolute deviation of the votes,
+    so that sparse logs can take their usual steps. The clock is the largest accepted time.
 
     Attributes:
-        now: largest accepted time, microseconds; NEVER before `recent` voters or a whole run.
+        now: largest accepted time, microseconds; NEVER before `voters` or a whole run.
 
     Example:
-        >>> clock = Clock(max_ahead=10, recent=3)
+        >>> clock = Clock(ClockRule(max_ahead=10, voters=3))
         >>> clock.advance(np.array([1, 2, 3, 900, 4, 5, 901, 902])).clocks.tolist()[2:]
         [3, 3, 4, 5, 5, 902]
         >>> clock.advance(np.array([2000] * 4), ["a"] * 4).clocks.tolist()
         [902, 902, 902, 902]
     """
 
-    def __init__(self, max_ahead: int = MAX_AHEAD, recent: int = RECENT) -> None:
-        self.max_ahead = max_ahead
-        self.size = recent
+    def __init__(self, rule: ClockRule = ClockRule()) -> None:  # noqa: B008  immutable
+        self.rule, self.max_ahead, self.size = rule, rule.max_ahead, rule.voters
         self.now = NEVER
         self._agreed = NEVER
         self._events = _Events(0, np.empty(0, dtype=np.int64), [])
@@ -276,7 +288,7 @@ class Clock:
 
     def copy(self) -> Clock:
         """An independent copy."""
-        copy = Clock(self.max_ahead, self.size)
+        copy = Clock(self.rule)
         copy.now, copy._agreed, copy._events = self.now, self._agreed, self._events
         return copy
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.engine.clock import RECENT, Clocks
+from streameval.engine.clock import Clocks
 from streameval.errors import DamagedStateError
 from streameval.statistics.relation import next_version
 from streameval.windows.sections import Section
@@ -34,12 +34,12 @@ class SeenIds:
     always counts. The id of an event from the future is remembered as of the clock. With ten
     million ids, a collision is expected once in about 10^12 events.
 
-    `span`: how long ids are remembered, microseconds of event time.
+    `span`: how long ids are remembered, microseconds of event time. `patience`: see `ClockRule`.
     """
 
-    def __init__(self, span: int, recent: int = RECENT) -> None:
+    def __init__(self, span: int, patience: int) -> None:
         self._span = span
-        self._patience = recent - 1
+        self._patience = patience - 1
         self._ahead: deque[tuple[bytes, int, int]] = deque()
         self._ahead_version = next_version()
         self._events = 0

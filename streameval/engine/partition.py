@@ -19,13 +19,11 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import (
-    MAX_AHEAD,
     NEVER,
-    RECENT,
     Clock,
+    ClockRule,
     Ticks,
     UnconfirmedPanes,
-    longest_run,
 )
 from streameval.engine.dead_letters import Identity, count_each
 from streameval.engine.dedup import PREFIX, SeenIds
@@ -56,19 +54,17 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         dedup: how long event ids are remembered, microseconds; None without deduplication.
-        max_ahead: see `Clock`, microseconds.
-        recent: number of voters that the clock of a log rests on.
+        clock: when the clock of a log follows its events.
     """
 
     families: Sequence[FamilySpec]
     windowing: Windowing = Windowing()
     dedup: int | None = None
-    max_ahead: int = MAX_AHEAD
+    clock: ClockRule = ClockRule()
     intervals: Intervals | None = None
     experiment: Experiment | None = None
     gaps: Sequence[GapOptions] = ()
     changes: ChangeSettings | None = None
-    recent: int = RECENT
 
 
 _FEWEST = 10
@@ -201,11 +197,11 @@ class PartitionState:
         self._partition = partition
         self._layout = layout
         self._version = next_version()
-        longest = longest_run(layout.recent)
-        self._seen_ids = None if layout.dedup is None else SeenIds(layout.dedup, longest)
+        patience, span = layout.clock.patience, layout.dedup
+        self._seen_ids = None if span is None else SeenIds(span, patience)
         self._unconfirmed = UnconfirmedPanes()
         self._position = position
-        self.time = Clock(layout.max_ahead, layout.recent)
+        self.time = Clock(layout.clock)
         self.tally = Tally()
         contexts = (spec.table.context for spec in layout.families)
         self.doubts = Doubts(next((context.attributes for context in contexts), ()))

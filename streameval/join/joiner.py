@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, longest_run
+from streameval.engine.clock import NEVER
 from streameval.errors import TooManyOpenError
 from streameval.events import Id
 from streameval.join.bucket import PLACES
@@ -104,8 +104,8 @@ class Joiner:
     An interaction is attributed to its list when the watermark passes it; a list becomes an event
     when the watermark passes the end of its window.
 
-    `streams`: number of the stream of each log; number 0 has the impressions. `recent`: number of
-    voters that the clock of a log rests on.
+    `streams`: number of the stream of each log; number 0 has the impressions. `patience`: see
+    `ClockRule`.
 
     Attributes:
         watermark: no earlier record is expected, microseconds; NEVER at first.
@@ -113,7 +113,7 @@ class Joiner:
     """
 
     def __init__(
-        self, rules: Rules, streams: Sequence[int], recent: int, trace: Trace | None = None
+        self, rules: Rules, streams: Sequence[int], patience: int, trace: Trace | None = None
     ) -> None:
         self.rules = rules
         self.watermark = NEVER
@@ -129,7 +129,7 @@ class Joiner:
         self._matcher = (
             RequestMatcher(self.impressions, self._requests, rules.window)
             if self._users is None
-            else LastTouchMatcher(self.impressions, self._users, rules, slack, longest_run(recent))
+            else LastTouchMatcher(self.impressions, self._users, rules, slack, patience)
         )
         self._attributions: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
         self._counted_later: set[tuple[int, InteractionRecord]] = set()

@@ -91,19 +91,19 @@ class LastTouchMatcher(NamedTuple):
 
     Attributes:
         slack: how far behind the clock a list may come, microseconds.
-        recent: how many records of its log may follow a list before the clock reaches its time.
+        patience: how many records of its log may follow a list before the clock reaches its time.
     """
 
     shown: ImpressionBuffer
     users: Index
     rules: Rules
     slack: int
-    recent: int
+    patience: int
 
     def match(self, interaction: InteractionRecord) -> list[int]:
         """The latest list with the item in the window before, for each combination of `per`."""
         shown, latest = self.shown, dict[tuple[str, ...], tuple[int, str, int, int]]()
-        earliest, ahead = interaction.time - self.rules.window, self.recent
+        earliest, ahead = interaction.time - self.rules.window, self.patience
         rows = self.users.rows(interaction.key)
         for order, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
             time = shown.time(row)

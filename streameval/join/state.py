@@ -52,8 +52,8 @@ class JoinedState(PartitionState):
         counting: Counting | None = None,
     ) -> None:
         super().__init__(layout, logs[0].partition, 0, sink, counting=counting)
-        self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
-        self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
+        self.logs = Logs(logs, lambda: Clock(layout.clock))
+        self.joiner = Joiner(rules, [log.stream for log in logs], layout.clock.patience, trace)
         self.idle_timeouts = 0
         self.proposed_at: int | None = None
         self._join_version = next_version()

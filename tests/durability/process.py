@@ -18,6 +18,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
+from streameval.engine.clock import ClockRule
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
@@ -37,6 +38,9 @@ START = 1_700_000_000 // 60
 
 TIMES = Windowing(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
+
+EAGER = ClockRule(voters=1)
+"""A clock that follows every event at once."""
 
 METRIC = "hit_rate@1"
 _HITS = Accumulator(METRIC)
@@ -62,7 +66,7 @@ def ingest(spans: tuple[int, ...] = TIMES.spans) -> Ingest:
             columns=(1,),
         ),
     ]
-    layout = Layout(families=families, windowing=windowing, dedup=600 * MINUTE, recent=1)
+    layout = Layout(families=families, windowing=windowing, dedup=600 * MINUTE, clock=EAGER)
     return Ingest(EventFrontend(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
 
 

@@ -13,6 +13,7 @@ from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import CheckpointContent, CheckpointDraft, Entry, Place
 from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.fields import EventFields
+from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.errors import DamagedStateError
 from streameval.events.records import CommitAnswer, Partition
@@ -301,7 +302,7 @@ def _join() -> JoinFrontend:
         window="1h",
     )
     event = EventFields(recommendations="shown", time="ts", time_unit="s")
-    return JoinFrontend(options, event, [], Layout(families=[], recent=1))
+    return JoinFrontend(options, event, [], Layout(families=[], clock=ClockRule(voters=1)))
 
 
 def _assign_joined(

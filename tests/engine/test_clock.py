@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Clock, UnconfirmedPanes, provisional
+from streameval.engine.clock import (
+    MAX_AHEAD,
+    NEVER,
+    VOTERS,
+    Clock,
+    ClockRule,
+    UnconfirmedPanes,
+    provisional,
+)
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from tests.effort import sampled
@@ -49,14 +57,14 @@ def test_the_clock_matches_its_definition_for_any_batches(
     events: list[tuple[int, str | None]], ends: list[int], max_ahead: int, size: int
 ) -> None:
     log, voters = [time for time, _ in events], [voter for _, voter in events]
-    clock, clock_times, verdicts = Clock(max_ahead, size), list[int](), dict[int, int]()
+    clock, clock_times, verdicts = Clock(ClockRule(max_ahead, size)), list[int](), dict[int, int]()
     for part in cut(log, ends):
         ticks = clock.advance(np.array(log[part], dtype=np.int64), voters[part])
         clock_times += ticks.clocks.tolist()
         for event in sorted(set(range(part.stop)) - verdicts.keys()):
             if (row := ticks.verdict(event)) is not None:
                 verdicts[event] = part.start + row
-        again = Clock(max_ahead, size)
+        again = Clock(ClockRule(max_ahead, size))
         again.restore(clock.state())
         assert again.state() == clock.state()
         clock = again
@@ -75,7 +83,12 @@ def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
     counted = data.draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log)))
     starts = np.array(log, dtype=np.int64) // 10 * 10
     clocks = slow_clock.clocks(log, 5, size, voters)
-    clock, rows, future, later = Clock(5, size), [False] * len(log), 0, UnconfirmedPanes()
+    clock, rows, future, later = (
+        Clock(ClockRule(5, size)),
+        [False] * len(log),
+        0,
+        UnconfirmedPanes(),
+    )
     waiting: dict[int, list[int]] = {}
     for part in cut(log, ends):
         ticks = clock.advance(np.array(log[part], dtype=np.int64), voters[part])
@@ -100,8 +113,8 @@ def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
 
 def test_the_clock_of_few_events_is_provisional() -> None:
     clock = Clock()
-    clock.advance(np.arange(RECENT - 1) * SECOND)
-    assert (clock.now, clock.is_final, clock.latest) == (NEVER, False, (RECENT - 2) * SECOND)
+    clock.advance(np.arange(VOTERS - 1) * SECOND)
+    assert (clock.now, clock.is_final, clock.latest) == (NEVER, False, (VOTERS - 2) * SECOND)
     assert provisional([], MAX_AHEAD) is None
 
 
@@ -116,7 +129,7 @@ def test_after_a_quiet_night_the_clock_moves_with_the_eleventh_record() -> None:
 def test_a_sparse_log_is_not_held_back() -> None:
     clock = Clock()
     log = np.arange(100) * 30 * MINUTE
-    assert clock.advance(log).clocks.tolist()[RECENT - 1 :] == log[RECENT - 1 :].tolist()
+    assert clock.advance(log).clocks.tolist()[VOTERS - 1 :] == log[VOTERS - 1 :].tolist()
 
 
 def test_a_minority_that_drifts_ahead_does_not_move_the_clock() -> None:
@@ -126,7 +139,7 @@ def test_a_minority_that_drifts_ahead_does_not_move_the_clock() -> None:
     ]
     clock = Clock()
     ahead = clock.advance(np.array(log)).clocks - np.arange(4_000) * SECOND
-    assert ahead[RECENT:].max() <= MAX_AHEAD
+    assert ahead[VOTERS:].max() <= MAX_AHEAD
 
 
 PLACES = [Partition("events", number) for number in range(4)]
@@ -213,7 +226,7 @@ def test_records_from_the_future_move_no_window_of_any_partition(
 def _confirmed_by_nobody(log: Sequence[tuple[int, bytes]]) -> int:
     """Number of bad records that enough later records refute; the last ones may yet be right."""
     bad_rows = [b'"bad"' in value for number, value in log if number == 1]
-    return sum(bad_rows[: len(bad_rows) - RECENT + 1])
+    return sum(bad_rows[: len(bad_rows) - VOTERS + 1])
 
 
 def test_a_single_record_from_the_future_in_its_partition_moves_no_window() -> None:

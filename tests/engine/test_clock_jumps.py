@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
+from streameval.engine.clock import ClockRule
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Snapshot
 from streameval.events.records import Partition
@@ -18,7 +19,7 @@ from tests.engine.counting import MINUTE, batch, ingest, layout, parts, record
 BEGIN = 1_800_000_000
 GOOD = 4_000
 AHEAD = 41 * 24 * 3_600
-WINDOWS = layout(("hit_rate@1",), spans=(5 * MINUTE, 60 * MINUTE), max_ahead=MINUTE)
+WINDOWS = layout(("hit_rate@1",), spans=(5 * MINUTE, 60 * MINUTE), clock=ClockRule(MINUTE))
 WALL = float(BEGIN + GOOD)
 PLACES = {"before": 0, "amid": GOOD // 2, "after": GOOD}
 

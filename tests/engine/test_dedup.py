@@ -29,7 +29,7 @@ def remembering(
     rows: Sequence[tuple[str, int]], clocks: Sequence[int]
 ) -> tuple[SeenIds, list[bool]]:
     """Whether ids are unseen, with the given clocks, in batches of one."""
-    seen, unseen = SeenIds(SPAN, recent=3), list[bool]()
+    seen, unseen = SeenIds(SPAN, patience=3), list[bool]()
     for (event_id, time), clock in zip(rows, clocks, strict=True):
         unseen += seen.unseen([event_id], np.array([time]), np.array([clock])).tolist()
     return seen, unseen
@@ -61,19 +61,19 @@ def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:
 
 
 def test_an_id_is_forgotten_after_its_span() -> None:
-    seen = SeenIds(SPAN, recent=1)
+    seen = SeenIds(SPAN, patience=1)
     assert judged(seen, [("a", 0), ("b", 11 * MINUTE), ("a", 11 * MINUTE)]) == [True] * 3
     assert judged(seen, [("a", 12 * MINUTE)], 11 * MINUTE) == [False]
 
 
 @given(events)
 def test_deduplication_matches_its_definition(rows: list[tuple[str, int]]) -> None:
-    assert judged(SeenIds(SPAN, recent=1), rows) == judged_slowly(rows)
+    assert judged(SeenIds(SPAN, patience=1), rows) == judged_slowly(rows)
 
 
 @given(events, st.integers(0, 40))
 def test_batches_make_no_difference(rows: list[tuple[str, int]], at: int) -> None:
-    whole, split = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
+    whole, split = SeenIds(SPAN, patience=1), SeenIds(SPAN, patience=1)
     first, second = rows[:at], rows[at:]
     together = judged(split, first) + judged(split, second, clock_of(first))
     assert together == judged(whole, rows)
@@ -83,7 +83,7 @@ def test_batches_make_no_difference(rows: list[tuple[str, int]], at: int) -> Non
 def test_ids_that_still_wait_are_restored_with_their_own_time() -> None:
     rows = [("a", 0), ("b", MINUTE), ("c", 60 * MINUTE)]
     lasting, _ = remembering(rows, [NEVER, NEVER, 60 * MINUTE])
-    restored = SeenIds(SPAN, recent=3)
+    restored = SeenIds(SPAN, patience=3)
     restored.restore(content(lasting), 60 * MINUTE)
     assert content(restored) == content(lasting)
     assert "seen/ahead" in content(restored)
@@ -93,7 +93,7 @@ def test_ids_that_still_wait_are_restored_with_their_own_time() -> None:
 def test_restored_ids_continue_as_if_never_saved(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
-    lasting, restored = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
+    lasting, restored = SeenIds(SPAN, patience=1), SeenIds(SPAN, patience=1)
     judged(lasting, before)
     clock = clock_of(before)
     restored.restore(content(lasting), NEVER if clock is None else clock)
@@ -136,7 +136,7 @@ def test_the_id_of_a_confirmed_event_is_remembered_as_of_its_time() -> None:
 
 
 def test_memory_is_bounded_by_the_span() -> None:
-    seen = SeenIds(SPAN, recent=1)
+    seen = SeenIds(SPAN, patience=1)
     for minute in range(1_000):
         rows = [(f"{minute}-{n}", minute * MINUTE) for n in range(5)]
         judged(seen, rows, (minute - 1) * MINUTE if minute else None)
@@ -144,7 +144,7 @@ def test_memory_is_bounded_by_the_span() -> None:
 
 
 def test_a_section_that_changed_has_another_version() -> None:
-    seen, contents = SeenIds(SPAN), dict[tuple[str, int], bytes]()
+    seen, contents = SeenIds(SPAN, patience=21), dict[tuple[str, int], bytes]()
     for number in range(60):
         later = 30 * MINUTE if number % 7 == 3 else 0
         seen.unseen([f"e{number}"], np.array([number + later]), np.array([number]))
@@ -154,7 +154,7 @@ def test_a_section_that_changed_has_another_version() -> None:
 
 
 def test_a_section_that_did_not_change_keeps_its_version() -> None:
-    seen = SeenIds(SPAN, recent=1)
+    seen = SeenIds(SPAN, patience=1)
     judged(seen, [("a", 0), ("b", 5 * MINUTE)])
     before = {section.name: section.version for section in seen.sections()}
     judged(seen, [("c", 5 * MINUTE)], 5 * MINUTE)
@@ -167,7 +167,7 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
 )
 def test_damaged_sections_of_ids_are_refused(name: str, held: bytes) -> None:
     with pytest.raises(DamagedStateError, match="seen/"):
-        SeenIds(SPAN, recent=1).restore({name: held}, 0)
+        SeenIds(SPAN, patience=1).restore({name: held}, 0)
 
 
 def test_an_id_is_as_old_as_the_clock_of_its_own_log_says() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
+from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
@@ -113,7 +114,8 @@ def join_frontend(case: Case, *, users: bool = False, **limits: Any) -> JoinFron
         **limits,
     )
     event = EventFields(recommendations="shown", time="ts", time_unit="s")
-    layout = Layout(families=[], recent=case.recent, max_ahead=case.max_ahead * SECOND)
+    rule = ClockRule(case.max_ahead * SECOND, case.recent)
+    layout = Layout(families=[], clock=rule)
     return JoinFrontend(options, event, ["variant"], layout, users=users)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from streameval.decoding.fields import EventFields
+from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.join.frontend import JoinFrontend
 from streameval.join.interactions import InteractionDecoder
@@ -27,7 +28,10 @@ def fed_with(**fields: Any) -> Fed:
         combine="sum",
     )
     event = EventFields(time="ts", time_unit="s", **fields)
-    return Fed(JoinFrontend(options, event, [], Layout(families=[], recent=1)), [SHOWN, DONE])
+    return Fed(
+        JoinFrontend(options, event, [], Layout(families=[], clock=ClockRule(voters=1))),
+        [SHOWN, DONE],
+    )
 
 
 def restarted(fed: Fed) -> None:
