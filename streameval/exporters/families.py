@@ -339,6 +339,7 @@ class FamilySet:
         self._families: dict[str, SampleFamily] = {}
         self._samples: dict[str, list[Sample]] = {}
         self._found: dict[tuple[int, str], MetricSamples] = {}
+        self._names: dict[int, tuple[str, ...]] = {}
         for entry in snapshot.series:
             self.of(entry.metric, entry.family)
 
@@ -360,13 +361,22 @@ class FamilySet:
         return MetricSamples(
             family=family.name,
             name=name,
-            names=slice_labels(family.label_names, {**self._metrics, metric.text: metric}.values()),
+            names=self._label_names(place, metric),
             own=metric_labels(metric),
             lists={
                 suffix: self._of(name + suffix, kind, text)
                 for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
             },
         )
+
+    def _label_names(self, place: int, metric: Metric) -> tuple[str, ...]:
+        """The names of the slices' labels, computed once for all metrics of the snapshot."""
+        given = self._snapshot.families[place].label_names
+        if metric.text not in self._metrics:
+            return slice_labels(given, [*self._metrics.values(), metric])
+        if place not in self._names:
+            self._names[place] = slice_labels(given, self._metrics.values())
+        return self._names[place]
 
     def _of(self, name: str, kind: Kind, text: str) -> list[Sample]:
         samples = self._samples.setdefault(name, [])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.exporters.estimates import POLICIES, policy_readings
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
 
@@ -208,6 +209,53 @@ def test_every_query_has_finite_results_in_a_real_prometheus(
 @pytest.mark.prometheus
 def test_the_variables_offer_existing_values(remembering: Remembering) -> None:
     chosen = values(read(FOLDER / "metric.json"), remembering)
-    assert chosen["metric"] == ["ctr", "hit_rate", "ndcg", "recbole_ndcg"]
-    assert (chosen["segment"], chosen["property"]) == (["country"], ["item_coverage"])
+    assert chosen["metric"] == [
+        *("ctr", "hit_rate", "importance_weight", "ips", "ndcg", "recbole_ndcg")
+    ]
+    gauges = ["dr", "importance_weight_effective_share", "item_coverage", "snips"]
+    assert (chosen["segment"], chosen["property"]) == (["country"], gauges)
     assert chosen["control"] == ["control"]
+
+
+_SHOWN = {
+    "Mean weight": "importance_weight(target={})",
+    "Effective share": "importance_weight(statistic=effective_share,target={})",
+    "snips of all replicas": "snips(target={})",
+    "ips of all replicas": "ips(target={})",
+    "dr over the lifetime, with its interval": "dr(target={})",
+}
+
+
+def _by_policy(title: str, remembering: Remembering, place: int = 0) -> dict[str, set[float]]:
+    """What a query of a panel shows of each policy; of all variants and replicas together."""
+    dashboard = read(FOLDER / "policies.json")
+    chosen = {name: those[0] for name, those in values(dashboard, remembering).items()}
+    query = [query for query in panel_queries(dashboard) if query.panel == title][place]
+    where = {"query": filled(query.expression, chosen), "time": str(remembering.moment)}
+    shown: dict[str, set[float]] = {}
+    for series in remembering.server.data("query", **where)["result"]:
+        rounded = round(float(series["value"][1]), 6)
+        shown.setdefault(series["metric"]["target"], set()).add(rounded)
+    return shown
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("title", _SHOWN)
+def test_a_panel_of_policies_shows_what_the_lists_of_all_replicas_say(
+    title: str, remembering: Remembering
+) -> None:
+    place = int("interval" in title)  # between the ends of the interval
+    assert _by_policy(title, remembering, place) == {
+        policy: {round(policy_readings()[_SHOWN[title].format(policy)].value, 6)}
+        for policy in POLICIES
+    }
+
+
+@pytest.mark.prometheus
+def test_a_policy_that_the_log_cannot_judge_is_not_to_be_trusted(remembering: Remembering) -> None:
+    assert _by_policy("Do not trust", remembering) == {"near": {0.0}, "unseen": {1.0}}
+    weights = "Mean weight, with its interval"
+    low, high = (_by_policy(weights, remembering, place) for place in (0, 2))
+    assert max(high["unseen"]) < min(low["near"])
+    firing = {alert.get("target") for alert in remembering.alerts if "target" in alert}
+    assert firing == {"unseen"}

@@ -23,6 +23,7 @@ from streameval.engine.snapshot import (
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.exporters.changing import changes_report
+from tests.exporters.estimates import estimates
 from tests.exporters.experiments import report
 from tests.exporters.pictures import (
     health,
@@ -163,6 +164,9 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
     for variant in ("control", "treatment"):
         coverage = property_of_all("item_coverage@10", (variant,), 0.5)
         series += [windowed(coverage, "1h"), refused("capri:recall@5", (variant,))]
+        series += estimates((variant,), steps)
+        for country in _COUNTRIES:
+            series += estimates((variant, country), steps, family=1)
     state = _health(replica, start, step, moment)
     shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
     reports = {"experiment": _EXPERIMENT, "changes": _CHANGES}

@@ -120,6 +120,7 @@ def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering)
         "StreamevalMetricCollapsed",
         "StreamevalDeadLetters",
         "StreamevalGuardrailBroken",
+        "StreamevalMeanWeight",
         "StreamevalQualityWorse",
     }
     worse = [
