@@ -24,6 +24,8 @@ from streameval.statistics.statistic import Statistic
 FIRST_OBSERVED: Final = 128
 """Events observed of the first batches; of later ones, only a few, at next to no cost."""
 _LATER: Final = 8
+_ONE_IN: Final = 64
+"""Of later batches, one event in so many is observed, at least one and at most `_LATER`."""
 
 _MOST: Final = 1_024
 """So many events halve all counts, so that a change of the events shows."""
@@ -106,8 +108,10 @@ class Doubts:
         `observed`: lists that this and others observed before; by default `lists`.
         """
         before = self.lists if observed is None else observed
-        events = max(_LATER, FIRST_OBSERVED - before)
-        for event in batch.rows(0, min(events, len(batch))).events():
+        later = min(_LATER, -(-len(batch) // _ONE_IN))
+        events = min(max(later, FIRST_OBSERVED - before), len(batch))
+        first = batch if events == len(batch) else batch.rows(0, events)
+        for event in first.events():
             self.observe(event)
 
     def add(self, other: Doubts) -> None:

@@ -57,6 +57,9 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
     @property
     def engaged(self) -> int:
         """Number of events with interactions."""
+        matches = self.batch.matches
+        if matches is not None and not matches.odd.size:
+            return int(np.count_nonzero(matches.given))
         if isinstance(self.batch.interactions, IdColumn):
             return int(np.count_nonzero(self.batch.interactions.ragged.lengths))
         return sum(map(bool, self.batch.interactions))

@@ -200,12 +200,15 @@ class Ticks(NamedTuple):
         first: number of the first of these events in the log.
         events: these events, after the earlier ones that no verdict had been reached on.
         size: number of voters behind the clock.
+        regular: whether the time of each of these events was accepted at once, so that none of
+            them is after the clock.
     """
 
     clocks: Clocks
     first: int
     events: _Events
     size: int
+    regular: bool
 
     def verdict(self, number: int) -> int | None:
         """The row at which enough voters followed the event with this number, or None."""
@@ -269,22 +272,13 @@ class Clock:
         `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
         events, held = self._events.followed_by(times, voters), len(self._events.times)
-        accepted = times.copy()
-        ahead = held + np.flatnonzero(times > self._limit)
-        ballots: dict[int, _Ballot] = {}
-        voted = 0
-        for place in ahead.tolist():
-            if events.listed[place] > self._limit:
-                voted += 1
-                if voted == _FEW:
-                    ballots = events.ballots(ahead[ahead > place], self.size)
-                ballot = ballots.get(place) or events.ballot(place, self.size)
-                accepted[place - held] = NEVER if ballot is None else self._elect(ballot)
+        regular = not len(times) or int(times.max()) <= self._limit
+        accepted = times if regular else self._accepted(events, held)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
         if len(times):
             self.now = int(clocks[-1])
             self._events = events.newest(longest_run(self.size))
-        return Ticks(clocks, events.first + held, events, self.size)
+        return Ticks(clocks, events.first + held, events, self.size, regular)
 
     def copy(self) -> Clock:
         """An independent copy."""
@@ -309,6 +303,28 @@ class Clock:
     def _limit(self) -> int:
         """The time up to which an event time is accepted without a vote."""
         return NEVER if self._agreed == NEVER else self._agreed + self.max_ahead
+
+    def _accepted(self, events: _Events, held: int) -> Clocks:
+        """The times of the events after the first `held`; of those far ahead, what voters accept.
+
+        NEVER where there are too few voters.
+        """
+        accepted, limit = events.times[held:].copy(), self._limit
+        ahead = held + np.flatnonzero(accepted > limit)
+        # Fewer events than voters have no ballot.
+        accepted[ahead[ahead < self.size - 1] - held] = NEVER
+        ahead = ahead[ahead >= self.size - 1]
+        ballots: dict[int, _Ballot] = {}
+        voted = 0
+        for place in ahead.tolist():
+            if events.listed[place] > limit:
+                voted += 1
+                if voted == _FEW:
+                    ballots = events.ballots(ahead[ahead > place], self.size)
+                ballot = ballots.get(place) or events.ballot(place, self.size)
+                accepted[place - held] = NEVER if ballot is None else self._elect(ballot)
+                limit = self._limit
+        return accepted
 
     def _elect(self, ballot: _Ballot) -> int:
         """The largest time that the voters accept."""
@@ -376,18 +392,23 @@ class UnconfirmedPanes:
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[int, int]] = {}
 
-    def judge(self, starts: NDArray[np.int64], ticks: Ticks, counted: NDArray[np.bool_]) -> Refuted:
+    def judge(
+        self, starts: NDArray[np.int64], ticks: Ticks, counted: NDArray[np.bool_] | None
+    ) -> Refuted:
         """Judge the next events of the log.
 
-        `counted`: mask of the events that count; the others only confirm or refute.
+        `counted`: mask of the events that count; the others only confirm or refute. None is all.
         """
         rows = np.zeros(len(starts), dtype=np.bool_)
-        ahead = np.flatnonzero((starts > ticks.clocks) & counted).tolist()
+        ahead = list[int]()
+        if not ticks.regular:
+            later = starts > ticks.clocks
+            ahead = np.flatnonzero(later if counted is None else later & counted).tolist()
         if not (ahead or self._waiting) or not len(starts):
             return Refuted([], rows, 0)
         members: dict[int, list[int]] = {start: [] for start in self._waiting}
-        for row in ahead:
-            members.setdefault(int(starts[row]), []).append(row)
+        for row, start in zip(ahead, starts[ahead].tolist(), strict=True):
+            members.setdefault(start, []).append(row)
         panes, events = list[int](), 0
         waiting, self._waiting = self._waiting, {}
         for start, pane_rows in sorted(members.items()):
@@ -411,16 +432,18 @@ class UnconfirmedPanes:
     ) -> tuple[list[int], int]:
         """Refuted rows of one pane, and the number of its earlier events that are refuted."""
         last, earlier = before or (ticks.first, 0)
-        verdict = ticks.verdict(last) if earlier else None
         rows: list[int] = []
         refuted, waiting = 0, list[int]()
         for row in pane_rows:
-            if verdict is not None and row > verdict:
-                rows, waiting = rows + waiting, []
-                refuted, earlier = refuted + earlier, 0
+            # No verdict without as many events as voters.
+            if (earlier or waiting) and row - (last - ticks.first) >= ticks.size:
+                verdict = ticks.verdict(last)
+                if verdict is not None and row > verdict:
+                    rows, waiting = rows + waiting, []
+                    refuted, earlier = refuted + earlier, 0
             waiting.append(row)
             last = ticks.first + row
-            verdict = ticks.verdict(last)
+        verdict = ticks.verdict(last)
         if ticks.clocks[-1 if verdict is None else verdict] >= start:
             return rows, refuted
         if verdict is not None:

@@ -300,8 +300,10 @@ class Ingest:
         """
         clocks = [state.time for state in self._partitions.values()]
         final = [clock.now for clock in clocks if clock.is_final]
+        if final:
+            return max(final)
         few = [time for clock in clocks for time in clock.votes]
-        return max(final) if final else provisional(few, self.layout.clock.max_ahead)
+        return provisional(few, self.layout.clock.max_ahead)
 
     def take_invalid(self) -> Sequence[DeadLetter]:
         """Examples of invalid records since the last call: the first few of each reason."""

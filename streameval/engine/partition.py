@@ -22,6 +22,7 @@ from streameval.engine.clock import (
     NEVER,
     Clock,
     ClockRule,
+    Clocks,
     Ticks,
     UnconfirmedPanes,
 )
@@ -247,8 +248,8 @@ class PartitionState:
         ticks = self._advance(decoded)
         counts = self._unseen(decoded, ticks)
         self._count(decoded, values, counts, ticks, tally)
-        tally.valid = int(np.count_nonzero(counts))
-        tally.engaged = (decoded if counts.all() else decoded.keep(counts)).engaged
+        counted = decoded if counts is None else decoded.keep(counts)
+        tally.valid, tally.engaged = len(counted.places), counted.engaged
         tally.duplicates = len(decoded.places) - tally.valid
         tally.add_invalid([event for _, event in decoded.invalid])
         self.tally.add(tally)
@@ -263,9 +264,7 @@ class PartitionState:
 
     def count(self, decoded: Decoded, values: FamilyValues) -> None:
         """Count events in the order of their time; `values`: those of `countable`."""
-        ticks = self._advance(decoded)
-        every = np.ones(len(decoded.places), dtype=np.bool_)
-        self._count(decoded, values, every, ticks, self.tally)
+        self._count(decoded, values, None, self._advance(decoded), self.tally)
         self._version = next_version()
 
     def countable(self, decoded: Decoded) -> tuple[Decoded, FamilyValues]:
@@ -379,12 +378,13 @@ class PartitionState:
             return None
         return self.time.advance(decoded.times, decoded.voters)
 
-    def _unseen(self, decoded: Decoded, ticks: Ticks | None) -> NDArray[np.bool_]:
-        """Mask of the events that are no duplicates."""
+    def _unseen(self, decoded: Decoded, ticks: Ticks | None) -> NDArray[np.bool_] | None:
+        """Mask of the events that are no duplicates; None if none is one."""
         ids, times = decoded.event_ids, decoded.times
         if self._seen_ids is None or ids is None or times is None or ticks is None:
-            return np.ones(len(decoded.places), dtype=np.bool_)
-        return self._seen_ids.unseen(ids, times, ticks.clocks)
+            return None
+        unseen = self._seen_ids.unseen(ids, times, ticks.clocks)
+        return None if unseen.all() else unseen
 
     def _values(self, decoded: Decoded) -> FamilyValues:
         """The values of metrics of events, for each family."""
@@ -407,41 +407,38 @@ class PartitionState:
         self,
         decoded: Decoded,
         values: FamilyValues,
-        counts: NDArray[np.bool_],
+        counts: NDArray[np.bool_] | None,
         ticks: Ticks | None,
         tally: Tally,
     ) -> None:
-        """Count the events of a mask; adds late and future ones to the tally."""
+        """Count the events of a mask, None being all; adds late and future ones to the tally."""
         self.doubts.observe_batch(decoded.batch, self._shared.observed)
         self._shared.observed += len(decoded.batch)
         if self._sink is not None:
-            self._sink(decoded if counts.all() else decoded.keep(counts))
+            self._sink(decoded if counts is None else decoded.keep(counts))
             return
         starts: NDArray[np.int64] | None = None
         refuted_panes: Sequence[int] = ()
-        clocks = None if ticks is None else ticks.clocks
-        if decoded.times is not None and clocks is not None and ticks is not None:
-            panes = assign_panes(decoded.times, clocks, self._layout.windowing)
+        times = seen = decoded.times
+        if times is not None and ticks is not None:
+            panes = assign_panes(times, ticks.clocks, self._layout.windowing)
             starts = panes.starts
             refuted = self._unconfirmed.judge(starts, ticks, counts)
             starts[refuted.rows] = PAST
             refuted_panes = refuted.panes
-            tally.late += int(np.count_nonzero(panes.late & counts))
+            late = panes.late if counts is None else panes.late & counts
+            tally.late += int(np.count_nonzero(late))
             tally.future += refuted.events
-        if not counts.all():
+            times, seen = _limited(times, ticks)
+        if counts is not None:
             decoded = decoded.keep(counts)
-            starts = None if starts is None else starts[counts]
-            clocks = None if clocks is None else clocks[counts]
+            starts, times, seen = (
+                None if column is None else column[counts] for column in (starts, times, seen)
+            )
             kept = counts.tolist()
             values = [None if value is None else list(compress(value, kept)) for value in values]
         # Once for all families, which read the same hits.
         batch = matched(decoded.batch, self._search)
-        times = seen = decoded.times
-        if times is not None and clocks is not None:
-            # A wrong time far ahead must not keep an idle label value alive,
-            # nor may many of them take the places of the days that are compared.
-            seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
-            times = np.where(times > seen + _MOST_AHEAD, seen, times)
         for family, of_family in zip(self._families.values(), values, strict=True):
             # Advance first, so that old events go to the panes where they belong now.
             if self.time.is_final:
@@ -474,6 +471,17 @@ class PartitionState:
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
         return kept
+
+
+def _limited(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
+    """Event times for days that are compared, and for label values: when they were last seen."""
+    if ticks.regular:
+        return times, times
+    # A wrong time far ahead must not keep an idle label value alive,
+    # nor may many of them take the places of the days that are compared.
+    clocks = ticks.clocks
+    seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
+    return np.where(times > seen + _MOST_AHEAD, seen, times), seen
 
 
 def backfills_in(meta: bytes) -> list[Extent]:

@@ -213,8 +213,7 @@ class Family:
         if assigned.moves:
             self._move(assigned.moves)
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
-        is_single = bool((cells == cells[0]).all())
-        self._pending.count(self.spec, batch, int(cells[0]) if is_single else cells, times, values)
+        self._pending.count(self.spec, batch, cells, times, values)
         self._activity.count(assigned.numbers, times if seen is None else seen)
         self.version = next_version()
 
@@ -394,8 +393,10 @@ class Family:
         """Fold label values above the caps of this family; it may have been saved with larger."""
         numbers = set(self._activity.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
-        for number in self._slices.sorted(numbers):
-            labels = self._slices.labels[number]
+        every = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
+        if every and self.folding.admit_apart(every):
+            return
+        for labels in every:
             admitted = self.folding.admit(labels)
             self._move(self._slices.moves({**admitted.moves, labels: admitted.key}))
 

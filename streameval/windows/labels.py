@@ -6,7 +6,7 @@ This depends on the set of values, never on their order, so partitions, replicas
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -61,6 +61,10 @@ class Cap(Generic[T]):
             return (value,)
         self.kept[value] = hashed
         return self._shrink() if len(self.kept) > self.size else ()
+
+    def has_room(self, values: Collection[T]) -> bool:
+        """Whether these values, none of which is kept, can be kept without folding any."""
+        return self.edge is None and len(self.kept) + len(values) <= self.size
 
     def merge(self, other: Cap[T]) -> None:
         """Merge another cap, as if this one had seen the values of both."""
@@ -190,6 +194,21 @@ class Folding:
                     self._fold_value(place, folded, moves)
         key = self._admit_combination(self._by_values(raw), moves)
         return Admitted(key, moves, stale or bool(moves))
+
+    def admit_apart(self, raws: Collection[Labels]) -> bool:
+        """Add combinations if all of them can be slices of their own; otherwise change nothing."""
+        series = self.series
+        new = {raw for raw in raws if raw not in series.kept and not self._never_folds(raw)}
+        columns = zip(zip(*raws, strict=True), self._fixed, self.values, strict=True)
+        added: list[tuple[Cap[Any], set[Any]]] = [
+            (cap, set(values).difference(fixed, cap.kept)) for values, fixed, cap in columns
+        ]
+        added.append((series, new))
+        if not all(cap.has_room(values) for cap, values in added):
+            return False
+        for cap, values in added:
+            cap.kept.update((value, _hash(value)) for value in values)
+        return True
 
     def settled(self, key: Labels) -> Labels:
         """The slice of a combination that was admitted here or in a merged folding."""
@@ -336,9 +355,14 @@ class SliceAssigner:
             numbers = rename_slices(numbers, by_number)
         return Assigned(numbers, by_number)
 
-    def _admitted(self, raws: Iterable[Labels], moves: dict[Labels, Labels]) -> list[int]:
-        """Event by event: a folded value changes the slices of combinations known before."""
-        numbers_of, numbers = self._known, []
+    def _admitted(self, raws: Sequence[Labels], moves: dict[Labels, Labels]) -> list[int]:
+        """The slices of events that may have new combinations."""
+        numbers_of, numbers = self._known, list[int]()
+        new = dict.fromkeys(raw for raw in raws if raw not in numbers_of)
+        if len(numbers_of) + len(new) <= _CACHED and self._folding.admit_apart(new):
+            numbers_of.update((raw, self._slices.number(raw)) for raw in new)
+            return list(map(numbers_of.__getitem__, raws))
+        # Event by event: a folded value changes the slices of combinations known before.
         for raw in raws:
             number = numbers_of.get(raw)
             numbers.append(self._admit(raw, moves) if number is None else number)

@@ -111,6 +111,13 @@ def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
     assert future == sum(expected)
 
 
+def test_a_confirmed_pane_keeps_no_event_that_was_refuted_before() -> None:
+    log = np.array([0, 0, 0, 100, 0, 0, 0, 100, 100, 100])
+    ticks = Clock(ClockRule(5, 3)).advance(log)
+    judged = UnconfirmedPanes().judge(log, ticks, None)
+    assert (np.flatnonzero(judged.rows).tolist(), judged.events) == ([3], 1)
+
+
 def test_the_clock_of_few_events_is_provisional() -> None:
     clock = Clock()
     clock.advance(np.arange(VOTERS - 1) * SECOND)
