@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, partial
 from sys import float_info
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray, among
 from streameval.statistics.exact import ONE, limbs, ratio, scaled_sum, squares
-from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.statistic import CappedStatistic
+from streameval.statistics.relation import Columns, Relation, Shape
+from streameval.statistics.statistic import CellCap, Statistic
 from streameval.statistics.vocabulary import Items
 
 BITS: Final = 11
@@ -105,92 +105,92 @@ BINNED = Shape(keys=1, combine=np.maximum)
 """(cell) -> 1 if its floats are binned; no row otherwise."""
 
 
-class BinnedStatistic(CappedStatistic):
+OnBinned: TypeAlias = Callable[[IntArray, FloatArray, Sequence[IntArray]], None]
+"""Called with cells, floats and their counts, before the floats are replaced by their bins."""
+
+
+class BinnedFloats(CellCap):
     """Keeps the distinct floats of a cell up to a cap; beyond it, all its floats are binned.
 
     The content depends only on the multiset of floats. The bounded relation is (cell, key of a
     float or bin) -> counts; the relation `binned` has the shape BINNED.
+
+    `on_binned`: see `OnBinned`.
     """
 
-    marks = "binned"
+    additive = False
+    """A cell may be binned here and not there."""
 
-    def __init__(self, options: Any, items: Items) -> None:
-        super().__init__(options, items, options.cap)
-        self.bins = bins_of(getattr(options, "bits", BITS))
+    def __init__(
+        self,
+        relations: Mapping[str, Relation],
+        rows: str,
+        most: int,
+        bits: int = BITS,
+        on_binned: OnBinned | None = None,
+    ) -> None:
+        super().__init__(relations, rows, "binned", most)
+        self._bins, self._on_binned = bins_of(bits), on_binned
 
     def put(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
         """Count floats (finite), shape (n,) each."""
-        keys, reduced = float_keys(values), among(cells, self.binned)
-        if reduced.any():
-            keys[reduced] = self.bins.keys(values[reduced])
-            self.on_binned(cells[reduced], values[reduced], [count[reduced] for count in counts])
-        self.relations[self.rows].add([cells, keys], counts)
+        keys, binned = float_keys(values), among(cells, self.marks.cells)
+        if binned.any():
+            keys[binned] = self._bins.keys(values[binned])
+            self._announce(cells[binned], values[binned], [count[binned] for count in counts])
+        self.rows.add([cells, keys], counts)
 
-    def on_binned(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
-        """Called with floats before they are replaced by their bins."""
-
-    def fold(self) -> None:
+    def reduce(self) -> None:
         """Bin the cells with too many distinct floats."""
-        if self.fits:
-            return
-        cells, counts = np.unique(self.relations[self.rows].columns[0], return_counts=True)
-        exact = ~among(cells, self.binned)
+        cells, counts = np.unique(self.rows.columns[0], return_counts=True)
+        exact = ~among(cells, self.marks.cells)
         cells, counts = cells[exact].astype(np.int64), counts[exact]
         self.bin(cells[counts > self._most])
         self.note_largest(min(self._most, int(counts.max(initial=0))))
 
-    def merge(self, *others: Self) -> None:
-        """Add the counts of others; a cell binned in one of them is binned."""
-        for statistic in (self, *others):
-            statistic.fold()
-        if any(statistic.reduced for statistic in (self, *others)):
-            for other in others:
-                self.bin(other.binned[~among(other.binned, self.binned)])
-            others = tuple(map(self._binned_alike, others))
-        super().merge(*others)
+    def align(self, others: Sequence[Any]) -> Sequence[Any]:
+        """Bin the cells that are binned in one of them; the others do not change."""
+        if not (self.reduced or any(other.cap.reduced for other in others)):
+            return others
+        for other in others:
+            binned = other.cap.marks.cells
+            self.bin(binned[~among(binned, self.marks.cells)])
+        return [self._binned_alike(other) for other in others]
 
-    def _binned_alike(self, other: Self) -> Self:
-        """The other statistic, with the cells binned that are binned here."""
-        missing = self.binned[~among(self.binned, other.binned)]
-        if among(missing, other.relations[self.rows].cells).any():
-            other = other.copy()
-            other.bin(missing)
-        return other
-
-    @property
-    def is_additive(self) -> bool:
-        """False: a cell may be binned here and not there."""
-        return False
-
-    def rename(self, names: Mapping[int, int]) -> None:
-        """Renumber cells; cells that get one number are summed, and binned if one of them is."""
-        self.fold()
-        if self.reduced:
-            goals = {names.get(cell, cell) for cell in self.binned.tolist()}
-            cells = self.relations[self.rows].cells.tolist()
-            meeting = [cell for cell in cells if names.get(cell, cell) in goals]
-            cells_met = np.array(meeting, np.int64)
-            self.bin(cells_met[~among(cells_met, self.binned)])
-        super().rename(names)
-
-    @property
-    def binned(self) -> IntArray:
-        """The cells whose floats are binned, ascending."""
-        return self.relations["binned"].cells
+    def unite(self, names: Mapping[int, int]) -> None:
+        """Bin the cells that get one number with a binned cell."""
+        if not self.reduced:
+            return
+        goals = {names.get(cell, cell) for cell in self.marks.cells.tolist()}
+        meeting = [cell for cell in self.rows.cells.tolist() if names.get(cell, cell) in goals]
+        cells = np.array(meeting, np.int64)
+        self.bin(cells[~among(cells, self.marks.cells)])
 
     def bin(self, cells: IntArray) -> None:
         """Bin the floats of these cells, which ascend and are not binned yet."""
         if not cells.size:
             return
-        relation = self.relations[self.rows]
-        cells_here, keys, *counts = relation.columns
+        cells_here, keys, *counts = self.rows.columns
         here = among(cells_here, cells)
-        values = floats_of_keys(keys[here].astype(np.int64))
-        self.on_binned(cells_here[here].astype(np.int64), values, [count[here] for count in counts])
         keys = keys.astype(np.int64)
-        keys[here] = self.bins.keys(values)
-        relation.replace([cells_here, keys, *counts])
-        self.relations["binned"].add([cells], [np.ones_like(cells)])
+        values = floats_of_keys(keys[here])
+        self._announce(cells_here[here].astype(np.int64), values, [count[here] for count in counts])
+        keys[here] = self._bins.keys(values)
+        self.rows.replace([cells_here, keys, *counts])
+        self.marks.add([cells], [np.ones_like(cells)])
+
+    def _binned_alike(self, other: Any) -> Any:
+        """Another statistic, with the cells binned that are binned here."""
+        binned = self.marks.cells
+        missing = binned[~among(binned, other.cap.marks.cells)]
+        if among(missing, other.cap.rows.cells).any():
+            other = other.copy()
+            other.cap.bin(missing)
+        return other
+
+    def _announce(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
+        if self._on_binned is not None:
+            self._on_binned(cells, values, counts)
 
 
 Quantile: TypeAlias = Literal["lower", "linear"]
@@ -214,7 +214,7 @@ WEIGHTED: Final = ValuesOptions(cap=1_024, bits=4)
 """Options for products of weights, of which each list may have its own: about 10 kB per cell."""
 
 
-class Values(BinnedStatistic):
+class Values(Statistic):
     """Counts of the distinct values of one metric over lists or events.
 
     Relations:
@@ -222,7 +222,7 @@ class Values(BinnedStatistic):
         marks: (cell, kind) -> occurrences; kinds are lists seen, NaN, infinity, and -infinity.
         sums: (cell, power 1 or 2, exponent) -> three integers: the exact sum of the values, or of
             their squares; for binned cells only.
-        binned: see `BinnedStatistic`.
+        binned: see `BinnedFloats`.
 
     Example:
         >>> values = Values(ValuesOptions(), Items())
@@ -238,11 +238,13 @@ class Values(BinnedStatistic):
         "sums": Shape(keys=3, counts=3),
         "binned": BINNED,
     }
-    rows = "values"
     options: ValuesOptions
+    cap: BinnedFloats
 
     def __init__(self, options: ValuesOptions, items: Items) -> None:
         super().__init__(options, items)
+        on_binned = partial(_add_moments, self.relations)
+        self.cap = BinnedFloats(self.relations, "values", options.cap, options.bits, on_binned)
         self._waiting: list[float] = []
         self._where: list[int] = []
 
@@ -255,7 +257,7 @@ class Values(BinnedStatistic):
         finite = np.isfinite(values)
         if not finite.all():
             cells, values, counts = cells[finite], values[finite], counts[finite]
-        self.put(cells, values + 0.0, [counts])
+        self.cap.put(cells, values + 0.0, [counts])
 
     def add_lists(self, cells: IntArray) -> None:
         """Count lists seen, with or without a value."""
@@ -279,13 +281,6 @@ class Values(BinnedStatistic):
             self.add(cells, values, np.ones_like(cells))
         super().fold()
 
-    def on_binned(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
-        """Add the values to the exact sums."""
-        for power, moment in ((1, limbs), (2, squares)):
-            exponents, parts = moment(values, counts[0].astype(np.int64))
-            where = np.tile(cells, exponents.size // max(cells.size, 1))
-            self.relations["sums"].add([where, np.full_like(where, power), exponents], parts)
-
     def view(self, cells: IntArray) -> list[Distribution]:
         """The distribution of each of these cells."""
         self.fold()
@@ -298,6 +293,19 @@ class Values(BinnedStatistic):
 
     def _mark(self, kind: int, cells: IntArray, counts: IntArray) -> None:
         self.relations["marks"].add([cells, np.full_like(cells, kind)], [counts])
+
+
+def _add_moments(
+    relations: Mapping[str, Relation],
+    cells: IntArray,
+    values: FloatArray,
+    counts: Sequence[IntArray],
+) -> None:
+    """Add values to the exact sums, because their bins forget them."""
+    for power, moment in ((1, limbs), (2, squares)):
+        exponents, parts = moment(values, counts[0].astype(np.int64))
+        where = np.tile(cells, exponents.size // max(cells.size, 1))
+        relations["sums"].add([where, np.full_like(where, power), exponents], parts)
 
 
 class Distribution:

@@ -13,10 +13,10 @@ import numpy as np
 from streameval.events import Batch, Event, Id
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray, group_sum, place_values
-from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.sampling import HALVINGS, SampledStatistic, bounds_of
+from streameval.statistics.relation import Shape
+from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of, item_sample
 from streameval.statistics.scores import gains_of
-from streameval.statistics.statistic import Cells, cell_of_each
+from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 MAX_ITEMS = 1_000_000
@@ -44,7 +44,7 @@ class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
     of: Exposed = "items"
 
 
-class ItemsShown(SampledStatistic):
+class ItemsShown(Statistic):
     """Counts how often each item was shown up to the cut-off.
 
     A cell with more than `max_items` items keeps a sample of them; readings are then `estimated`.
@@ -52,7 +52,7 @@ class ItemsShown(SampledStatistic):
     Relations:
         shown: (cell, item) -> times shown.
         lists: (cell) -> lists; if users are counted, only lists with a user.
-        halvings: see `SampledStatistic`.
+        halvings: see `HashSample`.
         lost: (cell) -> times shown of all items outside the sample.
 
     Example:
@@ -68,11 +68,12 @@ class ItemsShown(SampledStatistic):
         "halvings": HALVINGS,
         "lost": Shape(keys=1),
     }
-    rows = "shown"
     options: ExposuresOptions
+    cap: HashSample
 
     def __init__(self, options: ExposuresOptions, items: Items) -> None:
-        super().__init__(options, items, options.max_items)
+        super().__init__(options, items)
+        self.cap = item_sample(self.relations, "shown", options.max_items, items, "lost")
         self._pending: list[tuple[IntArray, Ragged]] = []
         self.waiting = 0
 
@@ -106,11 +107,6 @@ class ItemsShown(SampledStatistic):
             self.relations["shown"].add([distinct_cells[places], codes], counts)
         super().fold()
 
-    def note_lost(self, columns: Columns) -> None:
-        """Add the counts of items that leave the sample to `lost`."""
-        cells, _, shown = columns
-        self.relations["lost"].add([cells], [shown])
-
     def view(self, cells: IntArray) -> list[Exposures]:
         """The argument of metrics for each of these cells."""
         self.fold()
@@ -119,7 +115,7 @@ class ItemsShown(SampledStatistic):
         return [
             Exposures(lists=seen, share=kept, lost=gone, codes=codes, shown=shown, items=self.items)
             for seen, kept, gone, (codes, shown) in zip(
-                lists, self.shares(cells), lost, shown_by_cell, strict=True
+                lists, self.cap.shares(cells), lost, shown_by_cell, strict=True
             )
         ]
 

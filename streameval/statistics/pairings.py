@@ -13,8 +13,8 @@ import numpy as np
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Shape
-from streameval.statistics.sampling import HALVINGS, SampledStatistic
-from streameval.statistics.statistic import Cells, cell_of_each
+from streameval.statistics.sampling import HALVINGS, HashSample, item_sample
+from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 MAX_ROWS = 1_000_000
@@ -33,13 +33,13 @@ class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_rows: int = MAX_ROWS
 
 
-class ItemPairings(SampledStatistic):
+class ItemPairings(Statistic):
     """Counts (item, number of distinct items in the list) over all lists.
 
     Relations:
         pairs: (cell, item, length) -> lists with the item.
         lengths: (cell, distinct items in the list) -> lists, lists with a repeated item.
-        halvings: see `SampledStatistic`.
+        halvings: see `HashSample`.
 
     Example:
         >>> pairings = ItemPairings(PairingsOptions(), Items())
@@ -54,11 +54,12 @@ class ItemPairings(SampledStatistic):
         "lengths": Shape(keys=2, counts=2),
         "halvings": HALVINGS,
     }
-    rows = "pairs"
     options: PairingsOptions
+    cap: HashSample
 
     def __init__(self, options: PairingsOptions, items: Items) -> None:
-        super().__init__(options, items, options.max_rows)
+        super().__init__(options, items)
+        self.cap = item_sample(self.relations, "pairs", options.max_rows, items)
         self._mixed: list[list[IntArray]] = []
         self._waiting = 0
 
@@ -89,7 +90,7 @@ class ItemPairings(SampledStatistic):
         """The argument of metrics for each of these cells."""
         self.fold()
         pairs, lengths = (self.relations[name].by_cell(cells) for name in ("pairs", "lengths"))
-        rows = zip(pairs, lengths, self.shares(cells), strict=True)
+        rows = zip(pairs, lengths, self.cap.shares(cells), strict=True)
         return [
             Pairings(pairs=pairs_of_cell, by_length=lengths_of_cell, share=kept)
             for pairs_of_cell, lengths_of_cell, kept in rows

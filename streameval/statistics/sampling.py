@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.statistic import CappedStatistic
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+from streameval.statistics.relation import Relation, Shape
+from streameval.statistics.statistic import CellCap
+from streameval.statistics.vocabulary import Items
 
 HALVINGS = Shape(keys=1, combine=np.maximum)
 """(cell) -> number of halvings of the hash threshold; no row without a halving."""
@@ -17,58 +19,93 @@ HALVINGS = Shape(keys=1, combine=np.maximum)
 _MOST_HALVED = 53
 
 
-class SampledStatistic(CappedStatistic):
-    """Bounds the rows of each cell; above the cap it keeps the items with small hashes.
+class HashSample(CellCap):
+    """Above a cap, keeps the rows of a cell with small hashes, of items or of users.
 
     A threshold of the hashes is halved until the rows fit (bottom-k sampling: Cohen and Kaplan,
     2007), so the content depends only on the multiset of events. The relation `halvings` has the
     shape HALVINGS.
+
+    Args:
+        relations: of the statistic.
+        rows: name of the bounded relation.
+        most: largest number of rows of a cell that is not thinned.
+        hashes: of codes, scaled to [0, 1); a code is the item of a row, or its second key.
+        lost: name of the relation that sums the counts of removed rows by cell; "" for none.
+        adds_only_sampled: whether rows with hashes above the threshold are never added.
     """
 
-    marks = "halvings"
-    adds_only_sampled: ClassVar[bool] = False
-    """Whether rows with hashes above the threshold are never added."""
+    def __init__(
+        self,
+        relations: Mapping[str, Relation],
+        rows: str,
+        most: int,
+        hashes: Callable[[IntArray], FloatArray],
+        *,
+        lost: str = "",
+        adds_only_sampled: bool = False,
+    ) -> None:
+        super().__init__(relations, rows, "halvings", most)
+        self._hashes = hashes
+        self._lost = lost
+        self._adds_only_sampled = adds_only_sampled
 
     def unit_hashes(self, codes: IntArray) -> FloatArray:
-        """Hashes of codes, scaled to [0, 1).
+        """Hashes of codes, scaled to [0, 1)."""
+        return self._hashes(codes)
 
-        `codes`: the second key column, item codes by default.
-        """
-        return self.items.unit_hashes[codes]
+    def keeps(self, cells: IntArray, codes: IntArray) -> BoolArray:
+        """Whether the hash of each code is below the threshold of its cell; both of shape (n,)."""
+        if not self.marks.size:
+            return np.ones(codes.size, np.bool_)
+        return np.asarray(self.unit_hashes(codes) < np.ldexp(1.0, -self.marks.value(cells)))
 
-    def fold(self) -> None:
+    def shares(self, cells: IntArray) -> list[float]:
+        """The sampled share of all items or users in each cell."""
+        return [0.5**halvings for halvings in self.marks.value(cells).tolist()]
+
+    def reduce(self) -> None:
         """Thin the cells that are too large."""
-        if self.fits:
-            return
-        relation = self.relations[self.rows]
+        relation = self.rows
         cells, starts, counts = np.unique(
             relation.columns[0], return_index=True, return_counts=True
         )
-        halvings = self.relations["halvings"].value(cells.astype(np.int64))
+        halvings = self.marks.value(cells.astype(np.int64))
         thinned = np.flatnonzero((counts > self._most) | (halvings > 0))
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
             codes = relation.columns[relation.shape.items or 1][rows]
             halvings[at] = halvings_for(int(halvings[at]), self.unit_hashes(codes), self._most)
         if thinned.size:
-            limits = np.repeat(np.ldexp(1.0, -halvings), counts)
-            codes = relation.columns[relation.shape.items or 1]
-            kept = self.unit_hashes(codes) < limits
-            self.note_lost([column[~kept] for column in relation.columns])
-            relation.keep(kept)
-            cells_thinned = cells[thinned].astype(np.int64)
-            self.relations["halvings"].add([cells_thinned], [halvings[thinned]])
-            if self.adds_only_sampled:
+            self._thin(np.repeat(np.ldexp(1.0, -halvings), counts))
+            self.marks.add([cells[thinned].astype(np.int64)], [halvings[thinned]])
+            if self._adds_only_sampled:
                 counts = np.unique(relation.columns[0], return_counts=True)[1]
-        full = thinned.size > 0 and not self.adds_only_sampled
+        full = thinned.size > 0 and not self._adds_only_sampled
         self.note_largest(self._most if full else int(counts.max(initial=0)))
 
-    def note_lost(self, columns: Columns) -> None:
-        """Called with the rows that thinning will remove."""
+    def _thin(self, limits: FloatArray) -> None:
+        """Remove the rows with hashes from a limit on; `limits`: of each row."""
+        relation = self.rows
+        kept = self.unit_hashes(relation.columns[relation.shape.items or 1]) < limits
+        if self._lost:
+            cells, *counts = (
+                relation.columns[at][~kept]
+                for at in (0, *range(relation.shape.keys, len(relation.columns)))
+            )
+            self._relations[self._lost].add([cells], counts)
+        relation.keep(kept)
 
-    def shares(self, cells: IntArray) -> list[float]:
-        """The sampled share of all items in each cell."""
-        return [0.5**halvings for halvings in self.relations["halvings"].value(cells).tolist()]
+
+def item_sample(
+    relations: Mapping[str, Relation], rows: str, most: int, items: Items, lost: str = ""
+) -> HashSample:
+    """A sample of the items of each cell; see `HashSample`."""
+    return HashSample(relations, rows, most, partial(_item_hashes, items), lost=lost)
+
+
+def _item_hashes(items: Items, codes: IntArray) -> FloatArray:
+    return items.unit_hashes[codes]
 
 
 CONFIDENCE = 0.999

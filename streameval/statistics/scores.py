@@ -14,7 +14,7 @@ from streameval.statistics.distributions import (
     BINNED,
     BITS,
     CAP,
-    BinnedStatistic,
+    BinnedFloats,
     bins_of,
     floats_of_keys,
 )
@@ -81,13 +81,13 @@ def gains_of(interactions: Interactions) -> Mapping[object, float]:
 _MOST_WAITING, _MOST_LISTS = 65_536, 8_192
 
 
-class ScoredItems(BinnedStatistic):
+class ScoredItems(Statistic):
     """Counts positive and negative items by score, exact up to a cap of distinct scores.
 
     Relations:
         scores: (cell, key of a score) -> positive items, negative items.
         lists: (cell) -> lists with scores.
-        binned: see `BinnedStatistic`.
+        binned: see `BinnedFloats`.
 
     Example:
         >>> scores = ScoredItems(ScoresOptions(), Items())
@@ -102,11 +102,12 @@ class ScoredItems(BinnedStatistic):
         "lists": Shape(keys=1),
         "binned": BINNED,
     }
-    rows = "scores"
     options: ScoresOptions
+    cap: BinnedFloats
 
     def __init__(self, options: ScoresOptions, items: Items) -> None:
         super().__init__(options, items)
+        self.cap = BinnedFloats(self.relations, "scores", options.cap)
         self._waiting: list[tuple[IntArray, FloatArray, IntArray]] = []
         self._lists: list[int] = []
         self._waits = 0
@@ -128,7 +129,7 @@ class ScoredItems(BinnedStatistic):
             lists = np.array(self._lists, np.int64)
             self._waiting, self._lists, self._waits = [], [], 0
             self.relations["lists"].add([lists], [np.ones_like(lists)])
-            self.put(cells, scores, [positive, 1 - positive])
+            self.cap.put(cells, scores, [positive, 1 - positive])
         super().fold()
 
     def view(self, cells: IntArray) -> list[Scores]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -22,6 +22,73 @@ def cell_of_each(cells: Cells, events: int) -> IntArray:
     return np.full(events, cells, np.int64) if isinstance(cells, int) else cells
 
 
+class CellCap:
+    """Bounds the rows of each cell of a statistic, which holds it and reduces the larger ones.
+
+    Args:
+        relations: of the statistic.
+        rows: name of the bounded relation.
+        marks: name of the relation with the cells that are reduced.
+        most: largest number of rows of a cell that is not reduced.
+
+    Attributes:
+        additive: whether the rows of cells that are not reduced may be added as they are.
+    """
+
+    additive = True
+
+    def __init__(self, relations: Mapping[str, Relation], rows: str, marks: str, most: int) -> None:
+        self._relations = relations
+        self._rows, self._marks = rows, marks
+        self._most = most
+        self._room = 0
+        self._checked: tuple[Relation, Relation, int] | None = None
+
+    @property
+    def rows(self) -> Relation:
+        """The bounded relation."""
+        return self._relations[self._rows]
+
+    @property
+    def marks(self) -> Relation:
+        """The cells that are reduced."""
+        return self._relations[self._marks]
+
+    @property
+    def reduced(self) -> bool:
+        """Whether any cell is reduced."""
+        return self.marks.size > 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether no cell can be too large; if not, count the rows of each."""
+        relation, marks = self.rows, self.marks
+        if relation.size <= self._most and not marks.size:
+            return True
+        return self._checked == (relation, marks, marks.version) and relation.size <= self._room
+
+    def note_largest(self, rows: int | None = None) -> None:
+        """Note that all cells fit; `rows`: of the largest, by default as many as fit."""
+        relation, marks = self.rows, self.marks
+        self._checked = relation, marks, marks.version
+        self._room = relation.size + self._most - (self._most if rows is None else rows)
+
+    def forget(self) -> None:
+        """Forget which rows a cell had: others may have been added, or taken away."""
+        self._checked = None
+
+    def reduce(self) -> None:
+        """Reduce the cells that are too large."""
+        raise NotImplementedError
+
+    def align(self, others: Sequence[Any]) -> Sequence[Any]:
+        """Other statistics, with cells reduced so that their rows can be added to those here."""
+        return others
+
+    def unite(self, names: Mapping[int, int]) -> None:
+        """Prepare for new numbers of cells: those that get one number are reduced alike."""
+
+
 class Statistic:
     """Counts events of many cells into relations.
 
@@ -30,9 +97,11 @@ class Statistic:
     Attributes:
         relations: the state; complete only after `fold`.
         waiting: pending rows that the next `fold` moves; 0 if they are always few.
+        cap: bounds the rows of each cell; None if no cell is ever reduced.
     """
 
     waiting = 0
+    cap: CellCap | None = None
     shapes: ClassVar[Mapping[str, Shape]]
 
     def __init__(self, options: object, items: Items) -> None:
@@ -49,7 +118,9 @@ class Statistic:
         raise NotImplementedError
 
     def fold(self) -> None:
-        """Move pending counts into the relations; the content does not change."""
+        """Move pending counts into the relations, and reduce cells that are too large."""
+        if self.cap is not None and not self.cap.fits:
+            self.cap.reduce()
 
     def merge(self, *others: Self) -> None:
         """Add the counts of others; merging many at once is faster.
@@ -62,9 +133,10 @@ class Statistic:
                 raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
             other.fold()
         self.fold()
+        alike = others if self.cap is None else self.cap.align(others)
         for name, relation in self.relations.items():
             relation.merge(
-                *(_translate(each.relations[name], each.items, self.items) for each in others)
+                *(_translate(other.relations[name], other.items, self.items) for other in alike)
             )
 
     def subtract(self, other: Self) -> None:
@@ -73,29 +145,35 @@ class Statistic:
         other.fold()
         for name, relation in other.relations.items():
             self.relations[name].subtract(_translate(relation, other.items, self.items))
+        if self.cap is not None:
+            self.cap.forget()
 
     @property
     def reduced(self) -> bool:
         """Whether any cell was thinned or binned, so that it is no longer a plain sum."""
-        return False
+        return self.cap is not None and self.cap.reduced
 
     @property
     def is_additive(self) -> bool:
         """Whether merging it only adds rows."""
-        return not self.reduced
+        return not self.reduced and (self.cap is None or self.cap.additive)
 
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; cells that get one number are summed."""
         self.fold()
+        if self.cap is not None:
+            self.cap.unite(names)
         for name, relation in self.relations.items():
             self.relations[name] = relation.renamed(names)
 
     def mapped(self, change: Callable[[Relation], Relation]) -> Self:
-        """A copy with `change` applied to each relation."""
+        """A copy with `change` applied to each relation; under a cap it may only remove cells."""
         self.fold()
         twin = self.empty()
         for name, relation in self.relations.items():
             twin.relations[name] = change(relation)
+        if twin.cap is not None:
+            twin.cap.note_largest()
         return twin
 
     def copy(self) -> Self:
@@ -131,55 +209,6 @@ class Statistic:
             relation.of(cells)[1][column - 1] for column, relation in named if column is not None
         ]
         return np.concatenate([np.zeros(0, np.int64), *codes_found])
-
-
-class CappedStatistic(Statistic):
-    """Bounds the rows of each cell: `fold` reduces the cells that are too large.
-
-    `most`: largest number of rows of a cell that is not reduced.
-    """
-
-    rows: ClassVar[str]
-    """Name of the bounded relation."""
-
-    marks: ClassVar[str]
-    """Name of the relation with the cells that are reduced."""
-
-    def __init__(self, options: object, items: Items, most: int) -> None:
-        super().__init__(options, items)
-        self._most = most
-        self._room = 0
-        self._checked: tuple[Relation, Relation, int] | None = None
-
-    @property
-    def reduced(self) -> bool:
-        """Whether any cell is reduced."""
-        return self.relations[self.marks].size > 0
-
-    def mapped(self, change: Callable[[Relation], Relation]) -> Self:
-        """A copy with `change` applied to each relation, which may only remove cells."""
-        twin = super().mapped(change)
-        twin.note_largest(self._most)
-        return twin
-
-    def subtract(self, other: Self) -> None:
-        """See `Statistic.subtract`."""
-        super().subtract(other)
-        self._checked = None
-
-    @property
-    def fits(self) -> bool:
-        """Whether no cell can be too large; if not, count the rows of each."""
-        relation, marks = self.relations[self.rows], self.relations[self.marks]
-        if relation.size <= self._most and not marks.size:
-            return True
-        return self._checked == (relation, marks, marks.version) and relation.size <= self._room
-
-    def note_largest(self, rows: int) -> None:
-        """Note that all cells fit; `rows`: of the largest."""
-        relation, marks = self.relations[self.rows], self.relations[self.marks]
-        self._checked = relation, marks, marks.version
-        self._room = relation.size + self._most - rows
 
 
 def _translate(relation: Relation, old: Items, new: Items) -> Relation:

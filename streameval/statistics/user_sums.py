@@ -13,7 +13,8 @@ from streameval.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape
-from streameval.statistics.sampling import HALVINGS, SampledStatistic
+from streameval.statistics.sampling import HALVINGS, HashSample
+from streameval.statistics.statistic import Statistic
 from streameval.statistics.terms import ListsByUser, ListTerms, MetricRows, OwnerTotals, restored
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
@@ -64,7 +65,7 @@ class UserMeans(NamedTuple):
         return GroupSums(np.zeros(1, np.int64), np.array([whole * UNIT]), counts[None, :])
 
 
-class UserSums(SampledStatistic):
+class UserSums(Statistic):
     """Numerators and denominators of bounded means by user.
 
     A user's lists all count or none: above the cap only users with small hashes stay, so a mean
@@ -75,7 +76,7 @@ class UserSums(SampledStatistic):
         sums: (cell, hash) -> the numerator of each metric in UNIT, then the denominator of each;
             the hash is a signed integer with the same bits.
         lists: (cell, 1 for lists without a user) -> lists.
-        halvings: see `SampledStatistic`.
+        halvings: see `HashSample`.
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {
@@ -83,18 +84,16 @@ class UserSums(SampledStatistic):
         "lists": Shape(keys=2),
         "halvings": HALVINGS,
     }
-    rows = "sums"
-    adds_only_sampled = True
     options: UserSumsOptions
+    cap: HashSample
 
     def __init__(self, options: UserSumsOptions, items: Items) -> None:
-        super().__init__(options, items, options.max_users)
+        super().__init__(options, items)
+        self.cap = HashSample(
+            self.relations, "sums", options.max_users, hash_units, adds_only_sampled=True
+        )
         self.relations["sums"] = Relation(Shape(keys=2, counts=2 * len(options.metrics)))
         self.pending: ListsByUser | None = None
-
-    def unit_hashes(self, codes: IntArray) -> FloatArray:
-        """The upper 53 bits of hashes as exact floats in [0, 1)."""
-        return hash_units(codes)
 
     @property
     def cells(self) -> IntArray:
@@ -124,7 +123,7 @@ class UserSums(SampledStatistic):
         """
         nameless = (~users.named).astype(np.int64)
         self.relations["lists"].add([users.cells, nameless], [np.ones_like(nameless)])
-        here = users.named & self._sampled(users)
+        here = users.named & self.cap.keeps(users.cells, users.hashes.view(np.int64))
         if not here.any():
             return
         cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
@@ -147,7 +146,7 @@ class UserSums(SampledStatistic):
                 raise UnlikeStateError("sums by user", self.options, other.options)
             other.fold()
         self.fold()
-        self._checked = None  # Others may have users above the threshold.
+        self.cap.forget()  # Others may have users above the threshold.
         for name, relation in self.relations.items():
             relation.merge(*(other.relations[name] for other in others))
         self.fold()
@@ -156,12 +155,12 @@ class UserSums(SampledStatistic):
         """The users' means of one metric over all of these cells together."""
         self.fold()
         here = np.array(sorted(cells), np.int64)
-        share = min(self.shares(here), default=1.0)
+        share = min(self.cap.shares(here), default=1.0)
         column, width = self.options.metrics.index(metric), len(self.options.metrics)
         _, (hashes, *counts) = self.relations["sums"].of(here)
         chosen = [counts[column], counts[width + column]]
         # Cells may be thinned at unlike thresholds; all users below the smallest are in each.
-        kept = (chosen[1] > 0) & (self.unit_hashes(hashes) < share)
+        kept = (chosen[1] > 0) & (self.cap.unit_hashes(hashes) < share)
         (users,), (numerators, denominators) = group_sum(
             [hashes[kept]], [chosen_column[kept] for chosen_column in chosen]
         )
@@ -202,11 +201,3 @@ class UserSums(SampledStatistic):
     @property
     def _by_metric(self) -> MetricRows:
         return MetricRows(self.relations["sums"], self.options.metrics)
-
-    def _sampled(self, users: ListUsers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which lists belong to users whose hashes are below the threshold of their cell."""
-        halvings = self.relations["halvings"]
-        if not halvings.size:
-            return np.ones(users.cells.size, np.bool_)
-        limits = np.ldexp(1.0, -halvings.value(users.cells))
-        return np.asarray(self.unit_hashes(users.hashes.view(np.int64)) < limits)

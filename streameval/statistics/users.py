@@ -15,8 +15,8 @@ from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
 from streameval.statistics.relation import Shape
-from streameval.statistics.sampling import HALVINGS, SampledStatistic
-from streameval.statistics.statistic import Cells
+from streameval.statistics.sampling import HALVINGS, HashSample
+from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.vocabulary import Items
 
 HashArray: TypeAlias = NDArray[np.uint64]
@@ -183,7 +183,7 @@ class UserSample(NamedTuple):
     threshold: int
 
 
-class Users(SampledStatistic):
+class Users(Statistic):
     """The distinct users of each cell with their days; above a cap, those with small hashes.
 
     A set cannot be subtracted, because it does not know how often a user came.
@@ -191,7 +191,7 @@ class Users(SampledStatistic):
     Relations:
         users: (cell, hash) -> minus the first day, and the last day; the hash is a signed integer
             with the same bits. Both counts combine by the maximum.
-        halvings: see `SampledStatistic`.
+        halvings: see `HashSample`.
 
     Example:
         >>> users = Users(UsersOptions(), Items())
@@ -205,12 +205,14 @@ class Users(SampledStatistic):
         "users": Shape(keys=2, counts=2, combine=np.maximum),
         "halvings": HALVINGS,
     }
-    rows = "users"
-    adds_only_sampled = True
     options: UsersOptions
+    cap: HashSample
 
     def __init__(self, options: UsersOptions, items: Items) -> None:
-        super().__init__(options, items, options.max_users)
+        super().__init__(options, items)
+        self.cap = HashSample(
+            self.relations, "users", options.max_users, hash_units, adds_only_sampled=True
+        )
 
     @property
     def reduced(self) -> bool:
@@ -227,15 +229,11 @@ class Users(SampledStatistic):
         """Changes when the content changes."""
         return tuple(relation.version for relation in self.relations.values())
 
-    def unit_hashes(self, codes: IntArray) -> FloatArray:
-        """The upper 53 bits of hashes as exact floats in [0, 1)."""
-        return hash_units(codes)
-
     def add(self, cells: IntArray, hashes: HashArray, days: IntArray) -> None:
         """Add users, by the hashes of their ids, who came to cells on days."""
-        codes, halvings = hashes.view(np.int64), self.relations["halvings"]
-        if halvings.size:
-            kept = self.unit_hashes(codes) < np.ldexp(1.0, -halvings.value(cells))
+        codes = hashes.view(np.int64)
+        if self.cap.reduced:
+            kept = self.cap.keeps(cells, codes)
             cells, codes, days = cells[kept], codes[kept], days[kept]
         cells, codes, days = _without_repeats(cells, codes, days)
         self.relations["users"].add([cells, codes], [-days, days])
@@ -256,7 +254,7 @@ class Users(SampledStatistic):
         if more.any():
             mine.add([cells[more]], [halvings[more]])
         owner, (codes, *days) = other.relations["users"].of(cells)
-        new = self.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
+        new = self.cap.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
         for at, cell in enumerate(cells.tolist()):
             start, stop = np.searchsorted(owner, (at, at + 1))
             for part in self.relations["users"].parts_of(cell):

@@ -103,6 +103,19 @@ def test_no_class_name_stands_twice_in_the_package() -> None:
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
+def test_a_class_inherits_from_a_class_of_the_package_only_once() -> None:
+    parents = {
+        node.name: {ast.unparse(base).partition("[")[0] for base in node.bases}
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        # A caller may catch an error by its family, which is a tree.
+        if isinstance(node, ast.ClassDef) and not node.name.endswith("Error")
+    }
+    heirs = {name for name, bases in parents.items() if bases & parents.keys()}
+    assert {name: bases & heirs for name, bases in parents.items() if bases & heirs} == {}
+    assert {"Hits", "Values", "HashSample"} <= heirs
+
+
 def test_no_module_asks_of_which_kind_a_source_is() -> None:
     kinds = {kind.__name__ for kind in get_args(SourceOptions)}
     questions = [

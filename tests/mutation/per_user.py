@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streameval.statistics.sampling import HashSample
 from streameval.statistics.user_sums import UserSums
 from tests.contract import test_per_user
 from tests.mutation.mistake import Mistake, around, with_its_cases
@@ -15,8 +16,8 @@ from tests.mutation.mistake import Mistake, around, with_its_cases
 def _in_order_of_arrival(_: Any) -> Any:
     """A reservoir: the first users stay, whoever they are."""
 
-    def units(statistic: UserSums, codes: Any) -> Any:
-        arrived: dict[int, int] = statistic.__dict__.setdefault("arrived", {})
+    def units(sample: HashSample, codes: Any) -> Any:
+        arrived: dict[int, int] = sample.__dict__.setdefault("arrived", {})
         places = [arrived.setdefault(code, len(arrived)) for code in codes.tolist()]
         return np.array(places, np.float64) / 2.0**10
 
@@ -50,7 +51,7 @@ MISTAKES = (
     Mistake(
         "users stay by their arrival",
         _any_order,
-        around(UserSums, "unit_hashes", _in_order_of_arrival),
+        around(HashSample, "unit_hashes", _in_order_of_arrival),
     ),
     Mistake(
         "a list without a user is a user",
