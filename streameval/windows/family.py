@@ -393,10 +393,8 @@ class Family:
         """Fold label values above the caps of this family; it may have been saved with larger."""
         numbers = set(self._activity.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
-        every = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
-        if every and self.folding.admit_apart(every):
-            return
-        for labels in every:
+        loaded = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
+        for labels in () if self.folding.admit_apart(loaded) else loaded:
             admitted = self.folding.admit(labels)
             self._move(self._slices.moves({**admitted.moves, labels: admitted.key}))
 

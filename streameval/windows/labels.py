@@ -199,9 +199,9 @@ class Folding:
         """Add combinations if all of them can be slices of their own; otherwise change nothing."""
         series = self.series
         new = {raw for raw in raws if raw not in series.kept and not self._never_folds(raw)}
-        columns = zip(zip(*raws, strict=True), self._fixed, self.values, strict=True)
         added: list[tuple[Cap[Any], set[Any]]] = [
-            (cap, set(values).difference(fixed, cap.kept)) for values, fixed, cap in columns
+            (cap, {raw[place] for raw in raws}.difference(fixed, cap.kept))
+            for place, (fixed, cap) in enumerate(zip(self._fixed, self.values, strict=True))
         ]
         added.append((series, new))
         if not all(cap.has_room(values) for cap, values in added):
