@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.items import Attribute
 from streameval.events import Event, Id
-from streameval.statistics.scores import gains_of
+from streameval.statistics.scores import Relevant, wanted_items
 
 Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
 """A repeated item counts each time, or repeats are removed before or after the list is cut."""
@@ -61,19 +61,6 @@ def placed_items(event: Event, k: int | None) -> list[tuple[int, Id]]:
     return sorted((pair for pair in pairs if k is None or pair[0] <= k), key=itemgetter(0))
 
 
-def wanted_items(event: Event) -> set[Id]:
-    """The items that the user interacted with, with a gain above 0.
-
-    Example:
-        >>> wanted_items(Event(recommendations=[], interactions={"a": 1.0, "b": 0.0}))
-        {'a'}
-    """
-    acts = event.interactions
-    if not isinstance(acts, Mapping):
-        return set(acts)
-    return {item for item, gain in acts.items() if gain > 0}
-
-
 def amounts_by_kind(items: Iterable[Id], attribute: Attribute) -> dict[str, float]:
     """Value of an attribute -> how many of the items have it; an item of n values counts 1/n each.
 
@@ -108,7 +95,7 @@ def confusion(
     catalog: Catalog,
     unknown: Literal["ignore", "count"],
     *,
-    relevant: Literal["positive", "all"] = "positive",
+    relevant: Relevant = "positive",
     repeats: Literal["first", "every"] = "first",
 ) -> Confusion:
     """The confusion matrix of the first k items.
@@ -120,8 +107,7 @@ def confusion(
         >>> tuple(confusion(event, 2, 10, "ignore"))
         (1, 1, 1, 7)
     """
-    gains = gains_of(event.interactions)
-    wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
+    wanted = wanted_items(event.interactions, relevant)
     shown = items_with_repeats(event, k) if repeats == "every" else distinct_items(event, k)
     if unknown == "ignore" and not isinstance(catalog, int):
         shown, wanted = [item for item in shown if item in catalog], wanted & catalog
@@ -145,43 +131,47 @@ class RankedHits(NamedTuple):
     Attributes:
         before: for each hit, by rank, how many other items come before it.
         interacted: items interacted with, shown or not.
-        others: items shown without interaction.
+        negatives: number of other items that are compared with each hit.
     """
 
     before: list[int]
     interacted: int
-    others: int
+    negatives: int
 
-    def right_pairs(self, k: int) -> int:
-        """Pairs of a hit and one of the first k other items, with the hit first.
+    def right_pairs(self, hits: int | None) -> int:
+        """Pairs of one of the first hits and another item, with the hit first.
 
-        Fewer other items than k count as if the rest came last.
+        Fewer other items than are compared count as if the rest came last.
         """
-        return sum(k - before for before in self.before if before < k)
-
-    def is_short(self, k: int | None) -> bool:
-        """Whether the list shows too little to know all pairs of its first k other items."""
-        return k is not None and self.others < k and len(self.before) < self.interacted
+        return sum(max(0, self.negatives - before) for before in self.before[:hits])
 
 
 def ranked_hits(
     event: Event,
+    k: int | None,
     *,
-    relevant: Literal["positive", "all"] = "positive",
+    relevant: Relevant = "positive",
     repeats: Literal["first", "every"] = "first",
-) -> RankedHits:
-    """The hits of a whole list, whatever the cut-off.
+    short: Short = "count",
+) -> RankedHits | None:
+    """The hits of a whole list and its first k other items; None if the list is left out.
+
+    Without k all other items of the list are compared. A list without interactions is left out.
 
     `repeats`: "every" counts an item as often as the list has it, as a join of two tables does.
 
     Example:
-        >>> ranked_hits(Event(recommendations=["a", "b", "c"], interactions=["b", "x"]))
-        RankedHits(before=[1], interacted=2, others=2)
+        >>> ranked_hits(Event(recommendations=["a", "b", "c"], interactions=["b", "x"]), None)
+        RankedHits(before=[1], interacted=2, negatives=2)
     """
-    gains = gains_of(event.interactions)
-    wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
+    wanted = wanted_items(event.interactions, relevant)
+    if not wanted:
+        return None
     shown = items_with_repeats(event, None) if repeats == "every" else distinct_items(event, None)
     places = [place for place, item in enumerate(shown) if item in wanted]
     before = [place - number for number, place in enumerate(places)]
     again = len(places) - len({shown[place] for place in places})
-    return RankedHits(before, len(wanted) + again, len(shown) - len(places))
+    interacted, others = len(wanted) + again, len(shown) - len(places)
+    if short == "skip" and k is not None and others < k and len(before) < interacted:
+        return None
+    return RankedHits(before, interacted, max(1, others) if k is None else k)

@@ -1,15 +1,17 @@
 """NDCG that values new kinds of items."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Annotated
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import placed_items, wanted_items
+from streameval.catalogue.rows import placed_items
 from streameval.catalogue.signature import By, Span
 from streameval.events import Event, Id
+from streameval.statistics.scores import wanted_items
 
 
 @metric(
@@ -43,7 +45,8 @@ def alpha_ndcg(
         >>> round(accumulator.read("alpha_ndcg@2").value, 4)
         0.8066
     """
-    kinds = {item: attribute.of(item) for item in wanted_items(event) if attribute.of(item)}
+    wanted = wanted_items(event.interactions)
+    kinds = {item: attribute.of(item) for item in wanted if attribute.of(item)}
     if not kinds:
         return None
     worth = _Worth(kinds, alpha)
@@ -70,13 +73,27 @@ class _Worth:
         return worth
 
 
-def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> Iterable[float]:
+def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> Iterator[float]:
     """The worth of the items in the greedy order, up to rank k."""
-    worth, left = _Worth(kinds, alpha), sorted(kinds, reverse=True)
-    for _ in range(len(left) if k is None else min(k, len(left))):
-        best = max(left, key=worth.of)
-        left.remove(best)
-        yield worth.take(best)
+    worth, place = _Worth(kinds, alpha), {item: -n for n, item in enumerate(sorted(kinds))}
+    # Items of the same kinds are worth the same: of each group only the largest id can be next.
+    groups = defaultdict[tuple[str, ...], list[Id]](list)
+    for item in place:
+        groups[tuple(sorted(kinds[item]))].append(item)
+
+    def entry(items: list[Id]) -> tuple[float, int, list[Id]]:
+        return -worth.of(items[-1]), place[items[-1]], items
+
+    queue = [entry(items) for items in groups.values()]
+    heapify(queue)
+    for _ in range(len(kinds) if k is None else min(k, len(kinds))):
+        # No item becomes worth more, so that the first is best as soon as it is up to date.
+        while (first := entry(queue[0][2]))[0] != queue[0][0]:
+            heapreplace(queue, first)
+        yield worth.take(first[2].pop())
+        heappop(queue)
+        if first[2]:
+            heappush(queue, entry(first[2]))
 
 
 def _discounted(gains: Iterable[tuple[int, float]]) -> float:

@@ -31,7 +31,6 @@ def pap(
         pap@k = mean over lists of (sum over the first k hits of max(0, k - other items before it)
                 / (k * min(k, items interacted with)))
 
-
     Example:
         >>> from streameval import Accumulator
         >>> accumulator = Accumulator("pap@2")
@@ -39,10 +38,8 @@ def pap(
         >>> accumulator.read("pap@2").value
         0.75
     """
-    ranked = ranked_hits(event, relevant=relevant, repeats=repeats)
-    negatives = max(1, ranked.others) if k is None else k
-    if not ranked.interacted or (short == "skip" and ranked.is_short(k)):
+    ranked = ranked_hits(event, k, relevant=relevant, repeats=repeats, short=short)
+    if ranked is None:
         return None
     expected = ranked.interacted if k is None else min(k, ranked.interacted)
-    first = ranked._replace(before=ranked.before[:k])
-    return first.right_pairs(negatives) / (negatives * expected)
+    return ranked.right_pairs(k) / (ranked.negatives * expected)

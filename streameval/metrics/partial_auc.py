@@ -31,7 +31,6 @@ def partial_auc(
         partial_auc@k = mean over lists of (sum over hits of max(0, k - other items before it)
                         / (k * items interacted with))
 
-
     Example:
         >>> from streameval import Accumulator
         >>> accumulator = Accumulator("partial_auc@2")
@@ -39,8 +38,7 @@ def partial_auc(
         >>> accumulator.read("partial_auc@2").value
         0.5
     """
-    ranked = ranked_hits(event, relevant=relevant, repeats=repeats)
-    negatives = max(1, ranked.others) if k is None else k
-    if not ranked.interacted or (short == "skip" and ranked.is_short(k)):
+    ranked = ranked_hits(event, k, relevant=relevant, repeats=repeats, short=short)
+    if ranked is None:
         return None
-    return ranked.right_pairs(negatives) / (negatives * ranked.interacted)
+    return ranked.right_pairs(None) / (ranked.negatives * ranked.interacted)

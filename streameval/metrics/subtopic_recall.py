@@ -4,9 +4,10 @@ from typing import Annotated
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items, wanted_items
+from streameval.catalogue.rows import distinct_items
 from streameval.catalogue.signature import By
 from streameval.events import Event
+from streameval.statistics.scores import wanted_items
 
 
 @metric(
@@ -32,7 +33,7 @@ def subtopic_recall(
         >>> accumulator.read("subtopic_recall@2").value
         0.5
     """
-    wanted = wanted_items(event)
+    wanted = wanted_items(event.interactions)
     kinds = {kind for item in wanted for kind in attribute.of(item)}
     if not kinds:
         return None

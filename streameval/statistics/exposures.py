@@ -15,7 +15,7 @@ from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of, item_sample
-from streameval.statistics.scores import gains_of
+from streameval.statistics.scores import wanted_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
@@ -236,9 +236,9 @@ def _first_rank(event: Event, *, hits: bool) -> int | None:
     ranks = event.positions or range(1, len(event.recommendations) + 1)
     if not hits:
         return min(ranks, default=None)
-    gains = gains_of(event.interactions)
+    wanted = wanted_items(event.interactions)
     pairs = zip(event.recommendations, ranks, strict=True)
-    return min((rank for item, rank in pairs if gains.get(item, 0) > 0), default=None)
+    return min((rank for item, rank in pairs if item in wanted), default=None)
 
 
 def _up_to(items: Sequence[Id], ranks: Sequence[int] | None, k: int | None) -> Sequence[Id]:

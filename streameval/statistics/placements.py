@@ -12,10 +12,10 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Id, Interactions
+from streameval.events import Batch, Id
 from streameval.statistics.arrays import IntArray, up_to
 from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.scores import gains_of
+from streameval.statistics.scores import wanted_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
@@ -87,7 +87,7 @@ class ItemPlacements(Statistic):
             batch = batch.of_type(self.options.type)
         where = cell_of_each(cells, len(batch))
         self.relations["lists"].add([where], [np.ones_like(where)])
-        wanted = list(map(_relevant, batch.interactions))
+        wanted = list(map(wanted_items, batch.interactions))
         self._count_acts(where, wanted)
         self._count_places(where, batch, wanted)
         if self.waiting >= _MOST_WAITING:
@@ -141,11 +141,6 @@ class ItemPlacements(Statistic):
 
     def _codes(self, item: Id) -> tuple[int, ...]:
         return _codes_of(self.kinds_of(item))
-
-
-def _relevant(interactions: Interactions) -> set[Id]:
-    gains = gains_of(interactions)
-    return {item for item in interactions if gains[item] > 0}
 
 
 def _hits(items: Sequence[Id], ranks: Sequence[int] | None, wanted: set[Id]) -> list[int]:

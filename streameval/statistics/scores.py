@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Interactions
+from streameval.events import Batch, Id, Interactions
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import (
     BINNED,
@@ -24,6 +24,10 @@ from streameval.statistics.vocabulary import Items
 
 Positive: TypeAlias = Literal["relevant", "one"]
 """Positive items: those with a gain above 0 (an id has gain 1), or with a gain of exactly 1."""
+
+
+Relevant: TypeAlias = Literal["positive", "all"]
+"""Relevant items: those with a gain above 0, or all items interacted with."""
 
 
 class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +80,18 @@ def gains_of(interactions: Interactions) -> Mapping[object, float]:
     if isinstance(interactions, Mapping):
         return interactions  # type: ignore[return-value]  # ids are objects
     return dict.fromkeys(interactions, 1.0)
+
+
+def wanted_items(interactions: Interactions, relevant: Relevant = "positive") -> set[Id]:
+    """The items interacted with; by default only those with a gain above 0.
+
+    Example:
+        >>> wanted_items({"a": 1.0, "b": 0.0}), sorted(wanted_items({"a": 1.0, "b": 0.0}, "all"))
+        ({'a'}, ['a', 'b'])
+    """
+    if not isinstance(interactions, Mapping):
+        return set(interactions)
+    return {item for item, gain in interactions.items() if relevant == "all" or gain > 0}
 
 
 _MOST_WAITING, _MOST_LISTS = 65_536, 8_192

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
+from collections import Counter
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +16,8 @@ import pytest
 from streameval import Accumulator, Attribute, Event, Popularity
 from streameval.catalogue.context import Given
 from streameval.errors import MetricError, MetricParameterError
+from streameval.events import Id
+from streameval.metrics import alpha_ndcg
 
 POPULARITY: Final = Popularity(
     {"i00": 200, "i01": 100, "i02": 67, "i03": 50, "i04": 40, "i05": 33, "i06": 29}
@@ -109,6 +114,39 @@ def test_random_worlds_have_the_values_of_the_peers() -> None:
     assert len(RECORDED) == 24
     for number, world in enumerate(RECORDED):
         assert values_of(world) == pytest.approx(world["values"], abs=1e-9), number
+
+
+def test_the_ideal_order_of_many_interactions_needs_few_looks_at_an_item(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = random.Random(3)
+    genres = {f"i{at}": draw.sample("abcdefgh", draw.randint(1, 3)) for at in range(600)}
+    looks, worth_of = count(), alpha_ndcg._Worth.of
+    monkeypatch.setattr(
+        alpha_ndcg._Worth, "of", lambda worth, item: next(looks) and worth_of(worth, item)
+    )
+    accumulator = Accumulator("alpha_ndcg", attributes={"genre": genres})
+    accumulator.update(["i5"], [*genres])
+    # Each rank of a plain search looks at all items that are left: 180,000 times.
+    assert next(looks) < 40_000
+
+
+def test_the_ideal_order_takes_the_most_valuable_item_and_of_equal_ones_the_largest() -> None:
+    draw = random.Random(7)
+    for size in (1, 5, 40):
+        genres = {f"i{at:02}": draw.sample("abcd", draw.randint(1, 3)) for at in range(size)}
+        for k, alpha in ((None, 0.5), (3, 0.3), (None, 0.0), (7, 1.0)):
+            left, worths, above = sorted(genres, reverse=True), list[float](), Counter[str]()
+            while left and (k is None or len(worths) < k):
+                values = [
+                    math.fsum((1 - alpha) ** above[kind] for kind in genres[item]) for item in left
+                ]
+                worths.append(max(values))
+                above.update(genres[left.pop(values.index(max(values)))])
+            kinds: dict[Id, tuple[str, ...]] = {
+                item: tuple(names) for item, names in genres.items()
+            }
+            assert [*alpha_ndcg._greedy(kinds, k, alpha)] == worths
 
 
 def test_a_thousand_groups_have_a_disparity_and_one_more_is_refused() -> None:

@@ -16,7 +16,6 @@ from streameval.metrics import (
     exposure_share,
     list_diversity,
     miscalibration,
-    partial_auc,
     stratified_recall,
     subtopic_recall,
 )
@@ -111,9 +110,9 @@ MISTAKES = (
         around(alpha_ndcg, "_greedy", _smallest_first),
     ),
     Mistake(
-        "kinds of all items shown, not of the hits",
+        "kinds of the hits below rank k",
         _is("subtopic_recall@3", 0.75),
-        replaced(subtopic_recall, "wanted_items", lambda event: {*event.recommendations}),
+        replaced(subtopic_recall, "distinct_items", lambda event, _: event.recommendations),
     ),
     Mistake(
         "ranks of exposure that are renumbered",
@@ -129,9 +128,9 @@ MISTAKES = (
         "pairs of a list cut at k",
         _twin("partial_auc"),
         around(
-            partial_auc,
-            "ranked_hits",
-            lambda kept: lambda event, **how: kept(event, **how)._replace(before=[0]),
+            rows.RankedHits,
+            "right_pairs",
+            lambda kept: lambda self, hits: kept(self._replace(before=[0]), hits),
         ),
     ),
     Mistake(
@@ -140,7 +139,7 @@ MISTAKES = (
         around(
             rows.RankedHits,
             "right_pairs",
-            lambda kept: lambda self, k: kept(self, k + 1),
+            lambda kept: lambda self, _: kept(self, None),
         ),
     ),
     Mistake(
