@@ -15,7 +15,7 @@ from prometheus_client import Metric as ClientMetric
 from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.shared import SharedAccumulator, share
+from streameval.accumulator.guard import ALONE
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.errors import NotShownError
 from streameval.events.ids import is_number
@@ -79,7 +79,7 @@ class AccumulatorSnapshots:
         self._advised = False
         self._version = 0
         for _, accumulator in self._items():
-            share(accumulator)
+            accumulator.share()
         _check_names(accumulator for _, accumulator in self._items())
 
     def take(self) -> Snapshot:
@@ -104,9 +104,9 @@ class AccumulatorSnapshots:
     def _read_all(self) -> None:
         before, self._reads = self._reads, {}
         for labels, accumulator in self._items():
-            if not isinstance(accumulator, SharedAccumulator):
+            if accumulator.lock is ALONE:
                 # Its owner may be in an update without the lock, so read it next time.
-                share(accumulator)
+                accumulator.share()
                 continue
             cached = before.get(labels)
             if (
@@ -188,9 +188,8 @@ class Collector(ClientCollector):
     0 for `first_exposure`, so that every scraper sees it rise; counts from before the Collector was
     created are exported at once. Counters never fall, even if an accumulator is reset.
 
-    Scrapes run on other threads, so the accumulators become `SharedAccumulator`s: the same objects,
-    with a lock. Counting waits only while one is copied. Create the Collector before other threads
-    count.
+    Scrapes run on other threads, so the accumulators are shared (`Accumulator.share`). Counting
+    waits only while one is copied. Create the Collector before other threads count.
 
     Args:
         accumulators: one, or a mapping from label values (a string or a tuple of strings) to

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from threading import RLock
 from typing import Any, get_args
 
-import msgspec
 import numpy as np
 
 from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
-from streameval.accumulator.guard import Guard, between
+from streameval.accumulator.guard import ALONE, Guard, exclusive, locked
 from streameval.accumulator.intake import (
     Pair,
     as_column,
     checked_batch,
-    keeping,
     kind_of_users,
     side_by_side,
 )
@@ -30,6 +30,7 @@ from streameval.accumulator.readings import (
     statistics_of,
     value_text,
 )
+from streameval.accumulator.single_lists import Adder, SingleLists, add_nothing
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Given, check_kind, context_of
@@ -39,11 +40,9 @@ from streameval.catalogue.reading import Reading
 from streameval.errors import SuspiciousEventsWarning, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
-from streameval.events.batch import batch_of
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
-from streameval.kernel import BLOCK, Block, matches_of
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import (
     Audience,
@@ -58,6 +57,7 @@ _HERE = np.array([0])
 """The only cell of the table."""
 
 
+@exclusive
 class Accumulator:
     """Counts events and gives the current value of every metric.
 
@@ -99,6 +99,9 @@ class Accumulator:
         <Accumulator of 2 lists: hit_rate@2 0.5, mrr 0.25>
     """
 
+    lock: AbstractContextManager[Any] = ALONE
+    """Held by every call; `share` replaces it."""
+
     def __init__(
         self,
         *metrics: Asked | Sequence[Asked],
@@ -123,8 +126,7 @@ class Accumulator:
         groups = intervals.groups if intervals else 0
         self._plan = make_plan(self.metrics, depth, max_items, groups, experiment=experiment)
         self._readings: dict[str, Reading] = {}
-        self._read_at = self._changes = self._before = self._folded = 0
-        self.resets = 0
+        self._read_at = self._changes = self._before = self._folded = self.resets = 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
 
     @property
@@ -135,8 +137,8 @@ class Accumulator:
     @property
     def table(self) -> Table:
         """The statistics, in cell 0; read only."""
-        if self._block is not None and len(self._block):
-            self._count_block(self._block)
+        if len(self._single):
+            self._count_single()
         with self._guard:
             if self._folded != self._table.version:
                 self._table.fold()
@@ -146,12 +148,12 @@ class Accumulator:
     @property
     def lists(self) -> int:
         """Number of events counted."""
-        return self._lists + (0 if self._block is None else len(self._block))
+        return self._lists + len(self._single)
 
     @property
     def version(self) -> int:
         """A number that changes with every update and never repeats."""
-        return self._changes + self.lists
+        return self._changes + self._lists + len(self._single)
 
     def update(
         self,
@@ -304,7 +306,7 @@ class Accumulator:
         """The readings of all metrics named at construction, by canonical text."""
         advice = self.advice()
         if advice is not None:
-            warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
+            warnings.warn(advice, SuspiciousEventsWarning, stacklevel=3)
         return {metric.text: self.read(metric.text) for metric in self.metrics}
 
     def advice(self) -> str | None:
@@ -321,13 +323,22 @@ class Accumulator:
             raise UnlikeStateError("classes", "Accumulator", type(other).__name__)
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
-        mine, theirs = self.table, other.table
-        mine.kinds_with(theirs)
-        with self._guard:
-            self._changes += 1  # Also if it fails, so that no reading from before is returned.
-            mine.add(theirs)
-            self.doubts.add(other.doubts)
-            self._note_change(other.lists)
+        # Hold only one lock at a time: two threads that merge crosswise would deadlock.
+        other = other if other.lock is ALONE else other.copy()
+        with self.lock:
+            mine, theirs = self.table, other.table
+            mine.kinds_with(theirs)
+            with self._guard:
+                self._changes += 1  # Also if it fails, so that no reading from before is returned.
+                mine.add(theirs)
+                self.doubts.add(other.doubts)
+                self._note_change(other.lists)
+
+    def share(self) -> None:
+        """Let several threads use it from now on; only this one may use it during the call."""
+        if self.lock is ALONE:
+            self.lock = RLock()
+            self._choose_adder()
 
     def reset(self) -> None:
         """Discard all counts."""
@@ -374,7 +385,8 @@ class Accumulator:
             >>> other.read("mrr").value
             0.5
         """
-        return self.table.dump([0])
+        pieces = self.table.dump([0])
+        return pieces if self.lock is ALONE else iter([*pieces])
 
     def adopt(self, data: bytes) -> frozenset[str]:
         """Replace the counts by the output of `dump`, even of an accumulator with other metrics.
@@ -437,53 +449,43 @@ class Accumulator:
         """Continue with a table that has counted `lists` lists."""
         self.doubts = doubts or Doubts(self.context.attributes)
         self._table, self._lists, self._guard = table, lists, Guard()
-        self._block: Block | None = None
-        self._items: list[Sequence[Id]] = []
-        self._folded = 0
+        self._single, self._folded = SingleLists(self._plan), 0
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
-        kind = self._table.ids
-        if self._block is None and kind is not None and self._plan.reads_lists_only:
-            self._block = Block(kind, *self._table.search)
+        self._single.begin(self._table.ids, self._table.search)
         self._choose_adder()
         self._lists += lists
         self._changes += 1
 
     def _choose_adder(self) -> None:
-        """Set what appends a list to the block, which nothing does while all are observed."""
-        self._add: Callable[[Any, Any], bool] = _refuse
-        if self._block is not None and self.doubts.lists >= FIRST_OBSERVED:
-            self._add = keeping(self._block.add, self._items.append, self._plan.shown)
+        """Set what appends a list, which nothing does while all are observed."""
+        observed = self.doubts.lists >= FIRST_OBSERVED
+        self._append: Adder = self._single.add if observed else add_nothing
+        self._add: Adder = self._append if self.lock is ALONE else self._append_locked
 
+    @locked
+    def _append_locked(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
+        return self._append(recommendations, interactions)
+
+    @locked
     def _add_next(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
         """Append the first list after a full block, or one of the first that are all observed."""
-        block = self._block
-        if block is None:
-            return False
-        if len(block) >= BLOCK:
-            self._count_block(block)
-        add = keeping(block.add, self._items.append, self._plan.shown)
-        added = add(recommendations, interactions)
+        if self._single.full:
+            self._count_single()
+        added = self._single.add(recommendations, interactions)
         if added:
             self.doubts.observe_list(recommendations, interactions)
             self._choose_adder()
         return added
 
-    def _count_block(self, block: Block) -> None:
+    def _count_single(self) -> None:
         """Count the lists given one by one."""
         with self._guard:
-            lists = len(block)
-            items = None if self._plan.shown is None else self._items
-            if items is not None and len(items) != lists:
-                raise between()
+            lists = len(self._single)
             # The version must go back for a moment, not ahead: a concurrent scrape then repeats.
-            matches = matches_of(block.take(), *self._table.search)
-            self._items = []
+            batch = self._single.take(self._table.search)
             self._choose_adder()
-            batch = batch_of(matches)
-            if items is not None:
-                batch = msgspec.structs.replace(batch, recommendations=items)
             self._table.count(batch)
             self._lists += lists
 
@@ -491,7 +493,3 @@ class Accumulator:
         if not isinstance(given, str):
             return metric_of(given)
         return metric_of(next((metric for metric in self.metrics if metric.text == given), given))
-
-
-def _refuse(_: Any, __: Any) -> bool:
-    return False

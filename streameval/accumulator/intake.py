@@ -97,22 +97,6 @@ def _are_labelled_differently(first: Any, other: Any) -> bool:
     return equals is not None and hasattr(theirs, "equals") and not equals(theirs)
 
 
-def keeping(
-    add: Callable[[Any, Any], bool], keep: Callable[[Any], None], kept: slice | None
-) -> Callable[[Any, Any], bool]:
-    """`add` that also keeps a part of each list that it takes; None keeps nothing."""
-    if kept is None:
-        return add
-
-    def add_and_keep(recommendations: Any, interactions: Any) -> bool:
-        taken = add(recommendations, interactions)
-        if taken:
-            keep(recommendations[kept])
-        return taken
-
-    return add_and_keep
-
-
 def as_column(value: T | None) -> list[T] | None:
     """A field of one event as a column."""
     return None if value is None else [value]
