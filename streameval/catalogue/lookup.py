@@ -186,7 +186,7 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         shared |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS if summarised}
         shared |= {"type": _TYPE} if definition.interactions else {}
         shared |= {AMONG: _AMONG} if _reads_groups(definition) else {}
-    if "statistic" in shared and _averages_users(definition):
+    if "statistic" in shared and _no_mean_over_users(definition) is None:
         shared[_PER.name] = _PER
     if definition.reads == "exposures":
         shared[BY] = _BY
@@ -208,10 +208,18 @@ def _reads_groups(definition: Definition) -> bool:
     return not whole and AMONG not in definition.parameters
 
 
-def _averages_users(definition: Definition) -> bool:
-    """Whether a metric may be a mean over users: a bounded mean over lists."""
-    plain = definition.additive and definition.over is None and not definition.weighted
-    return plain and definition.per == "list" and all(map(math.isfinite, definition.bounds))
+def _no_mean_over_users(definition: Definition) -> str | None:
+    """The reason that a metric is never a mean over users; None for a bounded mean over lists."""
+    if definition.per != "list":
+        unit = {"item": "a mean over items", "total": "a sum"}.get(definition.per)
+        return f"it is {unit or 'one value of all lists together'}, not a mean over lists"
+    if definition.over is not None or definition.weighted:
+        return "its lists count by their weights, not alike"
+    if definition.finish is not None:
+        return "it is a function of the mean over all lists, which means of users do not have"
+    if not all(map(math.isfinite, definition.bounds)):
+        return "its values have no bounds, so that sums by user would not be exact"
+    return None
 
 
 def parse(text: str) -> Metric:
@@ -332,7 +340,7 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
     usual = {name: parameter.default for name, parameter in accepted.items()}
     if convention is not None:
         usual |= CONVENTIONS[convention].metrics[definition.name]
-    chosen = _check_choice(text, accepted, spelled)
+    chosen = _check_choice(text, accepted, spelled, definition)
     options = {name: value for name, value in chosen.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
     values = usual | options
@@ -426,12 +434,13 @@ def _import_metric(module: str) -> ModuleType:
 
 
 def _check_choice(
-    text: str, accepted: Mapping[str, Parameter], spelled: Spelling
+    text: str, accepted: Mapping[str, Parameter], spelled: Spelling, definition: Definition
 ) -> dict[str, Value]:
     chosen = {}
     for name, value in spelled.parameters:
         if name not in accepted:
-            allowed = f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
+            reason = _no_mean_over_users(definition) if (name, value) == (PER_USER, "user") else ""
+            allowed = reason or f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
             raise MetricParameterError(text, name, value, allowed)
         chosen[name] = accepted[name].check(text, value)
         if name == AMONG and ":" not in str(value):

@@ -85,9 +85,7 @@ def _documentation(metric: Metric) -> str:
     lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
     lines += _meaning(metric)
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
-    lines += [f"  {_choices(parameter)}" for parameter in parameters(definition).values()] or [
-        "  none"
-    ]
+    lines += [f"  {line}" for line in _parameters(definition)]
     return "\n".join(lines) + "\n"
 
 
@@ -157,6 +155,43 @@ def _range(definition: Definition) -> str:
 
 
 _NAMES_ITEMS = {BY: "an attribute of items", AMONG: "an attribute and a value, like tier:tail"}
+
+
+SHARED_PARAMETERS: Mapping[str, str] = {
+    "repeats": "which rank of a repeated item counts",
+    "rows": "with `compact_after_cut`, rows kept before compacting; 0 means k",
+    "min_gain": "smallest gain that is relevant",
+    "relevant": "items with a positive gain, or with any gain",
+    "counting": "whether a repeated interaction counts twice",
+    "ids": "whether interactions must be integers",
+    "type": "type of the interactions to count; empty: all types",
+    "among": "`attribute:value`, such as `tier:tail`: only its items count, at the ranks that they "
+    "were shown at; empty: all items",
+    "by": "the attribute whose values are counted instead of items",
+    "empty": "how lists without interactions count; the default depends on the metric",
+    "empty_list": "how lists without items count",
+    "statistic": "statistic to report",
+    "q": "the quantile",
+    "method": "whether quantiles are interpolated between values",
+    "confidence": "confidence level of `half_width`",
+    "deviation": "`single` rounds the standard deviation to 32 bits; for one value it is 0",
+    "per": "whether it is a mean over lists, or over the means of users",
+    "undefined": "how events without a value count",
+    "least": "with fewer values, reading is an error",
+    "having": "users who were shown an item, or who had a hit",
+    "positive": "items with a gain above 0, or exactly 1",
+    "single": "whether scores are rounded to 32 bits",
+}
+"""Parameters that several metrics share -> their meaning; `empty` has another default in each."""
+
+
+def _parameters(definition: Definition) -> list[str]:
+    """A line for each parameter: default, allowed values, and the meaning of a shared one."""
+    lines = []
+    for name, parameter in parameters(definition).items():
+        meaning = "" if name in definition.parameters else SHARED_PARAMETERS[name].replace("`", "")
+        lines.append(f"{_choices(parameter)}{meaning and ': '}{meaning}")
+    return lines or ["none"]
 
 
 def _choices(parameter: Parameter) -> str:

@@ -207,5 +207,14 @@ def test_a_metric_is_explained_under_its_convention() -> None:
     assert "also called: group_auc" in ran("metrics", "gauc").stdout
 
 
+def test_a_shared_parameter_is_described_with_its_metric() -> None:
+    (by,) = (line for line in ran("metrics", "gini").stdout.splitlines() if "by = " in line)
+    assert by == (
+        "  by = item (an attribute of items): the attribute whose values are counted instead of "
+        "items"
+    )
+    assert "per = list (list, user): whether it is a mean" in ran("metrics", "ndcg").stdout
+
+
 def test_a_spelling_of_the_system_leads_to_the_same_page() -> None:
     assert ran("metrics", "replay:HitRate@10").stdout == ran("metrics", "replay:hit_rate@10").stdout

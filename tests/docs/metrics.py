@@ -16,7 +16,7 @@ from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition
 from streameval.catalogue.reading import UndefinedReading
 from streameval.catalogue.signature import Parameter
-from streameval.cli.metrics import STATISTICS
+from streameval.cli.metrics import SHARED_PARAMETERS, STATISTICS
 from streameval.events import Id
 from streameval.exporters.view import unit_of_count
 from tests.docs.tables import chosen
@@ -83,32 +83,6 @@ ATTRIBUTES: Mapping[str, Mapping[Id, Sequence[str]]] = {
     for name, values in (("genre", _GENRES), ("provider", _PROVIDERS), ("tier", _TIERS))
 }
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
-_SHARED = {
-    "repeats": "which rank of a repeated item counts",
-    "rows": "with `compact_after_cut`, rows kept before compacting; 0 means k",
-    "min_gain": "smallest gain that is relevant",
-    "relevant": "items with a positive gain, or with any gain",
-    "counting": "whether a repeated interaction counts twice",
-    "ids": "whether interactions must be integers",
-    "type": "type of the interactions to count; empty: all types",
-    "among": "`attribute:value`, such as `tier:tail`: only its items count, at the ranks that they "
-    "were shown at; empty: all items",
-    "by": "the attribute whose values are counted instead of items",
-    "empty": "how lists without interactions count; the default depends on the metric",
-    "empty_list": "how lists without items count",
-    "statistic": "statistic to report",
-    "q": "the quantile",
-    "method": "whether quantiles are interpolated between values",
-    "confidence": "confidence level of `half_width`",
-    "deviation": "`single` rounds the standard deviation to 32 bits; for one value it is 0",
-    "per": "whether it is a mean over lists, or over the means of users",
-    "undefined": "how events without a value count",
-    "least": "with fewer values, reading is an error",
-    "having": "users who were shown an item, or who had a hit",
-    "positive": "items with a gain above 0, or exactly 1",
-    "single": "whether scores are rounded to 32 bits",
-}
-"""Parameters that several metrics share -> meaning."""
 _OF_DEVIATIONS = {"deviation", "method"}
 """Parameters that affect only medians and standard errors; the index explains them once."""
 _EXAMPLE = "[the example](../metrics.md#the-worked-example)"
@@ -208,7 +182,7 @@ def _parameters(definition: Definition) -> Iterator[str]:
 
 def _shared(reads: str, names: Sequence[str]) -> str:
     """The shared parameters of a metric, or the exceptions if there are few."""
-    all_of_it = [name for name in _SHARED if name != "empty" and reads in _takers(name)]
+    all_of_it = [name for name in SHARED_PARAMETERS if name != "empty" and reads in _takers(name)]
     others = [name for name in all_of_it if name not in names]
     without = f" but {', '.join(f'`{name}`' for name in others)}" if others else ""
     chosen = ", ".join(f"`{name}`" for name in names)
@@ -320,9 +294,9 @@ def _shared_parameters() -> str:
         for name, parameter in parameters(definition).items()
         if name not in definition.parameters
     }
-    assert set(shared_ones) == set(_SHARED)
+    assert set(shared_ones) == set(SHARED_PARAMETERS)
     groups: dict[tuple[str, ...], list[str]] = {}
-    for name, meaning in _SHARED.items():
+    for name, meaning in SHARED_PARAMETERS.items():
         row = f"{_parameter(shared_ones[name])}; {meaning}"
         groups.setdefault(tuple(_takers(name)), []).append(row)
     head = "With the default and the allowed values, by the statistic that the metric reads:\n"

@@ -84,6 +84,14 @@ def test_an_invalid_metric_text_is_refused(text: str) -> None:
         ("mrr(min_gain=nan)", "a number"),
         ("mrr(min_gain=1e999)", "a number"),
         ("mrr(min_gain=-1)", "from 0 to"),
+        ("gini(per=user)@5", "it is one value of all lists together, not a mean over lists"),
+        ("ctr(per=user)", "it is a mean over items, not a mean over lists"),
+        ("distinct_items(per=user)", "it is one value of all lists together"),
+        ("ips(per=user)", "its lists count by their weights, not alike"),
+        ("snips(per=user)", "its lists count by their weights, not alike"),
+        ("gm_map(per=user)@5", "a function of the mean over all lists"),
+        ("dcg(per=user)@5", "its values have no bounds"),
+        ("ctr(per=list)", "it has among"),
     ],
 )
 def test_a_parameter_that_a_metric_does_not_have_is_refused(text: str, allowed: str) -> None:
