@@ -225,9 +225,11 @@ class Doubts:
             aligned = len(acts) == len(shown) > 1 and not MARKS.issuperset(shown)
             self._counts["marks"] += aligned or MARKS.isdisjoint(shown)
             self._counts["aligned"] += aligned
-        self._both.update(set(shown).intersection(acts))
+        for item in set(shown).intersection(acts):
+            self._both[item] += 1
         if shown and isinstance(acts, Sequence):
-            self._padded.update({*_repeated_end(shown, acts, -1), *_repeated_end(shown, acts, 0)})
+            for item in {*_repeated_end(shown, acts, -1), *_repeated_end(shown, acts, 0)}:
+                self._padded[item] += 1
         if len(self._items) < _FEWEST_ITEMS:
             self._items.update(islice(shown, _FEWEST_ITEMS))
         for counter in self._counters[1:]:
@@ -247,8 +249,9 @@ class Doubts:
 def _repeated_end(shown: Sequence[Id], acts: Sequence[Id], end: int) -> list[Id]:
     """The item at this end (-1 or 0) of both, if one of them repeats it there."""
     item, inner = shown[end], (slice(-2, None) if end else slice(0, 2))
-    repeated = any(list(ids[inner]) == [item, item] for ids in (shown, acts))
-    return [item] if acts[end] == item and repeated else []
+    if acts[end] != item:
+        return []
+    return [item] if any(list(ids[inner]) == [item, item] for ids in (shown, acts)) else []
 
 
 def _prune(counter: Counter[Any]) -> None:

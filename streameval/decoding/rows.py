@@ -104,12 +104,15 @@ class RowDecoder:
             return None
         return _TEXT.each([row.event_id for row in rows], "event_id")
 
-    def _users(self, rows: Sequence[Any]) -> list[str | None]:
+    def _users(self, rows: Sequence[Any]) -> list[str | None] | None:
         users = [row.user for row in rows]
+        if users.count(None) == len(users):
+            return None
         if int in set(map(type, users)):
             users = [None if user is None else text_id(user, "user") for user in users]
         # Protobuf and many producers write an unknown user as an empty text.
-        return [user or None for user in users] if "" in users else users
+        users = [user or None for user in users] if "" in users else users
+        return users if any(users) else None
 
     def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
         if self._search is None:
@@ -124,7 +127,6 @@ class RowDecoder:
         return [text.each(list_, "") if type(list_) is list else list_ for list_ in lists]
 
     def _batch(self, rows: Sequence[Any]) -> Batch:
-        users = self._users(rows)
         batch = Batch(
             recommendations=self._converted([row.recommendations for row in rows]),
             interactions=self._interactions(rows),
@@ -133,7 +135,7 @@ class RowDecoder:
             baselines=self._other_ids(rows, "baseline"),
             histories=self._other_ids(rows, "history"),
             per_item=self._item_values(rows),
-            users=None if users.count(None) == len(users) else users,
+            users=self._users(rows),
             times=self._times(rows),
             event_ids=self._event_ids(rows),
         )

@@ -162,6 +162,11 @@ class _Events:
 
     def votes(self, stop: int, size: int) -> tuple[list[int], bool]:
         """The votes of the events before place `stop`, and whether they are enough."""
+        newest = self.voters[max(0, stop - size) : stop]
+        named = [voter for voter in newest if voter != _NOBODY]
+        if len(newest) == size and len(set(named)) == len(named):
+            # Usual: each of them has another voter.
+            return self.times[stop - size : stop].tolist(), True
         run, is_whole = self.run(stop, size)
         seats = -(-size // len(run)) if run else 0
         return [time for times in run.values() for time in times[:seats]], is_whole
@@ -200,8 +205,7 @@ class Ticks(NamedTuple):
         first: number of the first of these events in the log.
         events: these events, after the earlier ones that no verdict had been reached on.
         size: number of voters behind the clock.
-        regular: whether the time of each of these events was accepted at once, so that none of
-            them is after the clock.
+        regular: whether the time of none of these events is after the clock.
     """
 
     clocks: Clocks
@@ -272,9 +276,10 @@ class Clock:
         `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
         events, held = self._events.followed_by(times, voters), len(self._events.times)
-        regular = not len(times) or int(times.max()) <= self._limit
-        accepted = times if regular else self._accepted(events, held)
+        usual = not len(times) or int(times.max()) <= self._limit
+        accepted = times if usual else self._accepted(events, held)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
+        regular = usual or bool((times <= clocks).all())
         if len(times):
             self.now = int(clocks[-1])
             self._events = events.newest(longest_run(self.size))
@@ -311,13 +316,14 @@ class Clock:
         """
         accepted, limit = events.times[held:].copy(), self._limit
         ahead = held + np.flatnonzero(accepted > limit)
-        # Fewer events than voters have no ballot.
-        accepted[ahead[ahead < self.size - 1] - held] = NEVER
-        ahead = ahead[ahead >= self.size - 1]
+        if held < self.size - 1:
+            # Fewer events than voters have no ballot.
+            accepted[ahead[ahead < self.size - 1] - held] = NEVER
+            ahead = ahead[ahead >= self.size - 1]
         ballots: dict[int, _Ballot] = {}
         voted = 0
-        for place in ahead.tolist():
-            if events.listed[place] > limit:
+        for place, time in zip(ahead.tolist(), events.times[ahead].tolist(), strict=True):
+            if time > limit:
                 voted += 1
                 if voted == _FEW:
                     ballots = events.ballots(ahead[ahead > place], self.size)
