@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from streameval.accumulator.blocks import Adder, Blocks, Fields, add_nothing
 from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
@@ -30,7 +31,6 @@ from streameval.accumulator.readings import (
     statistics_of,
     value_text,
 )
-from streameval.accumulator.single_lists import Adder, SingleLists, add_nothing
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Given, check_kind, context_of
@@ -137,8 +137,8 @@ class Accumulator:
     @property
     def table(self) -> Table:
         """The statistics, in cell 0; read only."""
-        if len(self._single):
-            self._count_single()
+        if len(self._blocks):
+            self._count_blocks()
         with self._guard:
             if self._folded != self._table.version:
                 self._table.fold()
@@ -148,12 +148,12 @@ class Accumulator:
     @property
     def lists(self) -> int:
         """Number of events counted."""
-        return self._lists + len(self._single)
+        return self._lists + len(self._blocks)
 
     @property
     def version(self) -> int:
         """A number that changes with every update and never repeats."""
-        return self._changes + self._lists + len(self._single)
+        return self._changes + self._lists + len(self._blocks)
 
     def update(
         self,
@@ -188,20 +188,18 @@ class Accumulator:
                 counted.
         """
         # One by one: the interpreter has an instruction for each.
-        if (
-            positions is None
-            and scores is None
-            and baseline is None
-            and typed is None
-            and history is None
-            and per_item is None
-            and user is None
-            and (
-                self._add(recommendations, interactions)
-                or self._add_next(recommendations, interactions)
-            )
-        ):
-            return
+        if baseline is None and typed is None and history is None and per_item is None:
+            if (
+                positions is None
+                and scores is None
+                and user is None
+                and ts is None
+                and self._add(recommendations, interactions)
+            ):
+                return
+            fields = Fields(positions, scores, user, ts)
+            if self._add_event(recommendations, interactions, fields):
+                return
         self.update_many(
             Batch(
                 recommendations=[recommendations],
@@ -449,11 +447,11 @@ class Accumulator:
         """Continue with a table that has counted `lists` lists."""
         self.doubts = doubts or Doubts(self.context.attributes)
         self._table, self._lists, self._guard = table, lists, Guard()
-        self._single, self._folded = SingleLists(self._plan), 0
+        self._blocks, self._folded = Blocks(self._plan), 0
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
-        self._single.begin(self._table.ids, self._table.search)
+        self._blocks.begin(self._table.ids, self._table.search)
         self._choose_adder()
         self._lists += lists
         self._changes += 1
@@ -461,7 +459,7 @@ class Accumulator:
     def _choose_adder(self) -> None:
         """Set what appends a list, which nothing does while all are observed."""
         observed = self.doubts.lists >= FIRST_OBSERVED
-        self._append: Adder = self._single.add if observed else add_nothing
+        self._append: Adder = self._blocks.add if observed else add_nothing
         self._add: Adder = self._append if self.lock is ALONE else self._append_locked
 
     @locked
@@ -469,25 +467,31 @@ class Accumulator:
         return self._append(recommendations, interactions)
 
     @locked
-    def _add_next(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
-        """Append the first list after a full block, or one of the first that are all observed."""
-        if self._single.full:
-            self._count_single()
-        added = self._single.add(recommendations, interactions)
-        if added:
-            self.doubts.observe_list(recommendations, interactions)
+    def _add_event(
+        self, recommendations: Sequence[Id], interactions: Interactions, fields: Fields
+    ) -> bool:
+        """Append an event, the first list after a full block, or one of the first lists.
+
+        The first lists, and those after a full block, are observed.
+        """
+        blocks, users = self._blocks, self._table.users
+        observed = self.doubts.lists < FIRST_OBSERVED
+        added = blocks.add_event(recommendations, interactions, fields, users)
+        if not added and blocks.are_full:
+            self._count_blocks()
+            observed = added = blocks.add_event(recommendations, interactions, fields, users)
+        if added and observed:
+            self.doubts.observe_list(recommendations, interactions, fields.positions, fields.scores)
             self._choose_adder()
         return added
 
-    def _count_single(self) -> None:
-        """Count the lists given one by one."""
+    def _count_blocks(self) -> None:
+        """Count the events given one by one."""
         with self._guard:
-            lists = len(self._single)
-            # The version must go back for a moment, not ahead: a concurrent scrape then repeats.
-            batch = self._single.take(self._table.search)
-            self._choose_adder()
-            self._table.count(batch)
-            self._lists += lists
+            for batch in self._blocks.take():
+                # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
+                self._table.count(batch)
+                self._lists += len(batch)
 
     def _metric(self, given: str | Metric) -> Metric:
         if not isinstance(given, str):

@@ -98,9 +98,18 @@ class Doubts:
         if self.lists > _MOST:
             self._halve()
 
-    def observe_list(self, recommendations: Sequence[Id], interactions: Any) -> None:
-        """`observe` for a list with its interactions only."""
-        self.observe(Event(recommendations=recommendations, interactions=interactions))
+    def observe_list(
+        self, recommendations: Any, interactions: Any, positions: Any = None, scores: Any = None
+    ) -> None:
+        """`observe` for an event without other fields."""
+        self.observe(
+            Event(
+                recommendations=recommendations,
+                interactions=interactions,
+                positions=positions,
+                scores=scores,
+            )
+        )
 
     def observe_batch(self, batch: Batch, observed: int | None = None) -> None:
         """Count some events of a batch: its first ones.

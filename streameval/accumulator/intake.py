@@ -51,9 +51,10 @@ Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
 _USERS = frozenset({str, int, type(None)})
 _TIMES = frozenset({int, type(None)})
+_INTEGERS = frozenset({int})
 _NUMBERS = frozenset({int, float})
 _UNITS = {"seconds": 1_000_000, "milliseconds": 1_000}
-_NOWADAYS = (946_684_800_000_000, 4_102_444_800_000_000)
+NOWADAYS = (946_684_800_000_000, 4_102_444_800_000_000)
 """The years 2000 to 2099, in microseconds since the epoch."""
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
 _LISTS = frozenset({list, tuple})
@@ -205,11 +206,11 @@ def _with_values(batch: Batch) -> Batch:
     """The batch with checked positions, scores, values of items, times and users."""
     columns: dict[str, Any] = {}
     if batch.positions is not None:
-        columns["positions"] = list(map(_ranks, batch.recommendations, batch.positions))
+        columns["positions"] = list(map(checked_ranks, batch.recommendations, batch.positions))
     if batch.times is not None:
         columns["times"] = _whole_times(batch.times)
     if batch.scores is not None:
-        columns["scores"] = list(map(_scores, batch.recommendations, batch.scores))
+        columns["scores"] = list(map(checked_scores, batch.recommendations, batch.scores))
     if batch.per_item is not None:
         columns["per_item"] = _per_item(batch)
     if batch.users is not None:
@@ -360,14 +361,15 @@ def _whole_times(times: Any) -> Any:
         detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
     for unit, length in _UNITS.items():
-        if _NOWADAYS[0] <= last * length < _NOWADAYS[1]:
+        if NOWADAYS[0] <= last * length < NOWADAYS[1]:
             problem = f"event time {last} is in 1970, in microseconds since the epoch"
             remedy = f"if these are {unit}, multiply them by {length:,}"
             warnings.warn(f"{problem}: {remedy}.", SuspiciousEventsWarning, stacklevel=5)
     return times
 
 
-def _scores(recommendations: Sequence[Id], given: Any) -> Sequence[float] | None:
+def checked_scores(recommendations: Sequence[Id], given: Any) -> Sequence[float] | None:
+    """The scores of a list as built-in numbers; refuses those that do not fit it."""
     if given is None:
         return None
     scores: Sequence[Any] = given if type(given) in _LISTS else _as_list("scores", given)
@@ -432,15 +434,27 @@ def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:
     return gains
 
 
-def _ranks(recommendations: Sequence[Id], positions: Sequence[Any] | None) -> list[int] | None:
+def checked_ranks(
+    recommendations: Sequence[Id], positions: Sequence[Any] | None
+) -> list[int] | None:
+    """The positions of a list as built-in ranks; refuses those that do not fit it."""
     if positions is None:
         return None
-    ranks = _builtin_numbers(_as_list("positions", positions))
+    ranks = _as_list("positions", positions)
     if len(ranks) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(ranks)} positions"
         raise InvalidEventError("invalid_positions", detail)
+    if _are_ranks(ranks):
+        return ranks
+    ranks = _builtin_numbers(ranks)
     for rank in ranks[: end_of(recommendations)]:
         if not isinstance(rank, int) or not 1 <= rank <= LARGEST_RANK:
             detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)
     return ranks
+
+
+def _are_ranks(numbers: list[Any]) -> bool:
+    if not (numbers and _INTEGERS.issuperset(map(type, numbers))):
+        return False
+    return bool(min(numbers) >= 1 and max(numbers) <= LARGEST_RANK)

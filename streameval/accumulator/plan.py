@@ -100,6 +100,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return Search(depth, every=any(hit.every for hit in hits))
 
     @property
+    def has_formulas(self) -> bool:
+        """Whether a formula reads each event, and may refuse it."""
+        return bool(self.events or self.events_by_user)
+
+    @property
     def reads_lists_only(self) -> bool:
         """Whether it reads only the hits of lists, and the items shown."""
         if self.events or self.groups or self.user_sums:

@@ -358,7 +358,12 @@ ITEMS: Final[Mapping[str, Door]] = {"joined streams": joined, "pair": pair, "tre
 
 MAKERS: Final = frozenset(
     {
-        *("accumulator/accumulator.py", "accumulator/doubts.py", "accumulator/intake.py"),
+        *(
+            "accumulator/accumulator.py",
+            "accumulator/blocks.py",
+            "accumulator/doubts.py",
+            "accumulator/intake.py",
+        ),
         *("decoding/general.py", "decoding/rows.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         *("tables/rows.py", "accumulator/formulas.py"),

@@ -1,0 +1,133 @@
+"""Events given one at a time wait in blocks, and count as those of a batch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from streameval import Accumulator, Intervals
+from streameval.errors import HalfCountedError, InvalidEventError
+from streameval.events import Event
+from streameval.kernel import BLOCK
+from tests.contract import laws
+
+METRICS = (
+    *("ndcg@2", "recbole:precision@2", "hit_rate", "mrr(statistic=median)@3", "distinct_items@2"),
+    *("users_covered@2", "auc", "recall(per=user)@2", "hit_rate(among=tier:tail)@2"),
+)
+TIERS = {"tier": {"aa": "tail", "bb": "tail", "cc": "head"}}
+ITEMS = ("aa", "bb", "cc", "dd", "ee")
+_NOON = 1_700_000_000_000_000
+_SECOND = 1_000_000
+
+
+def _made(**options: Any) -> Accumulator:
+    return Accumulator(*METRICS, attributes=TIERS, intervals=Intervals(), **options)
+
+
+def _event(draw: random.Random, at: int) -> dict[str, Any]:
+    """An event with some of the fields."""
+    shown = draw.sample(ITEMS, 3)
+    acts: Any = draw.choices(ITEMS, k=draw.randint(0, 3))
+    acts = draw.choice((list, tuple, set, lambda ids: dict.fromkeys(ids, 2.0)))(acts)
+    fields: dict[str, Any] = {
+        "positions": draw.sample(range(1, 6), 3),
+        "scores": [draw.random() for _ in shown],
+        "user": f"user-{draw.randrange(40)}",
+        "ts": _NOON + at * 300 * _SECOND,
+    }
+    given = {name: value for name, value in fields.items() if draw.random() < 0.6}
+    return {"recommendations": shown, "interactions": acts, **given}
+
+
+def test_events_with_any_fields_give_the_bits_of_one_batch() -> None:
+    draw = random.Random(1)
+    events = [_event(draw, at) for at in range(BLOCK + 400)]
+    single, many, read = _made(), _made(), _made()
+    for at, event in enumerate(events):
+        single.update(**event)
+        read.update(**event)
+        if at % 400 == 7:
+            assert read.read("hit_rate").count == read.lists == at + 1
+    many.update_many([Event(**event) for event in events])
+    assert single.lists == len(events)
+    assert laws.bits(single) == laws.bits(many) == laws.bits(read)
+    for text in METRICS:
+        assert single.read(text) == many.read(text)
+
+
+def test_only_metrics_of_lists_take_events_with_users_too() -> None:
+    accumulators = [Accumulator("ndcg@2", "distinct_items@2") for _ in range(2)]
+    draw = random.Random(2)
+    events = [_event(draw, at) for at in range(BLOCK + 200)]
+    for event in events:
+        accumulators[0].update(**event)
+    accumulators[1].update_many([Event(**event) for event in events])
+    assert laws.bits(accumulators[0]) == laws.bits(accumulators[1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"positions": [1, 2]}, "invalid_positions"),
+        ({"positions": [0, 1, 2]}, "invalid_positions"),
+        ({"positions": [1, 2.5, 3]}, "invalid_positions"),
+        ({"scores": [0.5, 0.5]}, "invalid_scores"),
+        ({"scores": [0.5, float("nan"), 0.5]}, "invalid_scores"),
+        ({"user": 7}, "unlike_ids"),
+        ({"user": 1.5}, "invalid_id"),
+        ({"ts": 1.5}, "wrong_type"),
+        ({"ts": 10**18}, "wrong_type"),
+        ({"recommendations": ["aa", "", "bb"], "user": "u"}, "invalid_id"),
+        ({"interactions": {"aa": float("nan")}, "user": "u"}, "invalid_gain"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 200])
+def test_an_invalid_event_raises_at_its_call_and_counts_nothing(
+    wrong: dict[str, Any], reason: str, before: int
+) -> None:
+    accumulator = _made()
+    good: dict[str, Any] = {"recommendations": ["aa", "bb", "cc"], "interactions": ["bb"]}
+    for _ in range(before + 1):
+        accumulator.update(**good, user="u", ts=_NOON)
+    state = laws.bits(accumulator)
+    with pytest.raises(InvalidEventError) as error:
+        accumulator.update(**good | wrong)
+    assert error.value.reason == reason
+    assert laws.bits(accumulator) == state
+    assert accumulator.lists == before + 1
+
+
+def test_what_is_given_may_change_afterwards() -> None:
+    accumulators = [_made(ids="text") for _ in range(2)]
+    for accumulator, changes in zip(accumulators, (True, False), strict=True):
+        for _ in range(200):
+            shown, acts, scores, ranks = ["aa", "bb"], {"bb": 1.0}, [0.25, 0.5], [1, 2]
+            accumulator.update(shown, acts, ranks, scores=scores, user="u")
+            if changes:
+                for given in (shown, acts, scores, ranks):
+                    given.clear()
+    assert laws.bits(accumulators[0]) == laws.bits(accumulators[1])
+
+
+@pytest.mark.parametrize("metrics", [("distinct_items@2",), ("users_covered",)])
+def test_an_interrupt_inside_an_event_is_reported(metrics: tuple[str, ...]) -> None:
+    accumulator = Accumulator(*metrics, ids="text")
+    for _ in range(200):
+        accumulator.update(["aa"], ["aa"], user="u")
+    blocks: Any = accumulator._blocks
+    waiting = blocks if metrics[0].startswith("distinct") else blocks._events[0]
+    # As if it came after the list was taken, and before its items or user were.
+    waiting._block.add(["aa"], ["aa"])
+    with pytest.raises(HalfCountedError, match="a signal handler or another thread"):
+        accumulator.compute()
+
+
+def test_a_full_block_is_counted_before_the_next_event() -> None:
+    accumulator = Accumulator("users_covered", ids="text")
+    for at in range(BLOCK + 300):
+        accumulator.update(["aa"], ["aa"], user=f"user-{at}")
+        assert len(accumulator._blocks) <= BLOCK
+    assert accumulator.lists == accumulator.read("users_covered").value == BLOCK + 300
