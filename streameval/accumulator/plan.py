@@ -129,12 +129,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(by_user for by_user in reading if by_user.per_list not in event_texts)
 
     @property
-    def groups_of_items(self) -> tuple[str, ...]:
-        """The values whose items metrics read apart, such as "tier:tail", and "" for all items."""
-        needs = (need for need in self.needs if isinstance(need, HitsOptions))
-        return tuple(sorted({"", *(need.among for need in needs)}))
-
-    @property
     def shown(self) -> slice | None:
         """The items of a list that are counted; None if none are."""
         cuts = [need.cutoff for need in self.needs if isinstance(need, ExposuresOptions)]

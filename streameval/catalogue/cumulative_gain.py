@@ -6,11 +6,12 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from itertools import accumulate
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from streameval.catalogue.signature import Span
+from streameval.events.event import LARGEST_GAIN
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells, Total
 
@@ -26,8 +27,8 @@ Base: TypeAlias = Annotated[float, Span(1.001, 1000)]
 Cap: TypeAlias = Annotated[float, Span(0, sys.float_info.max)]
 """Largest value of a list; 0 for none."""
 
-_LARGEST = 1000.0
-"""Values of gains are capped at 2^1000, so that their sums stay finite."""
+_LARGEST: Final = math.log2(LARGEST_GAIN)
+"""The largest exponent of a gain."""
 
 _TABLED = 65_536
 """Largest rank whose discount is cached; a huge position must not fill the memory."""
@@ -74,7 +75,7 @@ def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
 
 
 def gain_value(gain: FloatArray, kind: Gain) -> FloatArray:
-    """The value of each gain, capped at 2^1000.
+    """The value of each gain, capped at the largest gain, 2^1000.
 
     Example:
         >>> gain_value(np.array([1.0, 2.0]), "exp2").tolist()
@@ -83,7 +84,7 @@ def gain_value(gain: FloatArray, kind: Gain) -> FloatArray:
     if kind == "binary":
         return np.ones_like(gain)
     if kind == "linear":
-        return gain.clip(max=2.0**_LARGEST)
+        return gain.clip(max=LARGEST_GAIN)
     return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
 
 

@@ -17,6 +17,7 @@ from streameval.checkpoints.storage import PRIVATE, Access, shared_by
 from streameval.errors import ConfigError, MetricError, OptionError, SourceError
 from streameval.events import Id
 from streameval.sources.files import lines
+from streameval.sources.options import LARGEST_PORT
 from streameval.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 
 K = TypeVar("K")
@@ -25,7 +26,6 @@ T = TypeVar("T")
 _ADDRESS: Final = re.compile(
     r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:]+)):(?P<port>\d{1,5})"
 )
-_MAX_PORT: Final = 65_535
 _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
 
@@ -55,7 +55,7 @@ def host_and_port(text: str) -> tuple[str, int] | None:
         ('::1', 9877)
     """
     matched = _ADDRESS.fullmatch(text)
-    if matched is None or int(matched["port"]) > _MAX_PORT:
+    if matched is None or int(matched["port"]) > LARGEST_PORT:
         return None
     return matched["bracketed"] or matched["plain"], int(matched["port"])
 

@@ -126,7 +126,6 @@ class FilesSource:
         self._joined = False
         self._ends: Mapping[Partition, int] = {}
         self._bytes_of_ended = 0
-        self._sizes: list[int | None] = []
         self._paused: frozenset[str] = frozenset()
 
     @property
@@ -150,12 +149,6 @@ class FilesSource:
         """Bytes read from the files so far, as stored (compressed)."""
         return self._bytes_of_ended + sum(file.bytes_read for file in self._files)
 
-    @property
-    def bytes_total(self) -> int | None:
-        """Size of all files; None if one has no size (a pipe), or before `open`."""
-        sizes = [size for size in self._sizes if size is not None]
-        return sum(sizes) if sizes and len(sizes) == len(self._sizes) else None
-
     def open(self, owner: Owner) -> None:
         """Check the files; the first `poll` assigns them.
 
@@ -165,7 +158,8 @@ class FilesSource:
         for path, count in Counter(self.paths).most_common(1):
             if count > 1:
                 raise SourceError(path, "given twice", "give each file once")
-        self._sizes = [size(path) for path in self.paths]
+        for path in self.paths:
+            size(path)
         self._owner, self._joined = owner, False
         self._waiting = deque(self.paths)
         self._ends = {}

@@ -23,6 +23,9 @@ from streameval.sources.source import Positions, Source
 STDIN = "-"
 """The path that means standard input."""
 
+LARGEST_PORT: Final = 65_535
+"""Of an address, to connect to or to listen on."""
+
 EARLIEST: Final = -2
 LATEST: Final = -1
 """Special timestamps of Kafka's ListOffsets; others are milliseconds since the epoch."""

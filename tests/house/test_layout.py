@@ -76,6 +76,18 @@ def test_one_file_uses_private_names_of_libraries_and_a_test_needs_each() -> Non
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
+def test_no_object_is_changed_behind_its_class() -> None:
+    behind = re.compile(
+        r"\.__class__ = |object\.__[n]ew__|__dict__\.(update|setdefault)|vars\(\w+\)\["
+    )
+    assert [
+        (path, match[0])
+        for path, text in texts().items()
+        if path.parts[0] == "streameval"
+        for match in behind.finditer(text)
+    ] == []
+
+
 def test_every_suppression_has_a_rule_and_a_reason() -> None:
     pattern = re.compile(r"#\s*(?:[n]oqa|[t]ype:\s*ignore)(?P<rest>.*)")
     said = re.compile(r"^(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\])\s+#?\s*\w.*")

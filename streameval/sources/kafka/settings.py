@@ -24,7 +24,7 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import ConfigError, SourceError, nearest
 from streameval.sources.kafka.diagnosis import addresses
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import LARGEST_PORT, KafkaOptions
 from streameval.sources.secrets import FileText, names_a_file, substitute
 
 TABLE: Final = "source.kafka"
@@ -57,7 +57,6 @@ _JAAS: Final = re.compile(r'\b(username|password)\s*=\s*(?:"([^"]*)"|\'([^\']*)\
 _TRUTH: Final = {"true": True, "false": False}
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
-_MAX_PORT: Final = 65_535
 _NEEDED: Final = ("sasl_plain_username", "sasl_plain_password")
 
 RENAMED: Final[Mapping[str, str]] = {
@@ -395,7 +394,7 @@ def _is_address(text: str) -> bool:
     host, colon, port = text.rpartition("//")[2].rpartition(":")
     if not colon or (":" in host and not host.endswith("]")):
         return True
-    return bool(host) and port.isdecimal() and 0 < int(port) <= _MAX_PORT
+    return bool(host) and port.isdecimal() and 0 < int(port) <= LARGEST_PORT
 
 
 _LIBRDKAFKA_FIXED: Final[Mapping[str, Any]] = {
