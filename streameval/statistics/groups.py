@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, group_sum, sums
@@ -21,8 +20,8 @@ from streameval.statistics.terms import (
     ListTerms,
     MetricRows,
     OwnerTotals,
+    SavedSums,
     group_owners,
-    restored,
 )
 from streameval.statistics.users import ListUsers, Users
 from streameval.statistics.vocabulary import Items
@@ -233,33 +232,23 @@ class Groups(Statistic):
         _, days, _, lists = self.relations["lists"].columns
         return int(lists[days <= until].sum())
 
-    def restore(
-        self,
-        saved: Sequence[Sequence[Ext]],
-        metrics: Sequence[str],
-        cells: IntArray,
-        without: Collection[str] = (),
-    ) -> None:
-        """Replace the content by saved relations, which may have other metrics.
-
-        Args:
-            saved: relations.
-            metrics: their metrics, ascending.
-            cells: the new number of each saved cell.
-            without: metrics that start empty.
+    def restore(self, saved: SavedSums) -> None:
+        """Replace the content by saved relations.
 
         Raises:
-            ValueError: the saved relations are not valid.
+            ValueError: they are not valid.
         """
-        twin = Groups(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
-        loaded = restored(twin, saved, cells)
+        twin = Groups(
+            msgspec.structs.replace(self.options, metrics=tuple(saved.metrics)), self.items
+        )
+        loaded = saved.by_name(twin)
         self.relations["lists"] = loaded["lists"]
         exact = loaded["exact"].columns
-        counts = MetricRows(loaded["sums"], metrics).counts_for(self.options.metrics, without)
+        counts = saved.counts_for(self.options.metrics, loaded["sums"])
         self._by_metric.add(loaded["sums"].columns[:3], counts)
         new = enumerate(self.options.metrics)
-        place = {metric: at for at, metric in new if metric not in without}
-        goals = np.array([*(place.get(metric, -1) for metric in metrics), -1])
+        place = {metric: at for at, metric in new if metric not in saved.without}
+        goals = np.array([*(place.get(metric, -1) for metric in saved.metrics), -1])
         kind = goals[exact[3]]
         kept = [column[kind >= 0] for column in (*exact[:3], kind, *exact[4:])]
         self.relations["exact"].add(kept[:5], kept[5:])

@@ -85,29 +85,45 @@ class MetricRows:
             some = np.logical_or.reduce([column > 0 for column in below])
             self._relation.add([key[some] for key in keys], [count[some] for count in counts])
 
-    def counts_for(self, metrics: Sequence[str], without: Collection[str]) -> list[IntArray]:
-        """The counts of all rows for other metrics: 0 for those not here, or in `without`."""
-        columns, keys = self._relation.columns, self._relation.shape.keys
-        place = {metric: at for at, metric in enumerate(self._metrics) if metric not in without}
+
+class SavedSums(NamedTuple):
+    """Saved relations of sums by metric, which may have other metrics than are kept now.
+
+    Attributes:
+        relations: as saved.
+        metrics: their metrics, ascending.
+        cells: the new number of each saved cell.
+        without: metrics that start empty.
+    """
+
+    relations: Sequence[Sequence[Ext]]
+    metrics: Sequence[str]
+    cells: IntArray
+    without: Collection[str] = ()
+
+    def by_name(self, statistic: Statistic) -> dict[str, Relation]:
+        """The relations of an empty statistic of these metrics, without items, by name.
+
+        Raises:
+            ValueError: they are not valid.
+        """
+        pairs = zip([*statistic.relations.items()], self.relations, strict=True)
+        nothing = np.zeros(0, np.int64)
+        return {
+            name: empty.restored(columns, self.cells, nothing) for (name, empty), columns in pairs
+        }
+
+    def counts_for(self, metrics: Sequence[str], sums: Relation) -> list[IntArray]:
+        """The counts of rows of sums for other metrics: 0 for those not here, or in `without`."""
+        columns, keys = sums.columns, sums.shape.keys
+        saved = enumerate(self.metrics)
+        place = {metric: at for at, metric in saved if metric not in self.without}
         none = np.zeros_like(columns[0])
         return [
-            columns[keys + half * len(self._metrics) + place[metric]] if metric in place else none
+            columns[keys + half * len(self.metrics) + place[metric]] if metric in place else none
             for half in (0, 1)
             for metric in metrics
         ]
-
-
-def restored(
-    statistic: Statistic, saved: Sequence[Sequence[Ext]], cells: IntArray
-) -> dict[str, Relation]:
-    """The saved relations of a statistic without items, by name.
-
-    Raises:
-        ValueError: they are not valid.
-    """
-    pairs = zip([*statistic.relations.items()], saved, strict=True)
-    nothing = np.zeros(0, np.int64)
-    return {name: empty.restored(columns, cells, nothing) for (name, empty), columns in pairs}
 
 
 class ListCollector:

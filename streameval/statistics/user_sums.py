@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
@@ -15,7 +14,7 @@ from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import ListsByUser, ListTerms, MetricRows, OwnerTotals, restored
+from streameval.statistics.terms import ListsByUser, ListTerms, MetricRows, OwnerTotals, SavedSums
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -172,28 +171,18 @@ class UserSums(Statistic):
         owner, (nameless, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
 
-    def restore(
-        self,
-        saved: Sequence[Sequence[Ext]],
-        metrics: Sequence[str],
-        cells: IntArray,
-        without: Collection[str] = (),
-    ) -> None:
-        """Replace the content by saved relations, which may have other metrics.
-
-        Args:
-            saved: relations.
-            metrics: their metrics, ascending.
-            cells: the new number of each saved cell.
-            without: metrics that start empty.
+    def restore(self, saved: SavedSums) -> None:
+        """Replace the content by saved relations.
 
         Raises:
-            ValueError: the saved relations are not valid.
+            ValueError: they are not valid.
         """
-        twin = UserSums(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
-        loaded = restored(twin, saved, cells)
+        twin = UserSums(
+            msgspec.structs.replace(self.options, metrics=tuple(saved.metrics)), self.items
+        )
+        loaded = saved.by_name(twin)
         cell, user, *_ = loaded["sums"].columns
-        counts = MetricRows(loaded["sums"], metrics).counts_for(self.options.metrics, without)
+        counts = saved.counts_for(self.options.metrics, loaded["sums"])
         self._by_metric.add([cell, user], counts)
         self.relations["lists"] = loaded["lists"]
         self.relations["halvings"] = loaded["halvings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
+from streameval.events import Event
 from streameval.join.frontend import JoinFrontend
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions, InteractionOptions
@@ -32,6 +34,20 @@ def fed_with(**fields: Any) -> Fed:
         JoinFrontend(options, event, [], Layout(families=[], clock=ClockRule(voters=1))),
         [SHOWN, DONE],
     )
+
+
+def joined_in_any_batches(lists: Sequence[dict[str, Any]], **fields: Any) -> Sequence[Event]:
+    """The events after a restart; the state is the same for lists at once and one by one."""
+    at_once, one_by_one = fed_with(**fields), fed_with(**fields)
+    at_once.feed(SHOWN, lists)
+    for shown in lists:
+        one_by_one.feed(SHOWN, [shown])
+    for odd in (at_once, one_by_one):
+        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
+    assert at_once.content() == one_by_one.content()
+    restarted(at_once)
+    at_once.end()
+    return at_once.events
 
 
 def restarted(fed: Fed) -> None:
@@ -107,16 +123,7 @@ def test_scores_of_some_lists_give_the_same_bytes_in_any_batches() -> None:
         {"ts": 3, "request_id": "r3", "recommendations": ["c", "d"]},
         {"ts": 4, "request_id": "r4", "recommendations": []},
     ]
-    at_once, one_by_one = fed_with(), fed_with()
-    at_once.feed(SHOWN, lists)
-    for shown in lists:
-        one_by_one.feed(SHOWN, [shown])
-    for odd in (at_once, one_by_one):
-        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
-    assert at_once.content() == one_by_one.content()
-    restarted(at_once)
-    at_once.end()
-    assert [event.scores for event in at_once.events] == [None, [0.5], None, None]
+    assert [event.scores for event in joined_in_any_batches(lists)] == [None, [0.5], None, None]
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -141,16 +148,7 @@ def test_values_of_items_survive_the_join_and_a_restart_in_any_batches() -> None
         {"ts": 3, "request_id": "r3", "recommendations": ["c"], "chances": [1], "teams": ["x"]},
         {"ts": 4, "request_id": "r4", "recommendations": []},
     ]
-    at_once, one_by_one = fed_with(per_item=values), fed_with(per_item=values)
-    at_once.feed(SHOWN, lists)
-    for shown in lists:
-        one_by_one.feed(SHOWN, [shown])
-    for odd in (at_once, one_by_one):
-        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
-    assert at_once.content() == one_by_one.content()
-    restarted(at_once)
-    at_once.end()
-    assert [event.per_item for event in at_once.events] == [
+    assert [event.per_item for event in joined_in_any_batches(lists, per_item=values)] == [
         None,
         {"propensity": [0.1, None]},
         {"propensity": [1.0], "team": ["x"]},
@@ -165,17 +163,8 @@ def test_histories_survive_the_join_and_a_restart_in_any_batches() -> None:
         {"ts": 3, "request_id": "r3", "recommendations": ["c"], "earlier": []},
         {"ts": 4, "request_id": "r4", "recommendations": ["x"], "earlier": None},
     ]
-    at_once, one_by_one = fed_with(history="earlier"), fed_with(history="earlier")
-    at_once.feed(SHOWN, lists)
-    for shown in lists:
-        one_by_one.feed(SHOWN, [shown])
-    for odd in (at_once, one_by_one):
-        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
-    assert at_once.content() == one_by_one.content()
-    restarted(at_once)
-    at_once.end()
-    histories = [None, ["c", "x", "a"], [], None]
-    assert [event.history for event in at_once.events] == histories
+    events = joined_in_any_batches(lists, history="earlier")
+    assert [event.history for event in events] == [None, ["c", "x", "a"], [], None]
 
 
 @pytest.mark.parametrize("at", [1, 2])

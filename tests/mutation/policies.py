@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -57,7 +58,7 @@ MISTAKES = (
     ),
     Mistake(
         "the gate looks at the rewards only, which are alike where a heavy list has none",
-        policies.test_a_heavy_list_without_a_reward_is_no_overlap,
+        partial(policies.test_one_heavy_list_is_no_overlap_with_a_reward_and_without, 8),
         replaced(
             Overlap,
             "rewards",
