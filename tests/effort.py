@@ -21,7 +21,7 @@ PATIENCE = 600.0
 _CALM = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 
 # The same examples in every run: a red test is red again.
-settings.register_profile("quick", _CALM, max_examples=20, derandomize=True)
+settings.register_profile("quick", _CALM, max_examples=10, derandomize=True)
 settings.register_profile("thorough", _CALM, max_examples=300, database=None)
 settings.load_profile("quick")
 

@@ -79,7 +79,7 @@ TIMES = (None, *((20_000 + day) * 86_400 * 1_000_000 for day in range(4)))
 """Times of events: none, or one of four days."""
 
 
-def shown(
+def event_of(
     recommendations: Sequence[Id],
     interactions: Any,
     positions: Sequence[int] | None = None,
@@ -155,7 +155,7 @@ def lists(
         if not repeats:
             items_shown = list(dict.fromkeys(items_shown))
         size = len(items_shown)
-        return shown(
+        return event_of(
             items_shown,
             draw(interactions(items, gain)),
             draw(_positions(size, unique=not repeats)) if draw(_thirds) == 0 else None,

@@ -204,7 +204,9 @@ def many_slices(metric: Metric, events: Events) -> str | None:
 
 def any_form(metric: Metric, events: Events) -> str | None:
     """One event at a time, many events, columns, tuples and sets give the same bits."""
-    whole = count_events(metric, events)
+    whole = make_accumulator(metric)
+    for event in events:
+        update(whole, event)
     columns: Batch | list[Event]
     for columns in (list(events), columns_of(events), list(map(_unchangeable, events))):
         together = make_accumulator(metric)
@@ -263,10 +265,9 @@ def _attributes(metric: Metric) -> Mapping[str, Attribute]:
 
 
 def count_events(metric: Metric, events: Iterable[Event]) -> Accumulator:
-    """An accumulator of one metric with these events, counted one at a time."""
+    """An accumulator of one metric with these events."""
     accumulator = make_accumulator(metric)
-    for event in events:
-        update(accumulator, event)
+    accumulator.update_many(list(events))
     return accumulator
 
 

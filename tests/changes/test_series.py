@@ -23,6 +23,7 @@ from streameval.partials import Partial, merged, partials
 from tests.batches import batch_of
 from tests.changes.events import DAY, FIRST, events
 from tests.engine.counting import Taking, layout
+from tests.strategies import event_of
 
 SETTINGS = ChangeSettings(label="variant", rollouts="model")
 LABELS = ("variant", "model")
@@ -141,7 +142,10 @@ def clicks_table(rows: Sequence[Record]) -> pa.Table:
 
 def _accumulated(rows: Iterable[Record]) -> Accumulator:
     accumulator = Accumulator("ctr", intervals=Intervals())
-    for row in rows:
-        shown = row["recommendations"], row["interactions"]
-        accumulator.update(*shown, user=row["user"], ts=row["ts"] * 1_000_000)
+    accumulator.update_many(
+        event_of(
+            row["recommendations"], row["interactions"], user=row["user"], ts=row["ts"] * 1_000_000
+        )
+        for row in rows
+    )
     return accumulator

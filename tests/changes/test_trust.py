@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from streameval import Accumulator, Intervals
 from streameval import changes as streameval_changes
@@ -10,6 +11,7 @@ from streameval.accumulator.change_report import sentence
 from streameval.engine import changes
 from streameval.exporters.changes import change_families
 from tests.exporters.changing import changes_report
+from tests.strategies import event_of
 
 DAY = 86_400_000_000
 
@@ -50,9 +52,12 @@ def _estimated(scale: float) -> Accumulator:
     chance = Random(5)
     accumulator = Accumulator("ips", intervals=Intervals())
     for day in range(40):
-        for user in range(120):
-            clicks = ["a"] if chance.random() < 0.3 else []
-            chances = {"propensity": [0.5], "target": [0.5 * scale]}
-            time = (20_500 * DAY) + day * DAY
-            accumulator.update(["a"], clicks, user=f"u{user}", per_item=chances, ts=time)
+        clicks = (["a"] if chance.random() < 0.3 else [] for _ in range(120))
+        more: dict[str, Any] = {
+            "per_item": {"propensity": [0.5], "target": [0.5 * scale]},
+            "ts": (20_500 + day) * DAY,
+        }
+        accumulator.update_many(
+            event_of(["a"], clicked, user=f"u{user}", **more) for user, clicked in enumerate(clicks)
+        )
     return accumulator

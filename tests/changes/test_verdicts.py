@@ -31,6 +31,7 @@ from streameval.errors import (
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import DailyWorld, common_moves, series_of, sums_of, together
+from tests.strategies import event_of
 
 EPOCH = date(1970, 1, 1)
 SETTINGS = ChangeSettings()
@@ -353,9 +354,10 @@ def accumulated(rate: float, *, days: int = 36) -> Accumulator:
     random = np.random.default_rng(11)
     for day in range(20_500, 20_500 + days):
         hits = random.random(300) < (0.3 if day < 20_530 else rate)
-        for user, hit in enumerate(hits.tolist()):
-            shown = ["a"] if hit else []
-            accumulator.update(["a"], shown, user=f"u{user}", ts=day * 86_400_000_000)
+        accumulator.update_many(
+            event_of(["a"], ["a"] if hit else [], user=f"u{user}", ts=day * 86_400_000_000)
+            for user, hit in enumerate(hits.tolist())
+        )
     return accumulator
 
 

@@ -8,7 +8,7 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, compare
 from streameval.accumulator.comparison import Method
+from streameval.events import Event
 from tests.cli.program import json_lines, ran
 from tests.cli.program import refused as refused_call
 from tests.daemon.running import running
@@ -76,14 +77,25 @@ def refused(*arguments: str | Path) -> str:
     return refused_call("compare", *arguments)
 
 
+def as_counted(record: Mapping[str, Any]) -> Event:
+    """A record of these files, for an accumulator."""
+    shown, clicked = record["recommendations"], record["interactions"]
+    return Event(
+        recommendations=shown,
+        interactions=clicked,
+        user=record.get("user"),
+        ts=record["ts"] * 1_000_000,
+    )
+
+
 def by_hand(path: Path) -> dict[str, Accumulator]:
-    arms: dict[str, Accumulator] = {}
-    for line in path.read_text().splitlines():
-        event = json.loads(line)
-        arm = arms.setdefault(event["variant"], Accumulator(*METRICS, intervals=Intervals()))
-        shown, clicked = event["recommendations"], event["interactions"]
-        arm.update(shown, clicked, user=event.get("user"), ts=event["ts"] * 1_000_000)
-    return arms
+    arms: dict[str, list[Event]] = {}
+    for record in map(json.loads, path.read_text().splitlines()):
+        arms.setdefault(record["variant"], []).append(as_counted(record))
+    accumulators = {name: Accumulator(*METRICS, intervals=Intervals()) for name in arms}
+    for name, arm in arms.items():
+        accumulators[name].update_many(arm)
+    return accumulators
 
 
 @pytest.mark.parametrize("method", ["fixed", "anytime"])

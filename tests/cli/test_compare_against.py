@@ -16,6 +16,7 @@ from streameval import Accumulator, Intervals, compare
 from streameval.errors import NotComparableError
 from tests.cli.program import json_lines, ran, refused
 from tests.daemon.running import running
+from tests.strategies import event_of
 
 CHANCES: Final = {"a": (0.7, 0.05), "b": (0.2, 0.10), "c": (0.1, 0.20)}
 """Item -> its propensity and its click rate; the policy that is judged shows all items alike."""
@@ -61,16 +62,23 @@ def asked(folder: Path, *others: str, scale: float = 1.0) -> list[Any]:
 
 def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
     shown = json.loads(ran("compare", *asked(tmp_path), "--format", "json").stdout)
-    (row,) = shown["comparisons"]
+    (comparison,) = shown["comparisons"]
     log = Accumulator(UNIFORM, "value_per_list", intervals=Intervals())
-    for event in rows():
-        chances = {"propensity": event["p"], "uniform": event["u"]}
-        lists = event["recommendations"], event["interactions"]
-        log.update(*lists, user=event["user"], per_item=chances)
+    log.update_many(
+        event_of(
+            row["recommendations"],
+            row["interactions"],
+            user=row["user"],
+            per_item={"propensity": row["p"], "uniform": row["u"]},
+        )
+        for row in rows()
+    )
     alone = compare(log, log, UNIFORM, against="value_per_list")
     fields = "control", "treatment", "low", "high", "lift_low", "lift_high", "p_value", "verdict"
-    assert {name: row[name] for name in fields} == {name: getattr(alone, name) for name in fields}
-    assert (row["metric"], row["verdict"]) == (UNIFORM, "better")
+    assert {name: comparison[name] for name in fields} == {
+        name: getattr(alone, name) for name in fields
+    }
+    assert (comparison["metric"], comparison["verdict"]) == (UNIFORM, "better")
     assert shown["experiment"]["control"] == "value_per_list"
     assert shown["checks"]["trouble"] == []
 

@@ -14,6 +14,7 @@ from streameval import Accumulator, Intervals
 from streameval import compare as compare_accumulators
 from tests.cli.program import ran, readings
 from tests.cli.program import refused as refused_call
+from tests.strategies import event_of
 
 METRICS = ("ndcg@3", "recbole:map@3")
 _ASKED = [part for text in METRICS for part in ("-m", text)]
@@ -85,8 +86,9 @@ def test_two_models_are_compared_as_accumulators_of_the_same_users(
     models = {}
     for name, lists in (("old", drawn(1, 0.3)), ("new", drawn(2, 0.5))):
         models[name] = Accumulator(*METRICS, intervals=Intervals())
-        for user, shown in lists.items():
-            models[name].update(shown, [f"w{int(user[1:]) % 7}"], user=user)
+        models[name].update_many(
+            event_of(items, [f"w{int(user[1:]) % 7}"], user=user) for user, items in lists.items()
+        )
     rows = {row["metric"]: row for row in report["comparisons"] if row["metric"] in METRICS}
     assert set(rows) == set(METRICS)
     for text, row in rows.items():

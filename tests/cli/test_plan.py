@@ -11,7 +11,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, plan
 from tests.cli.program import ran
-from tests.cli.test_compare import CONFIG, drawn, file_of
+from tests.cli.test_compare import CONFIG, as_counted, drawn, file_of
 from tests.daemon.running import running
 
 TIME = ("--time", "ts", "--time-unit", "s")
@@ -24,9 +24,7 @@ def test_a_plan_of_files_is_that_of_an_accumulator(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (planned,) = json.loads(done.stdout)
     counted = Accumulator("ctr", intervals=Intervals())
-    for event in drawn():
-        shown, clicked, user = event["recommendations"], event["interactions"], event["user"]
-        counted.update(shown, clicked, user=user, ts=event["ts"] * 1_000_000)
+    counted.update_many(map(as_counted, drawn()))
     expected = plan(counted, "ctr", lift=0.05, shares=(90, 10), power=0.9)
     assert planned["efforts"][0]["users"] == pytest.approx(expected.efforts[0].users)
     assert planned["efforts"][1]["detectable"] == pytest.approx(expected.efforts[1].detectable)

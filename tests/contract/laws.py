@@ -27,7 +27,7 @@ from streameval.testing.laws import update
 from tests.contract.metric_cases import inputs
 from tests.metrics.preparation import RefusedError, Shown, of_values, per_user, through_group
 from tests.metrics.twins import twins
-from tests.strategies import same, shown
+from tests.strategies import event_of, same
 
 Events = Sequence[Event]
 Texts = Sequence[str]
@@ -86,7 +86,9 @@ def seen(reading: Reading) -> tuple[object, ...]:
 
 
 def equals_its_twin(texts: Texts, events: Events) -> None:
-    for text, reading in values(counted(texts, events)).items():
+    accumulator = made(texts, events)
+    accumulator.update_many(list(events))
+    for text, reading in values(accumulator).items():
         metric = parse(text)
         try:
             expected = by_its_twin(metric, events, inputs(events).of_twins)
@@ -224,7 +226,7 @@ def a_copy_is_independent(texts: Texts, events: Events) -> None:
     before = bits(accumulator)
     twin = accumulator.copy()
     assert bits(twin) == before
-    one_more = shown([inputs(events).item], [inputs(events).item])
+    one_more = event_of([inputs(events).item], [inputs(events).item])
     for event in (*events, one_more):
         update(twin, event)
     assert bits(twin) == bits(counted(texts, [*events, *events, one_more]))

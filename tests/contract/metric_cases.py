@@ -11,7 +11,7 @@ from streameval.catalogue import catalogue
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.events import Event, Interaction
 from tests.metrics.preparation import Id, Interactions
-from tests.strategies import CUTOFFS, NUMBERS, TIMES, WORDS, shown, takes_k
+from tests.strategies import CUTOFFS, NUMBERS, TIMES, WORDS, event_of, takes_k
 
 USERS = 100
 """Number of users behind the popularity."""
@@ -94,7 +94,7 @@ def _event(draw: random.Random) -> Event:
     length = draw.choice((0, 1, 3, 6, 12))
     items = draw.choices(WORDS, k=length) if draw.random() < 0.5 else _distinct(draw, length)
     positions = draw.choices(range(1, 15), k=length) if draw.random() < 0.3 else None
-    return shown(
+    return event_of(
         items,
         _interactions(draw),
         positions,

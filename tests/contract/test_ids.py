@@ -26,7 +26,7 @@ from streameval.errors import (
 from streameval.events import Batch, Event, Interaction
 from tests.contract import laws
 from tests.effort import thorough
-from tests.strategies import shown as event_of
+from tests.strategies import event_of
 
 Door = Callable[[Accumulator, list[Any], list[Any]], None]
 

@@ -17,6 +17,7 @@ from streameval.errors import MetricParameterError, NotComparableError
 from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.metric_cases import stream
+from tests.strategies import event_of
 from tests.uncertainty.test_gap import USERS
 
 NDCG = "ndcg(per=user)@3"
@@ -182,8 +183,9 @@ def test_intervals_are_those_of_the_users_means() -> None:
     of_users = counted(events, text, intervals=Intervals()).interval(text, "fixed")
     means = by_hand(events)
     once = Accumulator("value_per_list(cap=1)@1", intervals=Intervals())
-    for user, level in means.items():
-        once.update(["a"], {"a": level} if level else [], user=user)
+    once.update_many(
+        event_of(["a"], {"a": level} if level else [], user=user) for user, level in means.items()
+    )
     alike = once.interval("value_per_list(cap=1)@1", "fixed")
     assert of_users is not None
     assert alike is not None

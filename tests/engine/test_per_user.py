@@ -19,6 +19,7 @@ from streameval.exporters.families import Counters, MetricFamilies
 from streameval.exporters.prometheus import Text
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
+from tests.strategies import event_of
 
 TEXTS = ["ndcg@1", "ndcg(per=user)@1", "ndcg(per=user,statistic=zeros)@1"]
 START = 1_700_000_000 // 3600 * 3600
@@ -72,8 +73,10 @@ def read(ingest: Ingest) -> dict[tuple[str, str, str], tuple[float, int, bool]]:
 
 def by_accumulator(rows: list[dict[str, object]]) -> Accumulator:
     accumulator = Accumulator(*TEXTS)
-    for row in rows:
-        accumulator.update(row["recommendations"], row["interactions"], user=row["user"])  # type: ignore[arg-type]  # as written above
+    accumulator.update_many(
+        event_of(row["recommendations"], row["interactions"], user=row["user"])  # type: ignore[arg-type]  # as written above
+        for row in rows
+    )
     return accumulator
 
 

@@ -39,11 +39,22 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and number of body lines, without the docstring, of every function in a file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def nodes() -> tuple[tuple[Path, ast.AST], ...]:
+    """Classes, functions, calls and comparisons of the package, parsed once for all rules."""
+    return tuple(
+        (path, node)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef | Function | ast.Call | ast.Compare | ast.MatchClass)
+    )
+
+
+def functions() -> Iterator[tuple[Path, str, int]]:
+    """File, name and number of body lines, without the docstring, of every function."""
+    for path, node in nodes():
         if isinstance(node, Function):
-            yield node.name, _body_lines(node)
+            yield path, node.name, _body_lines(node)
 
 
 def _body_lines(node: Function) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -301,10 +301,20 @@ def _world(
     return events
 
 
-def _read(events: Sequence[Event], *metrics: str) -> Accumulator:
+def _read(events: Iterable[Event], *metrics: str) -> Accumulator:
     accumulator = Accumulator(*metrics, intervals=Intervals())
     accumulator.update_many(events)
     return accumulator
+
+
+def _list(user: int, propensity: float, target: float, *, clicked: bool) -> Event:
+    """One item that was shown."""
+    return Event(
+        recommendations=["a"],
+        interactions=["a"] if clicked else [],
+        user=f"u{user}",
+        per_item={"propensity": [propensity], "target": [target]},
+    )
 
 
 def test_with_overlap_an_estimate_has_an_interval_of_its_value() -> None:
@@ -328,12 +338,11 @@ def test_with_too_few_effective_rewards_there_is_a_sentence_and_no_interval() ->
 @pytest.mark.parametrize("heavy", [7, 8])
 def test_one_heavy_list_is_no_overlap_with_a_reward_and_without(heavy: int) -> None:
     """Without a reward of its own, the rewards look well: they are many, and all weigh alike."""
-    accumulator = Accumulator("ips", intervals=Intervals())
-    for user in range(400):
-        chances = {"propensity": [1e-4 if user == heavy else 0.9], "target": [0.8]}
-        clicks = ["a"] * (user % 2)
-        accumulator.update(["a"], clicks, user=f"u{user}", per_item=chances)
-    reading = accumulator.read("ips")
+    lists = (
+        _list(user, 1e-4 if user == heavy else 0.9, 0.8, clicked=user % 2 == 1)
+        for user in range(400)
+    )
+    reading = _read(lists, "ips").read("ips")
     assert reading.interval is None
     assert "Too little overlap: the weights leave 0.5" in str(reading.no_interval)
 
@@ -342,12 +351,16 @@ def test_the_interval_of_users_who_come_often_is_wider_than_that_of_as_many_user
     """Lists of one user are alike, so they are not as much evidence as lists of several."""
     widths = []
     for users in (300, 6_000):
-        accumulator = Accumulator("ips", "snips", intervals=Intervals())
-        for number in range(6_000):
-            chances = {"propensity": [0.5], "target": [0.6 if number % 2 else 0.4]}
-            clicks = ["a"] * (number % 300 % 5 == 0)
-            user = f"u{number % users}"
-            accumulator.update(["a"], clicks, user=user, per_item=chances)
+        lists = (
+            _list(
+                number % users,
+                0.5,
+                0.6 if number % 2 else 0.4,
+                clicked=number % 300 % 5 == 0,
+            )
+            for number in range(6_000)
+        )
+        accumulator = _read(lists, "ips", "snips")
         intervals = (accumulator.interval(metric, "fixed") for metric in ("ips", "snips"))
         widths.append([bounds.high - bounds.low for bounds in intervals if bounds is not None])
     often, once = widths
@@ -360,12 +373,16 @@ def test_a_log_of_thompson_sampling_has_a_sentence_and_no_interval() -> None:
 
     Of its chances, one is 1e-6: its list weighs 21,739, and the others 0.96 on average.
     """
-    accumulator = Accumulator("ips", "snips", "importance_weight", intervals=Intervals())
-    for number in range(10_000):
-        propensity = 1e-6 if number == 77 else 1 / (46 * 0.96)
-        clicks = ["a"] * (number % 217 == 0)
-        chances = {"propensity": [propensity], "target": [1 / 46]}
-        accumulator.update(["a"], clicks, user=f"u{number % 3_000}", per_item=chances)
+    lists = (
+        _list(
+            number % 3_000,
+            1e-6 if number == 77 else 1 / (46 * 0.96),
+            1 / 46,
+            clicked=number % 217 == 0,
+        )
+        for number in range(10_000)
+    )
+    accumulator = _read(lists, "ips", "snips", "importance_weight")
     assert accumulator.read("importance_weight").value == pytest.approx(3.134, abs=0.001)
     for text in ("ips", "snips"):
         reading = accumulator.read(text)
@@ -401,10 +418,8 @@ def test_a_mean_weight_that_is_not_1_is_not_trusted() -> None:
 
 @pytest.mark.parametrize(("scale", "verdict"), [(1.0, "plausible"), (0.9, "support is missing")])
 def test_a_constant_weight_has_a_verdict_without_an_interval(scale: float, verdict: str) -> None:
-    chances = {"propensity": [0.5], "target": [0.5 * scale]}
-    accumulator = Accumulator("importance_weight", "ips", intervals=Intervals())
-    for user in range(500):
-        accumulator.update(["a"], ["a"] if user % 5 else [], user=f"u{user}", per_item=chances)
+    lists = (_list(user, 0.5, 0.5 * scale, clicked=user % 5 > 0) for user in range(500))
+    accumulator = _read(lists, "importance_weight", "ips")
     assert accumulator.read("importance_weight").verdict == verdict
     assert (accumulator.read("ips").interval is None) == (scale < 1)
 

@@ -20,13 +20,13 @@ from streameval.testing import check_metric
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.mutation.mistake import Mistake, around, replaced
-from tests.strategies import shown
+from tests.strategies import event_of
 
 TEXTS = a_text_of_each()
 OF_LISTS = ["ndcg@2", "mrr", "distinct_items@5"]
 EVENTS = stream()
 SHUFFLED = random.Random(2).sample(EVENTS, len(EVENTS))
-SMALL_AND_LARGE = [shown(["a"], {"a": gain}) for gain in (1e16, 0.7, 0.8, 0.9)]
+SMALL_AND_LARGE = [event_of(["a"], {"a": gain}) for gain in (1e16, 0.7, 0.8, 0.9)]
 
 twin = partial(laws.equals_its_twin, TEXTS, EVENTS)
 order = partial(laws.any_order, TEXTS, EVENTS, SHUFFLED)

@@ -77,8 +77,11 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
     with running(folder, _CONFIGURATION) as server:
         fires = 'ALERTS{alertname="StreamevalMetricCollapsed",alertstate="firing",metric="ndcg"}'
         assert server.settled(f"count({fires})", 1) == 1
-        alerts = [alert["labels"] for alert in server.data("alerts")["alerts"]]
-        yield Remembering(server, end, time.time(), alerts)
+        alerts, moment = [alert["labels"] for alert in server.data("alerts")["alerts"]], time.time()
+    # To go on with rules each second would take a tenth of a core until the last test.
+    with running(folder, "") as server:
+        assert server.settled("vector(1)", 1) == 1
+        yield Remembering(server, end, moment, alerts)
 
 
 def _write_hasty(rules: Path, copy: Path) -> None:

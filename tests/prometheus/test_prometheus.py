@@ -279,6 +279,7 @@ scrape_configs:
 """
 
 
+@pytest.mark.nightly
 def test_a_prometheus_scrapes_through_a_flood_of_wrong_passwords(tmp_path: Path) -> None:
     slow = bcrypt.hashpw(b"s3cret", bcrypt.gensalt(10)).decode()
     text = f'basic_auth_users: {{prometheus: "{slow}"}}'

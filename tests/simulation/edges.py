@@ -5,7 +5,7 @@ Each trial is judged as people read it: by the checks, and by the sentence of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
@@ -317,9 +317,11 @@ def _printed(trial: Trial, method: Method) -> tuple[Report, Compared]:
     return report, row
 
 
-def bars(seed: int, runs: int) -> Iterator[Bar]:
-    """The promises at the edges."""
+def bars(seed: int, runs: int, names: Collection[str] = EDGES.keys()) -> Iterator[Bar]:
+    """The promises at the edges of these names."""
     for number, (name, edge) in enumerate(EDGES.items()):
+        if name not in names:
+            continue
         outcomes = [Outcome.of(edge, (seed, 4, number, run)) for run in range(runs)]
         named = {
             field: [getattr(outcome, field) for outcome in outcomes] for field in Outcome._fields

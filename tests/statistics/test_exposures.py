@@ -23,7 +23,7 @@ from streameval.statistics.vocabulary import Items
 from tests.effort import thorough
 from tests.metrics.preparation import user_hash
 from tests.statistics.kinds import batch, state
-from tests.strategies import shown
+from tests.strategies import event_of
 
 CATALOG: list[Id] = [f"item-{number}" for number in range(20_000)]
 _HERE = np.array([0])
@@ -62,7 +62,7 @@ def test_items_that_never_repeat_are_bounded() -> None:
     statistic = _counted([], 100)
     for number in range(0, 50_000, 10):
         new: list[Id] = [f"new-{number + place}" for place in range(10)]
-        statistic.count(batch(shown(new, [])), 0)
+        statistic.count(batch(event_of(new, [])), 0)
         if number % 5_000 == 0:
             assert len(_of(statistic).codes) <= 100
     assert len(_of(statistic).codes) <= 100

@@ -21,7 +21,7 @@ from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import sampled
 from tests.statistics.kinds import batch
-from tests.strategies import shown
+from tests.strategies import event_of
 
 Fold = Callable[[int], None]
 
@@ -44,7 +44,7 @@ def test_a_fold_in_between_changes_no_bit(most: int, fold_at: Fold) -> None:
 def _profiles(count: int) -> list[Event]:
     draw = random.Random(11)
     items = list(range(60))
-    return [shown(items, draw.sample(items, 8)) for _ in range(count)]
+    return [event_of(items, draw.sample(items, 8)) for _ in range(count)]
 
 
 def _waiting(hits: Hits) -> int:
@@ -90,8 +90,8 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
 def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
     deep, shallow = Hits(HitsOptions(depth=5), Items()), Hits(HitsOptions(depth=2), Items())
     for hits in (deep, shallow):
-        hits.count(batch(shown(["a", "b", "c"], ["c"])), 0)
-        hits.count(batch(shown(["a", "b"], [])), 0)
+        hits.count(batch(event_of(["a", "b", "c"], ["c"])), 0)
+        hits.count(batch(event_of(["a", "b"], [])), 0)
     assert _view(deep).hits == [1]
     assert _view(shallow).hits == [0]
     assert _view(shallow).count == _view(deep).count == [2]
@@ -101,8 +101,8 @@ def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
 
 def test_ranks_beyond_the_depth_are_not_kept() -> None:
     hits = Hits(HitsOptions(depth=3), Items())
-    hits.count(batch(shown(["a", "b"], ["a", "b"], [3, 4])), 0)
-    hits.count(batch(shown(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])), 0)
+    hits.count(batch(event_of(["a", "b"], ["a", "b"], [3, 4])), 0)
+    hits.count(batch(event_of(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])), 0)
     assert [_view(hits).first(None).rank, _view(hits).first(None).hits] == [[3], [2]]
     assert _view(hits).hits == [2]
 
@@ -123,10 +123,10 @@ def test_positions_and_a_mapping_change_nothing_else(
 ) -> None:
     items, acts = ["x", "a"], ["a", "a"]
     expected = (kind, interacted, 2, [2] if interacted else [])
-    assert _outcome(options, shown(items, acts)) == expected
-    assert _outcome(options, shown(items, acts, [1, 2])) == (kind + POSITIONED, *expected[1:])
+    assert _outcome(options, event_of(items, acts)) == expected
+    assert _outcome(options, event_of(items, acts, [1, 2])) == (kind + POSITIONED, *expected[1:])
     if options.ids == "any" and options.counting != "every":
-        assert _outcome(options, shown(items, {"a": 1.0})) == expected
+        assert _outcome(options, event_of(items, {"a": 1.0})) == expected
 
 
 def _outcome(options: HitsOptions, event: Event) -> tuple[int, int, int, list[int]]:
@@ -145,8 +145,11 @@ def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: Hits
         kept = items[: options.depth]
         ranks = sorted(kept.index(item) + 1 for item in acts if item in kept)
         expected = (0, hits, len(kept), ranks)
-        assert _outcome(options, shown(items, acts)) == expected
-        assert _outcome(options, shown(items, acts, [*range(1, 61)])) == (POSITIONED, *expected[1:])
+        assert _outcome(options, event_of(items, acts)) == expected
+        assert _outcome(options, event_of(items, acts, [*range(1, 61)])) == (
+            POSITIONED,
+            *expected[1:],
+        )
 
 
 class Counted(int):
@@ -168,5 +171,5 @@ def test_a_list_of_many_hits_is_counted_in_linear_time() -> None:
 
 
 def test_ranks_beyond_those_kept_leave_no_trace() -> None:
-    held = [laws.counted(["ctr@1"], [shown(["a", "b"], [], [1, rank])]) for rank in (5, 9)]
+    held = [laws.counted(["ctr@1"], [event_of(["a", "b"], [], [1, rank])]) for rank in (5, 9)]
     assert laws.bits(held[0]) == laws.bits(held[1])

@@ -18,6 +18,7 @@ from streameval.errors import NotComparableError, UnlikeStateError
 from tests.cli.program import ran
 from tests.datasets import dataset
 from tests.effort import sampled
+from tests.strategies import event_of
 
 ITEMS = [f"i{place}" for place in range(5)]
 DAY = 86_400 * 1_000_000
@@ -74,8 +75,10 @@ def test_anytime_is_wider_than_fixed() -> None:
 
 def test_lists_without_a_user_are_not_trusted() -> None:
     arm = Accumulator("mrr", intervals=Intervals())
-    for user in range(400):
-        arm.update(["a"], ["a"] if user % 3 else [], user=f"u{user}" if user % 4 else None)
+    arm.update_many(
+        event_of(["a"], ["a"] if user % 3 else [], user=f"u{user}" if user % 4 else None)
+        for user in range(400)
+    )
     assert compare(arm, arm, "mrr").verdict == "do not trust"
 
 
@@ -94,8 +97,10 @@ def test_a_metric_that_cannot_be_compared_gives_the_reason() -> None:
 def test_arms_without_a_common_day_are_not_said_to_have_too_few_users() -> None:
     def arm(ts: int | None) -> Accumulator:
         accumulator = Accumulator("ctr", intervals=Intervals())
-        for user in range(400):
-            accumulator.update(["a"], ["a"] if user % 3 else [], user=f"u{user}", ts=ts)
+        accumulator.update_many(
+            event_of(["a"], ["a"] if user % 3 else [], user=f"u{user}", ts=ts)
+            for user in range(400)
+        )
         return accumulator
 
     dated, undated, empty = arm(20_000 * DAY), arm(None), Accumulator("ctr", intervals=Intervals())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 import numpy as np
@@ -14,6 +14,7 @@ from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.gap import Gap, gap_of
 from streameval.catalogue import parse
 from streameval.errors import MetricError, NotComparableError
+from streameval.events import Event
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Kind
 
@@ -152,14 +153,25 @@ def test_two_values_have_the_gap_of_their_pair() -> None:
     assert 1.9 < half / error < 2.2
 
 
-def crowd(level: float, users: int = 400, *, seed: int = 1) -> Accumulator:
-    accumulator = Accumulator("hit_rate@1", intervals=Intervals())
-    draw = np.random.default_rng(seed)
-    for user in range(users):
-        for _ in range(3):
-            hit = ["a"] if draw.random() < level else ["b"]
-            accumulator.update(["a"], hit, user=f"{seed}-{level}-{user}")
+def count_lists(metric: str, lists: Iterable[Event]) -> Accumulator:
+    accumulator = Accumulator(metric, intervals=Intervals())
+    accumulator.update_many(lists)
     return accumulator
+
+
+def list_of(user: str | None, *, hit: bool) -> Event:
+    """A list of one item, which the user wants or does not."""
+    return Event(recommendations=["a"], interactions=["a"] if hit else ["b"], user=user)
+
+
+def crowd(level: float, users: int = 400, *, seed: int = 1) -> Accumulator:
+    draw = np.random.default_rng(seed)
+    lists = (
+        list_of(f"{seed}-{level}-{user}", hit=draw.random() < level)
+        for user in range(users)
+        for _ in range(3)
+    )
+    return count_lists("hit_rate@1", lists)
 
 
 def test_a_value_at_0_is_the_worst_and_is_compared() -> None:
@@ -170,9 +182,7 @@ def test_a_value_at_0_is_the_worst_and_is_compared() -> None:
 
 
 def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
-    few = Accumulator("hit_rate@1", intervals=Intervals())
-    for user in range(40):
-        few.update(["a"], ["b"], user=f"few-{user}")
+    few = count_lists("hit_rate@1", (list_of(f"few-{user}", hit=False) for user in range(40)))
     many = crowd(0.01, 3_000, seed=4)
     shown = gap({"few": few, "many": many}, "hit_rate@1")
     assert shown.low == 0.0
@@ -180,9 +190,8 @@ def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
 
 
 def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
-    anonymous = Accumulator("hit_rate@1", intervals=Intervals())
-    for number in range(2_000):
-        anonymous.update(["a"], ["a"] if number % 2 else ["b"])
+    nameless = (list_of(None, hit=number % 2 == 1) for number in range(2_000))
+    anonymous = count_lists("hit_rate@1", nameless)
     given = {
         "de": crowd(0.4),
         "nl": crowd(0.5, seed=2),
@@ -211,11 +220,14 @@ def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
 def test_if_lower_is_better_the_worst_is_the_highest() -> None:
     made = {}
     for place, name in enumerate(("near", "far")):
-        accumulator = made[name] = Accumulator("mae", intervals=Intervals())
-        draw = np.random.default_rng(place)
-        for user in range(900):
-            score = float(draw.random()) + 2 * place
-            accumulator.update(["a"], {"a": 1.0}, scores=[score], user=f"{name}{user}")
+        scores = np.random.default_rng(place).random(900) + 2 * place
+        lists = (
+            Event(
+                recommendations=["a"], interactions={"a": 1.0}, scores=[score], user=f"{name}{user}"
+            )
+            for user, score in enumerate(scores.tolist())
+        )
+        made[name] = count_lists("mae", lists)
     shown = gap(made, "mae")
     assert shown.difference is not None
     assert shown.worst == (shown.values[-1].name,)
@@ -223,18 +235,18 @@ def test_if_lower_is_better_the_worst_is_the_highest() -> None:
 
 def test_users_of_several_values_leave_them_at_once() -> None:
     """The same users in both values: what is common to both is no part of the error."""
-    both = [Accumulator("hit_rate@1", intervals=Intervals()) for _ in range(2)]
-    apart = [Accumulator("hit_rate@1", intervals=Intervals()) for _ in range(2)]
-    draw = np.random.default_rng(5)
-    for user in range(400):
-        hits = int(draw.integers(0, 11))
-        for place in range(2):
-            for number in range(10):
-                hit = ["a"] if number < hits else ["b"]
-                both[place].update(["a"], hit, user=f"u{user}")
-                apart[place].update(["a"], hit, user=f"{place}-{user}")
-    common = gap({"a": both[0], "b": both[1]}, "hit_rate@1")
-    separate = gap({"a": apart[0], "b": apart[1]}, "hit_rate@1")
+    hits = np.random.default_rng(5).integers(0, 11, 400).tolist()
+
+    def ten_lists(prefix: str) -> Accumulator:
+        lists = (
+            list_of(f"{prefix}{user}", hit=number < hits[user])
+            for user in range(400)
+            for number in range(10)
+        )
+        return count_lists("hit_rate@1", lists)
+
+    common = gap({"a": ten_lists("u"), "b": ten_lists("u")}, "hit_rate@1")
+    separate = gap({"a": ten_lists("0-"), "b": ten_lists("1-")}, "hit_rate@1")
     assert common.high is None, "two equal values of the same users do not vary"
     assert separate.high is not None
     assert separate.high > 0.01
