@@ -13,8 +13,9 @@ from streameval.accumulator import Accumulator, accumulator, readings
 from streameval.accumulator.table import Table
 from streameval.catalogue import cumulative_gain
 from streameval.metrics import dcg, ndcg
-from streameval.statistics import distributions, exact, lists, vocabulary
+from streameval.statistics import distributions, exact, vocabulary
 from streameval.statistics.hits import HitsOfCells
+from streameval.statistics.lists import Lists
 from streameval.statistics.relation import Relation
 from streameval.testing import check_metric
 from tests.contract import laws
@@ -66,18 +67,13 @@ def _without(name: str) -> Callable[[Any], Any]:
 
 
 def _from_zero(kept: Any) -> Any:
-    def ragged(widths: Any) -> Any:
-        owner, ordinal = kept(widths)
-        return owner, ordinal - 1
-
-    return ragged
+    return property(lambda itself: kept.func(itself) - 1)
 
 
 def _twice(kept: Any) -> Any:
-    def count(self: Table, batch: Any, *cells: Any, **values: Any) -> None:
-        kept(self, batch, *cells, **values)
-        if len(batch) > 1:
-            kept(self, batch, *cells, **values)
+    def count(self: Accumulator, kind: Any, batch: Any) -> None:
+        for _ in range(min(len(batch), 2)):
+            kept(self, kind, batch)
 
     return count
 
@@ -141,7 +137,7 @@ MISTAKES = (
     Mistake(
         "a merge that takes instead of adding", split, replaced(Relation, "merge", _swallowing)
     ),
-    Mistake("ordinals that count from 0", twin_of_map, around(lists, "_ragged", _from_zero)),
+    Mistake("ordinals that count from 0", twin_of_map, around(Lists, "ordinal", _from_zero)),
     Mistake("a discount that is one rank off", twin, replaced(dcg, "discount", _last_rank)),
     Mistake(
         "lists without interactions counted where they are left out",
@@ -153,8 +149,8 @@ MISTAKES = (
     Mistake(
         "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)
     ),
-    Mistake("a batch that is counted twice", form, around(Table, "count", _twice)),
-    Mistake("pairs that are counted twice", pairs, around(Table, "count", _twice)),
+    Mistake("a batch that is counted twice", form, around(Accumulator, "_count", _twice)),
+    Mistake("pairs that are counted twice", pairs, around(Accumulator, "_count", _twice)),
     Mistake("a reset that keeps the tables", copying, replaced(Accumulator, "reset", _forgetful)),
     Mistake(
         "a copy that is the same", copying, replaced(Accumulator, "copy", lambda itself: itself)
