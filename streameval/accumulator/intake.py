@@ -81,7 +81,7 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
     if _are_labelled_differently(*both):
         problem = "recommendations and interactions have different indexes, and are paired by"
         remedy = "position: put them in one DataFrame, which aligns them, and fill what is missing"
-        warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=3)
+        warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=4)
     lists = all(isinstance(column, Sequence) for column in both)
     if not lists or any(isinstance(column, tuple) for column in both):
         return Columns(recommendations=recommendations, interactions=interactions)
@@ -364,7 +364,7 @@ def _whole_times(times: Any) -> Any:
         if NOWADAYS[0] <= last * length < NOWADAYS[1]:
             problem = f"event time {last} is in 1970, in microseconds since the epoch"
             remedy = f"if these are {unit}, multiply them by {length:,}"
-            warnings.warn(f"{problem}: {remedy}.", SuspiciousEventsWarning, stacklevel=5)
+            warnings.warn(f"{problem}: {remedy}.", SuspiciousEventsWarning, stacklevel=6)
     return times
 
 
