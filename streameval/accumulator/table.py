@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.groups import Groups, GroupsOptions
 from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import HitsOptions, Lists
-from streameval.statistics.matching import matched
+from streameval.statistics.matching import Search, matched
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.placements import ItemPlacements, PlacementsOptions
 from streameval.statistics.relation import Relation, Shape, next_version
@@ -94,7 +94,6 @@ class Table:
     `statistics`: its content; new ones by default.
 
     Attributes:
-        search: how lists are searched for the hits that the statistics read.
         seen: input with a version -> digests of the contents that events were counted with.
         users: the kind of user ids; None before the first one.
         groups: sums by user group, if the plan has any; complete after `fold`.
@@ -122,7 +121,6 @@ class Table:
         self.version = next_version()
         self.events = Relation(Shape(keys=1))
         self._where: list[IntArray] = []
-        self.search = plan.search
         self.set_statistics(self._new_statistics() if statistics is None else dict(statistics))
 
     def count(
@@ -177,6 +175,11 @@ class Table:
         for statistic in sorted(self.statistics.values(), key=_is_not_hits):
             statistic.fold()
 
+    @cached_property
+    def search(self) -> Search:
+        """How lists are searched for the hits that the statistics read."""
+        return self.plan.search
+
     @property
     def waiting(self) -> int:
         """Number of pending rows that the next `fold` moves."""
@@ -201,7 +204,10 @@ class Table:
 
     def empty(self, plan: Plan | None = None) -> Table:
         """A new table with the same vocabulary and inputs, and this plan or another."""
-        return Table(plan or self.plan, self.context, self.items, self.ids)
+        statistics = None
+        if plan is None:
+            statistics = {name: statistic.empty() for name, statistic in self.statistics.items()}
+        return Table(plan or self.plan, self.context, self.items, self.ids, statistics)
 
     def copy(self) -> Table:
         """An independent copy; it shares columns, which are immutable."""

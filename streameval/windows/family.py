@@ -111,10 +111,18 @@ class Counting:
         self.observed = 0
         self._slices: defaultdict[str, Slices] = defaultdict(Slices)
         self._pending: defaultdict[str, PendingCounts] = defaultdict(PendingCounts)
+        self._empty: dict[tuple[str, bool], Table] = {}
 
     def slices(self, family: str) -> Slices:
         """The numbers of the slices of a family."""
         return self._slices[family]
+
+    def table(self, spec: FamilySpec, pane: Pane) -> Table:
+        """An empty table for a pane; it copies one that was planned before, if there is one."""
+        key = spec.name, pane == PAST_PANE
+        if key not in self._empty:
+            self._empty[key] = spec.table.empty(_plan_of(pane, spec.table.plan))
+        return self._empty[key].empty()
 
     def pending(self, family: str) -> PendingCounts:
         """The pending counts of a family that keeps no users."""
@@ -307,14 +315,8 @@ class Family:
             content = partial(self._copied_users, self._users)
             sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
-            sections.append(
-                Section(
-                    section_name(name, pane),
-                    table.version,
-                    partial(self._copied_table, table),
-                    closed=self._closed(pane),
-                )
-            )
+            dump, closed = partial(self._copied_table, table), self._closed(pane)
+            sections.append(Section(section_name(name, pane), table.version, dump, closed=closed))
         return sorted(sections, key=lambda section: section.name)
 
     def restored(
@@ -451,11 +453,9 @@ class Family:
         return pane
 
     def _pane(self, pane: Pane) -> Table:
-        table = self._panes.get(pane)
-        if table is None:
-            plan = _plan_of(pane, self.spec.table.plan)
-            table = self._panes[pane] = self.spec.table.empty(plan)
-        return table
+        if pane not in self._panes:
+            self._panes[pane] = self._counting.table(self.spec, pane)
+        return self._panes[pane]
 
     def _closed(self, pane: Pane) -> bool:
         """Whether no event can count in it in time, and no pane can be folded into it."""
