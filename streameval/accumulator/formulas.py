@@ -26,6 +26,7 @@ from streameval.errors import (
 )
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
+from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import POSITIONED, Lists
 from streameval.statistics.terms import BOUNDED, WEIGHTED, SummedMetric, Values
@@ -365,6 +366,18 @@ def of_event(result: float | Iterable[float] | None) -> tuple[float, int]:
         return math.fsum(finite), len(finite)
     except OverflowError:  # the sum is infinite, so the event is left out
         return 0.0, 0
+
+
+def of_events(
+    results: Sequence[float | Sequence[float] | None],
+) -> tuple[list[float], list[int]]:
+    """Numerators and denominators of events, as `of_event`."""
+    single = single_values(results)
+    # A sum of finite numbers may overflow; then they are looked at one by one.
+    if single is not None and math.isfinite(sum(single)):
+        return single, [1] * len(single)
+    numerators, denominators = zip(*map(of_event, results), strict=True)
+    return list(numerators), list(denominators)
 
 
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:

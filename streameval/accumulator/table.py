@@ -15,7 +15,7 @@ from streameval.accumulator.formulas import (
     formula,
     largest_rounded,
     mean_counts,
-    of_event,
+    of_events,
     sum_metric,
     values_of,
 )
@@ -429,14 +429,12 @@ class Table:
             self.events.add([cells], [np.ones_like(cells)])
 
     def _count_values(self, values: EventValues, where: IntArray) -> None:
-        for at, (_, kept, collector) in enumerate(self._consumers.formulas):
+        columns = zip(*values, strict=True)
+        for (_, kept, collector), column in zip(self._consumers.formulas, columns, strict=True):
             if kept is not None:
-                kept.add_lists(where)
-            for cell, of_metrics in zip(where.tolist(), values, strict=True):
-                if collector is not None:
-                    collector.take(*of_event(of_metrics[at]))
-                if kept is not None:
-                    kept.enqueue(cell, of_metrics[at])
+                kept.enqueue(where, column)
+            if collector is not None:
+                collector.take(*of_events(column))
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()

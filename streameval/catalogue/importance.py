@@ -102,6 +102,8 @@ def weighted_reward(
     of_items = weights(event, k, columns, slots)
     if of_items is None:
         return None
+    if not event.interactions:
+        return 0.0
     pairs = zip(clipped(of_items, clip), rewards(event, k), strict=True)
     return sum(weight * gain for weight, gain in pairs)
 

@@ -16,7 +16,7 @@ ItemValue: TypeAlias = float | str | None
 PerItem: TypeAlias = Mapping[str, Sequence[ItemValue]]
 """Name -> one value for each item shown, in the order of the list."""
 
-_PLAIN = frozenset({float, str, type(None)})
+_NUMBERS, _WORDS = frozenset({float}), frozenset({str, type(None)})
 
 
 def item_values(given: Any, items: int, padded: int) -> dict[str, list[ItemValue]] | None:
@@ -54,13 +54,11 @@ def _values(name: str, column: Any, items: int, padded: int) -> list[ItemValue]:
         values = values[:items]
     if len(values) != items:
         raise _error(f"{name}: {len(values)} values for {items} items")
-    if _PLAIN.issuperset(map(type, values)) and _are_finite(values):
+    kinds = set(map(type, values))
+    # A sum of finite numbers may overflow; then they are looked at one by one.
+    if (kinds == _NUMBERS and math.isfinite(sum(values))) or kinds <= _WORDS:
         return list(values)
     return [_value(f"{name}[{place}]", value) for place, value in enumerate(values)]
-
-
-def _are_finite(values: Sequence[Any]) -> bool:
-    return all(math.isfinite(value) for value in values if type(value) is float)
 
 
 def _value(where: str, value: Any) -> ItemValue:

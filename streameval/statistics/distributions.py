@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from sys import float_info
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -194,7 +194,7 @@ class BinnedFloats(CellCap):
 
 
 Quantile: TypeAlias = Literal["lower", "linear"]
-_MOST_WAITING = 8_192
+_MOST_WAITING, _MOST_BATCHES = 8_192, 256
 _LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
 
@@ -212,6 +212,11 @@ class ValuesOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 WEIGHTED: Final = ValuesOptions(cap=1_024, bits=4)
 """Options for products of weights, of which each list may have its own: about 10 kB per cell."""
+
+
+def single_values(results: Sequence[float | Sequence[float] | None]) -> list[float] | None:
+    """The values of events, if each has exactly one float; else None."""
+    return cast("list[float]", list(results)) if set(map(type, results)) == {float} else None
 
 
 class Values(Statistic):
@@ -245,6 +250,7 @@ class Values(Statistic):
         super().__init__(options, items)
         on_binned = partial(_add_moments, self.relations)
         self.cap = BinnedFloats(self.relations, "values", options.cap, options.bits, on_binned)
+        self._lists: list[IntArray] = []
         self._waiting: list[float] = []
         self._where: list[int] = []
 
@@ -259,22 +265,26 @@ class Values(Statistic):
             cells, values, counts = cells[finite], values[finite], counts[finite]
         self.cap.put(cells, values + 0.0, [counts])
 
-    def add_lists(self, cells: IntArray) -> None:
-        """Count lists seen, with or without a value."""
-        self._mark(_LISTS, cells, np.ones_like(cells))
-
-    def enqueue(self, cell: int, result: float | Sequence[float] | None) -> None:
-        """Count the values of one event at the next `fold`: one, several or none."""
-        if isinstance(result, (int, float)):
-            self._waiting.append(result)
-        elif result is not None:
-            self._waiting.extend(result)
-        self._where.extend([cell] * (len(self._waiting) - len(self._where)))
-        if len(self._waiting) >= _MOST_WAITING:
+    def enqueue(self, cells: IntArray, results: Sequence[float | Sequence[float] | None]) -> None:
+        """Count events at the next `fold`, and their values: of each one, several or none."""
+        self._lists.append(cells)
+        where = cells.tolist()
+        if (single := single_values(results)) is not None:
+            self._where += where
+            self._waiting += single
+        else:
+            for cell, result in zip(where, results, strict=True):
+                values = [result] if isinstance(result, (int, float)) else result or ()
+                self._waiting += values
+                self._where += [cell] * len(values)
+        if len(self._waiting) >= _MOST_WAITING or len(self._lists) >= _MOST_BATCHES:
             self.fold()
 
     def fold(self) -> None:
         """Move pending counts into the relations."""
+        if self._lists:
+            lists, self._lists = np.concatenate(self._lists), []
+            self._mark(_LISTS, lists, np.ones_like(lists))
         if self._waiting:
             cells, values = np.array(self._where, np.int64), np.array(self._waiting, np.float64)
             self._waiting, self._where = [], []

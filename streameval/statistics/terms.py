@@ -176,19 +176,23 @@ class EventCollector:
     def __init__(self, column: int, largest: float) -> None:
         self.first = 0
         self._column, self._largest = column, largest
-        self._values: list[tuple[int, float, int]] = []
+        self._rows: list[IntArray] = []
+        self._numerators: list[float] = []
+        self._denominators: list[int] = []
 
-    def take(self, numerator: float, denominator: int) -> None:
-        """Take the terms of one event."""
-        self._values.append((self.first, numerator, denominator))
-        self.first += 1
+    def take(self, numerators: Sequence[float], denominators: Sequence[int]) -> None:
+        """Take the terms of all events of a batch."""
+        self._rows.append(np.arange(self.first, self.first + len(numerators)))
+        self._numerators += numerators
+        self._denominators += denominators
 
     def drain(self) -> Iterator[ListTerms]:
         """The terms of everything taken since the last call."""
-        values, self._values = self._values, []
-        if values:
-            rows, numerators, denominators = map(np.array, zip(*values, strict=True))
-            terms = Terms(self._column, self._largest, numerators, denominators)
+        if self._rows:
+            rows = np.concatenate(self._rows)
+            counts = np.array(self._numerators), np.array(self._denominators)
+            self._rows, self._numerators, self._denominators = [], [], []
+            terms = Terms(self._column, self._largest, *counts)
             yield ListTerms(rows, np.arange(rows.size), [terms])
 
 

@@ -83,8 +83,7 @@ def _wait(statistic: Values, cell: int, piece: Event) -> None:
     """A value, which may be left out, infinite or undefined."""
     shown, acts = len(piece.recommendations), len(piece.interactions)
     ratio = shown / acts if acts else math.inf if shown % 2 else math.nan
-    statistic.add_lists(np.array([cell]))
-    statistic.enqueue(cell, ratio if shown else None)
+    statistic.enqueue(np.array([cell]), [ratio if shown else None])
 
 
 def _count(statistic: Statistic, cell: int, piece: Event) -> None:
