@@ -142,7 +142,7 @@ def _restore_content(
     codes = decode_names(content.items, msgspec.msgpack.decode(names, type=SavedItems))
     entries_by_name = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
     columns = msgspec.msgpack.decode(lists, type=list[Ext])
-    events = content.events.restored(columns, cells, codes)
+    events = content.events.restore(columns, cells, codes)
     missing, seen = set[str](), dict[str, frozenset[str]]()
     for name, statistic in content.statistics.items():
         if name not in entries_by_name:
@@ -175,7 +175,7 @@ def _fill(
         return frozenset((name,))
     pairs = zip(statistic.relations.items(), entry.relations, strict=True)
     for (relation_name, relation), columns in [*pairs]:
-        statistic.relations[relation_name] = relation.restored(columns, *numbers)
+        statistic.relations[relation_name] = relation.restore(columns, *numbers)
     return frozenset()
 
 

@@ -82,7 +82,7 @@ class Cleaner:
         self._storage = storage
         self._cache: dict[str, tuple[str, References]] = {}
 
-    def written(self, key: str, tag: str, header: Header, entries: Sequence[Entry]) -> None:
+    def note_checkpoint(self, key: str, tag: str, header: Header, entries: Sequence[Entry]) -> None:
         """Cache the references of a checkpoint that this process has written."""
         self._cache[key] = tag, References(header.offset, header.version, blobs_of(entries))
 

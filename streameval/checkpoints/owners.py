@@ -253,7 +253,7 @@ class Checkpointer:
             fields = {"partition": str(plan.place), "problem": other_inputs}
             event = "metrics of other inputs start over"
             self._log_events.append(LogEvent("warning", event, fields))
-        checkpoints.restored(saved, current=plan.same_settings and other_inputs is None)
+        checkpoints.note_restore(saved, current=plan.same_settings and other_inputs is None)
         self._skipped += plan.skipped
         self._catch_up(plan, checkpoints)
         return plan

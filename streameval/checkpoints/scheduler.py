@@ -61,7 +61,7 @@ class CheckpointTrouble:
         self._logged: set[str] = set()
         self._failing: set[Partition] = set()
 
-    def failed(
+    def note_failure(
         self, checkpoints: PartitionCheckpoints, error: Exception | None, problem: str
     ) -> None:
         """Log each new problem."""
@@ -78,7 +78,7 @@ class CheckpointTrouble:
             fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
             self._log(LogEvent("warning", "a checkpoint was not written", fields))
 
-    def written(self, partition: Partition) -> None:
+    def note_success(self, partition: Partition) -> None:
         """Log when the last failing partition has recovered."""
         self._failing.discard(partition)
         if self.last is not None and not self._failing:
@@ -177,7 +177,7 @@ class CheckpointScheduler:
         """
         save = checkpoints.copied(self._settings, self._clock.wall())
         # It has no record, so no dead letter: those of others may wait.
-        self._written(checkpoints, save(self._store, None))
+        self._note_durable(checkpoints, save(self._store, None))
 
     def save(self, chosen: Collection[PartitionCheckpoints], most: float = math.inf) -> None:
         """Save changed partitions within the budget.
@@ -261,22 +261,22 @@ class CheckpointScheduler:
             durable = job.result(seconds)
         except TimeoutError:
             self.failures["timeout"] += 1
-            self.trouble.failed(checkpoints, None, "it was not written in time")
+            self.trouble.note_failure(checkpoints, None, "it was not written in time")
         except _FAILURES as error:
             checkpoints.job = None
             checkpoints.forget_last()
             reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
             self.failures[reason] += 1
-            self.trouble.failed(checkpoints, error, str(error))
+            self.trouble.note_failure(checkpoints, error, str(error))
         else:
             checkpoints.job = None
-            self._written(checkpoints, durable)
-            self.trouble.written(checkpoints.partition)
+            self._note_durable(checkpoints, durable)
+            self.trouble.note_success(checkpoints.partition)
             self._note_cleanup(checkpoints)
 
-    def _written(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
+    def _note_durable(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
         self.last_success = self._clock.wall()
-        checkpoints.written(durable)
+        checkpoints.note_durable(durable)
         if durable.offset >= checkpoints.counted:
             self._committer.add(checkpoints.partition, durable)
 
@@ -342,7 +342,7 @@ class PartitionCheckpoints:
         """Whether records were counted since the newest checkpoint."""
         return self.position != self.offset
 
-    def restored(self, saved: SavedCheckpoint, *, current: bool) -> None:
+    def note_restore(self, saved: SavedCheckpoint, *, current: bool) -> None:
         """Note that the state was loaded from this checkpoint.
 
         `current`: whether it has the settings of this process; otherwise the next round writes one.
@@ -351,7 +351,7 @@ class PartitionCheckpoints:
         self.offset = saved.header.offset if current else None
         self.durable = self.offsets
 
-    def written(self, durable: DurableCheckpoint) -> None:
+    def note_durable(self, durable: DurableCheckpoint) -> None:
         """Note that this checkpoint is durable."""
         self.offset, self.durable = durable.offset, durable.offsets
         self._last, self._versions = durable.entries, durable.versions

@@ -331,7 +331,7 @@ class Store:
         key = f"{folder}/{file_of(draft.header.offset)}"
         pieces, entries = encode_checkpoint(draft.header, *self._divided(draft, key, files))
         tag = self._storage.put(key, *pieces)
-        self._cleaner.written(key, tag, draft.header, entries)
+        self._cleaner.note_checkpoint(key, tag, draft.header, entries)
         # The checkpoint is durable, so a failed cleanup can wait for the next.
         self.cleanup_failure = self._cleaner.clean(folder, files, draft.header.offset)
         return entries

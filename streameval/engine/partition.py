@@ -361,7 +361,7 @@ class PartitionState:
             }
             new = frozenset((ALL,))
             if sections:
-                restored, new = family.restored(sections, empty_unlike=empty_unlike)
+                restored, new = family.restore(sections, empty_unlike=empty_unlike)
                 self._families[name] = restored
             if self.time.is_final:
                 self._families[name].advance(self.time.now)

@@ -239,7 +239,7 @@ class Relation:
             columns = [*distinct_keys, *counts]
         return [_write(column) for column in narrow(columns)]
 
-    def restored(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
+    def restore(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
         """Decode the output of `saved`.
 
         Raises:

@@ -110,7 +110,7 @@ class SavedSums(NamedTuple):
         pairs = zip([*statistic.relations.items()], self.relations, strict=True)
         nothing = np.zeros(0, np.int64)
         return {
-            name: empty.restored(columns, self.cells, nothing) for (name, empty), columns in pairs
+            name: empty.restore(columns, self.cells, nothing) for (name, empty), columns in pairs
         }
 
     def counts_for(self, metrics: Sequence[str], sums: Relation) -> list[IntArray]:

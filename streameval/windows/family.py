@@ -319,7 +319,7 @@ class Family:
             sections.append(Section(section_name(name, pane), table.version, dump, closed=closed))
         return sorted(sections, key=lambda section: section.name)
 
-    def restored(
+    def restore(
         self, sections: Mapping[str, bytes], *, empty_unlike: bool = False
     ) -> tuple[Family, frozenset[str]]:
         """A family of this name with the content of its sections.

@@ -158,7 +158,7 @@ MISTAKES = (
     Mistake(
         "a saved relation that is not loaded",
         returns,
-        replaced(Relation, "restored", lambda relation, *_: relation),
+        replaced(Relation, "restore", lambda relation, *_: relation),
     ),
     Mistake("a dump that is not adopted", returns, replaced(Table, "load", lambda *_: frozenset())),
     Mistake(

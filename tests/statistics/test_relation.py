@@ -114,7 +114,7 @@ def test_integers_are_restored_from_the_fewest_bytes(values: list[int]) -> None:
 )
 def test_an_invalid_relation_is_refused(saved: list[Ext], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Relation(Shape(keys=1)).restored(saved, np.arange(3), np.arange(0))
+        Relation(Shape(keys=1)).restore(saved, np.arange(3), np.arange(0))
 
 
 large = st.one_of(st.integers(0, 5), st.integers(2**52 - 3, 2**53 + 3), st.integers(0, 2**58))

@@ -116,7 +116,7 @@ def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log
 def restored(log: Log) -> Log:
     """Another log that continues from the saved state."""
     copy = Log(log.family.spec)
-    copy.family, new = copy.family.restored(log.saved())
+    copy.family, new = copy.family.restore(log.saved())
     assert new == frozenset()
     copy.clock = log.clock
     if log.clock is not None:

@@ -150,7 +150,7 @@ def test_panes_fold_into_hours_and_hours_into_the_past() -> None:
 
 def test_a_folded_label_value_takes_its_history_along() -> None:
     log = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS))
-    capped, _ = Log(spec_of(HOURS, FoldingOptions(cap=1))).family.restored(log.saved())
+    capped, _ = Log(spec_of(HOURS, FoldingOptions(cap=1))).family.restore(log.saved())
     fresh = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS, FoldingOptions(cap=1)))
     assert saved(capped) == fresh.saved()
     assert views_of([fresh]).folded() == {"country": 4, "variant": 0}
@@ -164,24 +164,24 @@ def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:
         for bad in (data[:-1], data + b"\0", data[:3], b""):
             if bad or name == "labels/meta":
                 with pytest.raises(DamagedStateError):
-                    family.restored(good | {name: bad})
+                    family.restore(good | {name: bad})
     for name in ("labels/meta", "labels/past"):
         with pytest.raises(DamagedStateError, match=name):
-            family.restored({key: data for key, data in good.items() if key != name})
+            family.restore({key: data for key, data in good.items() if key != name})
     with pytest.raises(DamagedStateError, match="labels/60/x"):
-        family.restored(good | {"labels/60/x": b""})
+        family.restore(good | {"labels/60/x": b""})
     assert saved(family) == before
 
 
 def test_panes_of_another_size_are_refused() -> None:
     good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
     with pytest.raises(UnlikeStateError, match="panes"):
-        Log(spec_of(HOURS)).family.restored(good | {"labels/30/7": b""})
+        Log(spec_of(HOURS)).family.restore(good | {"labels/30/7": b""})
 
 
 def test_sections_of_other_families_are_ignored() -> None:
     good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
-    family, _ = Log(spec_of(HOURS)).family.restored(good | {"country/past": b"?", "meta": b"?"})
+    family, _ = Log(spec_of(HOURS)).family.restore(good | {"country/past": b"?", "meta": b"?"})
     assert saved(family) == good
 
 
