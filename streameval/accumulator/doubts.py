@@ -24,8 +24,8 @@ from streameval.statistics.statistic import Statistic
 FIRST_OBSERVED: Final = 128
 """Events observed of the first batches; of later ones, only a few, at next to no cost."""
 _LATER: Final = 8
-_ONE_IN: Final = 64
-"""Of later batches, one event in so many is observed, at least one and at most `_LATER`."""
+_EVERY: Final = 512
+"""Of small batches of many partitions, only the one that completes so many events is observed."""
 
 _MOST: Final = 1_024
 """So many events halve all counts, so that a change of the events shows."""
@@ -114,11 +114,14 @@ class Doubts:
     def observe_batch(self, batch: Batch, observed: int | None = None) -> None:
         """Count some events of a batch: its first ones.
 
-        `observed`: lists that this and others observed before; by default `lists`.
+        `observed`: events that this and others were given before; by default `lists`, and then
+        each batch is observed.
         """
         before = self.lists if observed is None else observed
-        later = min(_LATER, -(-len(batch) // _ONE_IN))
-        events = min(max(later, FIRST_OBSERVED - before), len(batch))
+        is_due = observed is None or before % _EVERY + len(batch) >= _EVERY
+        events = min(max(_LATER if is_due else 0, FIRST_OBSERVED - before), len(batch))
+        if not events:
+            return
         first = batch if events == len(batch) else batch.rows(0, events)
         for event in first.events():
             self.observe(event)
