@@ -126,7 +126,7 @@ class Accumulator:
         groups = intervals.groups if intervals else 0
         self._plan = make_plan(self.metrics, depth, max_items, groups, experiment=experiment)
         self._readings: dict[str, Reading] = {}
-        self._read_at = self._changes = self._before = self._folded = self.resets = 0
+        self._read_at = self._changes = self._before = self._flushed = self.resets = 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
 
     @property
@@ -140,9 +140,9 @@ class Accumulator:
         if len(self._blocks):
             self._count_blocks()
         with self._guard:
-            if self._folded != self._table.version:
-                self._table.fold()
-                self._folded = self._table.version
+            if self._flushed != self._table.version:
+                self._table.flush()
+                self._flushed = self._table.version
         return self._table
 
     @property
@@ -447,7 +447,7 @@ class Accumulator:
         """Continue with a table that has counted `lists` lists."""
         self.doubts = doubts or Doubts(self.context.attributes)
         self._table, self._lists, self._guard = table, lists, Guard()
-        self._blocks, self._folded = Blocks(self._plan), 0
+        self._blocks, self._flushed = Blocks(self._plan), 0
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:

@@ -239,7 +239,7 @@ def audiences(table: Table, cells: IntArray) -> list[Audience]:
     """The users of each of these cells; empty if users are not kept."""
     if table.groups is None or table.audience is None:
         return []
-    table.fold()
+    table.flush()
     groups = table.groups
     pairs = zip(cells.tolist(), table.audience.view(cells), strict=True)
     return [Audience(*sample, *groups.lists_by_day(np.array([cell]))) for cell, sample in pairs]

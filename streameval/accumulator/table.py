@@ -96,11 +96,11 @@ class Table:
     Attributes:
         seen: input with a version -> digests of the contents that events were counted with.
         users: the kind of user ids; None before the first one.
-        groups: sums by user group, if the plan has any; complete after `fold`.
-        user_sums: sums by user, if the plan has any; complete after `fold`.
-        audience: the users of each cell, if the plan has them; complete after `fold`.
-        events: (cell) -> events; read only, complete after `fold`.
-        statistics: by name, in the order of the names; complete after `fold`.
+        groups: sums by user group, if the plan has any; complete after `flush`.
+        user_sums: sums by user, if the plan has any; complete after `flush`.
+        audience: the users of each cell, if the plan has them; complete after `flush`.
+        events: (cell) -> events; read only, complete after `flush`.
+        statistics: by name, in the order of the names; complete after `flush`.
         version: a number unique in this process; every change assigns a new one.
     """
 
@@ -143,7 +143,7 @@ class Table:
         self.seen = united(self.seen, digests_of(self.context))
         if consumers.by_user is not None:
             if consumers.by_user.is_full:
-                self.fold()
+                self.flush()
             consumers.by_user.begin(batch, cells, times)
         where = cell_of_each(cells, len(batch))
         for among, statistics in consumers.statistics.items():
@@ -168,12 +168,12 @@ class Table:
         columns = [list(map(value, parts[part])) for value, part in pairs]
         return list(zip(*columns, strict=True))
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations; the content does not change."""
-        self._fold_counts()
+        self._flush_counts()
         # Hits first, because their listeners add to the values of lists.
         for statistic in sorted(self.statistics.values(), key=_is_not_hits):
-            statistic.fold()
+            statistic.flush()
 
     @cached_property
     def search(self) -> Search:
@@ -182,24 +182,24 @@ class Table:
 
     @property
     def waiting(self) -> int:
-        """Number of pending rows that the next `fold` moves."""
+        """Number of pending rows that the next `flush` moves."""
         return sum(statistic.waiting for statistic in self.statistics.values())
 
     @property
     def cells(self) -> IntArray:
         """The cells with events, ascending."""
-        self.fold()
+        self.flush()
         return self.events.cells
 
     def lists(self, cells: IntArray) -> IntArray:
         """Number of events of each cell."""
-        self.fold()
+        self.flush()
         return self.events.value(cells)
 
     @property
     def reduced(self) -> bool:
         """Whether any cell was thinned or binned, so that it cannot be subtracted."""
-        self.fold()
+        self.flush()
         return any(statistic.reduced for statistic in self.statistics.values())
 
     def empty(self, plan: Plan | None = None) -> Table:
@@ -229,7 +229,7 @@ class Table:
             targets: upper bits -> table. Tables share one vocabulary, may keep less by user, and
                 one table may appear several times.
         """
-        self.fold()
+        self.flush()
         for upper, lists in self.events.split(bits):
             targets[upper].events.merge(lists)
         for name, statistic in self.statistics.items():
@@ -265,7 +265,7 @@ class Table:
         self.ids, self.users = self.kinds_with(*others)
         self.seen = united(self.seen, *(other.seen for other in others))
         for table in (*others, self):
-            table.fold()
+            table.flush()
         self.events.merge(*(other.events for other in others))
         for name, statistic in self.statistics.items():
             theirs: list[Any] = [other.counterpart(name) for other in others]
@@ -283,8 +283,8 @@ class Table:
 
     def subtract(self, other: Table) -> None:
         """Subtract counts that were added before; exact, if neither table is `reduced`."""
-        self.fold()
-        other.fold()
+        self.flush()
+        other.flush()
         self.events.subtract(other.events)
         for name, statistic in self.statistics.items():
             theirs: Any = other.counterpart(name)
@@ -293,7 +293,7 @@ class Table:
 
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; cells that get one number are summed."""
-        self.fold()
+        self.flush()
         self.events = self.events.renamed(names)
         for statistic in self.statistics.values():
             statistic.rename(names)
@@ -305,7 +305,7 @@ class Table:
         Cells become 0, 1, 2, ... in this order, and items their names. Do not count before the last
         piece is read; dump a copy instead.
         """
-        self.fold()
+        self.flush()
         return dump_content(self._content, order)
 
     def load(
@@ -420,9 +420,9 @@ class Table:
     def _count_lists(self, cells: IntArray) -> None:
         self._where.append(cells)
         if len(self._where) >= _MOST_WAITING:
-            self._fold_counts()
+            self._flush_counts()
 
-    def _fold_counts(self) -> None:
+    def _flush_counts(self) -> None:
         if self._where:
             cells = np.concatenate(self._where)
             self._where.clear()
@@ -437,7 +437,7 @@ class Table:
                 collector.take(*of_events(column))
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
-        self.fold()
+        self.flush()
         statistics = {name: statistic.mapped(change) for name, statistic in self.statistics.items()}
         twin = Table(self.plan, self.context, self.items, self.ids, statistics)
         twin.users, twin.seen, twin.events = self.users, self.seen, change(self.events)

@@ -211,8 +211,8 @@ class PartitionState:
             spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
         }
         self._search = widest_search(layout.families)
-        # They are called when lists are folded, which is too late to leave one out.
-        self._folds_own = any(
+        # They are called when lists are flushed, which is too late to leave one out.
+        self._flushes_own = any(
             is_own(metric) and metric.definition.reads in ("hits", "lists")
             for spec in layout.families
             for metric in spec.metrics
@@ -273,7 +273,7 @@ class PartitionState:
         Changes nothing, so that a record that cannot be counted leaves no trace.
         """
         return count_each(
-            decoded, self._tried if self.cautious or self._folds_own else self._values
+            decoded, self._tried if self.cautious or self._flushes_own else self._values
         )
 
     def merge(self, backfill: Backfill) -> None:
@@ -400,7 +400,7 @@ class PartitionState:
         for spec, of_family in zip(self._layout.families, values, strict=True):
             table = spec.table.empty()
             table.count(batch, 0, decoded.times, of_family)
-            table.fold()
+            table.flush()
         return values
 
     def _count(
@@ -443,7 +443,7 @@ class PartitionState:
             # Advance first, so that old events go to the panes where they belong now.
             if self.time.is_final:
                 family.advance(self.time.now)
-            family.fold_into_past(refuted_panes)
+            family.add_to_past(refuted_panes)
             family.update(batch, decoded.dimensions, starts, times, seen, values=of_family)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:

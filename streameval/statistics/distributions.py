@@ -266,7 +266,7 @@ class Values(Statistic):
         self.cap.put(cells, values + 0.0, [counts])
 
     def enqueue(self, cells: IntArray, results: Sequence[float | Sequence[float] | None]) -> None:
-        """Count events at the next `fold`, and their values: of each one, several or none."""
+        """Count events at the next `flush`, and their values: of each one, several or none."""
         self._lists.append(cells)
         where = cells.tolist()
         if (single := single_values(results)) is not None:
@@ -278,9 +278,9 @@ class Values(Statistic):
                 self._waiting += values
                 self._where += [cell] * len(values)
         if len(self._waiting) >= _MOST_WAITING or len(self._lists) >= _MOST_BATCHES:
-            self.fold()
+            self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations."""
         if self._lists:
             lists, self._lists = np.concatenate(self._lists), []
@@ -289,11 +289,11 @@ class Values(Statistic):
             cells, values = np.array(self._where, np.int64), np.array(self._waiting, np.float64)
             self._waiting, self._where = [], []
             self.add(cells, values, np.ones_like(cells))
-        super().fold()
+        super().flush()
 
     def view(self, cells: IntArray) -> list[Distribution]:
         """The distribution of each of these cells."""
-        self.fold()
+        self.flush()
         values, marks, sums = (
             self.relations[name].by_cell(cells) for name in ("values", "marks", "sums")
         )

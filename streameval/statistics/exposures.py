@@ -21,7 +21,7 @@ from streameval.statistics.vocabulary import Items
 
 MAX_ITEMS = 1_000_000
 _MOST_WAITING = 1_048_576
-"""Number of pending lists and items at which they are folded."""
+"""Number of pending lists and items at which they are flushed."""
 
 _FIRST = 1_000
 """Items that `meets` looks up first."""
@@ -91,9 +91,9 @@ class ItemsShown(Statistic):
         self._pending.append((where, shown))
         self.waiting += len(shown) + shown.values.size
         if self.waiting >= _MOST_WAITING:
-            self.fold()
+            self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations, and thin cells that are too large."""
         pending, self._pending, self.waiting = self._pending, [], 0
         if pending:
@@ -105,11 +105,11 @@ class ItemsShown(Statistic):
             rows = [shown.spread(places), shown.values]
             (places, codes), counts = group_sum(rows, [np.ones_like(shown.values)])
             self.relations["shown"].add([distinct_cells[places], codes], counts)
-        super().fold()
+        super().flush()
 
     def view(self, cells: IntArray) -> list[Exposures]:
         """The argument of metrics for each of these cells."""
-        self.fold()
+        self.flush()
         lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
         shown_by_cell = self.relations["shown"].by_cell(cells)
         return [

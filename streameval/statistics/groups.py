@@ -84,10 +84,10 @@ class Groups(Statistic):
         self.users: Users | None = None
         self._view: _View | None = None
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending lists into the relations, and merge the oldest days."""
         if self.pending is not None:
-            self.pending.fold()
+            self.pending.flush()
         self._merge_oldest_days()
 
     def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
@@ -112,14 +112,14 @@ class Groups(Statistic):
         for other in others:
             if not self.options.within(other.options):
                 raise UnlikeStateError("groups", self.options, other.options)
-            other.fold()
+            other.flush()
         for name, relation in self.relations.items():
             relation.merge(*(self._of(other, name) for other in others))
-        self.fold()
+        self.flush()
 
     def by_day(self, bits: int) -> dict[int, Self]:
         """Split by event day; cells with equal lower bits are summed."""
-        self.fold()
+        self.flush()
         by_day: dict[int, Self] = {}
         for name, relation in self.relations.items():
             cells, days, *columns = (column.astype(np.int64) for column in relation.columns)
@@ -142,7 +142,7 @@ class Groups(Statistic):
     @property
     def reduced(self) -> bool:
         """Whether any cell may have merged its oldest days, so that it cannot be subtracted."""
-        self.fold()
+        self.flush()
         return any(days.size >= MOST_DAYS for _, days in self._days())
 
     def of(self, metric: str, cells: IntArray) -> list[GroupSums]:
@@ -151,7 +151,7 @@ class Groups(Statistic):
 
     def summed(self, metric: str, cells: Sequence[int]) -> GroupSums:
         """The sums of one metric over all of these cells."""
-        self.fold()
+        self.flush()
         column = self.options.metrics.index(metric)
         return self._sums(column, cells, self._integers(column, cells))
 
@@ -160,7 +160,7 @@ class Groups(Statistic):
 
         Quicker than `summed` if many slices are left out in turn, as the sums of all are kept.
         """
-        self.fold()
+        self.flush()
         column, view = self.options.metrics.index(metric), self._current()
         rest = sorted({*cells} - {*some})
         key = column, tuple(cells)
@@ -211,13 +211,13 @@ class Groups(Statistic):
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""
-        self.fold()
+        self.flush()
         owner, (_, anonymous, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * anonymous, cells.size)
 
     def lists_by_day(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Days, ascending; the lists of these cells on each, and those without a user."""
-        self.fold()
+        self.flush()
         _, (days, anonymous, lists) = self.relations["lists"].of(cells)
         distinct_days = distinct(days)
         place = np.searchsorted(distinct_days, days)
@@ -228,7 +228,7 @@ class Groups(Statistic):
 
     def listed(self, until: int) -> int:
         """The lists of all cells up to a day, inclusive."""
-        self.fold()
+        self.flush()
         _, days, _, lists = self.relations["lists"].columns
         return int(lists[days <= until].sum())
 

@@ -25,7 +25,7 @@ from streameval.statistics.terms import ListCollector
 from streameval.statistics.vocabulary import Items
 
 _MOST_PENDING: Final = 16_384
-"""Lists and hits at which pending ones are folded, which takes milliseconds."""
+"""Lists and hits at which pending ones are flushed, which takes milliseconds."""
 
 _SHOWN: Final = 3
 """A further meaning of `size`, with value 0: items shown at explicit positions."""
@@ -39,7 +39,7 @@ Listener: TypeAlias = Callable[[Lists], None]
 class Hits(Statistic):
     """Counts lists by the ranks of their hits.
 
-    Lists are appended as columns, and the pending lists of all cells are folded together into
+    Lists are appended as columns, and the pending lists of all cells are flushed together into
     relations of integers. No metric runs per event.
 
     Relations:
@@ -48,7 +48,7 @@ class Hits(Statistic):
         lists: (cell, 2 x kind of list, + 1 with gains, interacted items, list length) -> lists.
 
     Attributes:
-        listener: called with all lists that are folded.
+        listener: called with all lists that are flushed.
         collector: takes the lists in order.
 
     Example:
@@ -87,7 +87,7 @@ class Hits(Statistic):
                 self._take_ranks(batch, where)
             self._take(batch, where)
         if self._waiting >= _MOST_PENDING:
-            self.fold()
+            self.flush()
 
     def _can_wait(self, batch: Batch) -> bool:
         """Whether its hits are all that is read of it, so that other batches join it first.
@@ -116,14 +116,14 @@ class Hits(Statistic):
             self._pending.append(lists)
             self._waiting += len(lists) + lists.owner.size
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending lists into the relations."""
         self._take_matched()
         pending, self._pending, self._waiting = self._pending, [], 0
         for graded in (False, True):
             parts = [lists for lists in pending if lists.is_graded == graded]
             if parts:
-                self._fold_lists(parts[0].joined(*parts[1:]).sealed())
+                self._flush_lists(parts[0].joined(*parts[1:]).sealed())
         ranks, self._ranks = self._ranks, []
         if ranks:
             cell, rank = map(np.concatenate, zip(*ranks, strict=True))
@@ -133,7 +133,7 @@ class Hits(Statistic):
 
     def view(self, cells: IntArray) -> HitsOfCells:
         """The argument of metrics, with one sum for each of these cells."""
-        self.fold()
+        self.flush()
         cached = self._view
         if cached is None or cached[0] != self._versions or not np.array_equal(cached[1], cells):
             rows = (self.relations[name].of(cells) for name in ("hits", "lists"))
@@ -155,7 +155,7 @@ class Hits(Statistic):
         if self.collector is not None:
             self.collector.take_ranks(row, rank)
 
-    def _fold_lists(self, lists: Lists) -> None:
+    def _flush_lists(self, lists: Lists) -> None:
         graded = int(lists.is_graded)
         count, owner = lists.count[lists.owner], lists.owner
         # Group first: the many hits have few distinct keys, and each key is written three times.

@@ -76,19 +76,19 @@ class ItemPairings(Statistic):
         self._mixed.append([np.repeat(where, lengths), codes, np.repeat(lengths, lengths)])
         self._waiting += codes.size
         if self._waiting >= min(_MOST_WAITING, self.options.max_rows):
-            self.fold()
+            self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations, and thin cells that are too large."""
         if self._mixed:
             keys = [np.concatenate(parts) for parts in zip(*self._mixed, strict=True)]
             self._mixed, self._waiting = [], 0
             self.relations["pairs"].add(keys, [np.ones_like(keys[0])])
-        super().fold()
+        super().flush()
 
     def view(self, cells: IntArray) -> list[Pairings]:
         """The argument of metrics for each of these cells."""
-        self.fold()
+        self.flush()
         pairs, lengths = (self.relations[name].by_cell(cells) for name in ("pairs", "lengths"))
         rows = zip(pairs, lengths, self.cap.shares(cells), strict=True)
         return [

@@ -91,9 +91,9 @@ class ItemPlacements(Statistic):
         self._count_acts(where, wanted)
         self._count_places(where, batch, wanted)
         if self.waiting >= _MOST_WAITING:
-            self.fold()
+            self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations."""
         places, acts = self._places, self._acts
         self._places, self._acts, self.waiting = [], [], 0
@@ -106,7 +106,7 @@ class ItemPlacements(Statistic):
 
     def view(self, cells: IntArray) -> list[Placements]:
         """The argument of metrics for each of these cells."""
-        self.fold()
+        self.flush()
         places, acts = (self.relations[name].by_cell(cells) for name in ("places", "acts"))
         lists = self.relations["lists"].value(cells).tolist()
         return [

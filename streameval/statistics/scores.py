@@ -136,9 +136,9 @@ class ScoredItems(Statistic):
             self._waiting.append((where, scores, positive.astype(np.int64)))
             self._waits += scores.size
             if self._waits >= _MOST_WAITING:
-                self.fold()
+                self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations."""
         if self._waiting:
             cells, scores, positive = map(np.concatenate, zip(*self._waiting, strict=True))
@@ -146,11 +146,11 @@ class ScoredItems(Statistic):
             self._waiting, self._lists, self._waits = [], [], 0
             self.relations["lists"].add([lists], [np.ones_like(lists)])
             self.cap.put(cells, scores, [positive, 1 - positive])
-        super().fold()
+        super().flush()
 
     def view(self, cells: IntArray) -> list[Scores]:
         """The argument of metrics for each of these cells."""
-        self.fold()
+        self.flush()
         lists = self.relations["lists"].value(cells).tolist()
         estimated = (self.relations["binned"].value(cells) > 0).tolist()
         rows = zip(lists, estimated, self.relations["scores"].by_cell(cells), strict=True)
@@ -224,9 +224,9 @@ class RankSumsOfLists(Statistic):
             p = int(positive.sum())
             self._waiting.append((cell, p, scores.size - p, int((places + ends).sum())))
         if len(self._waiting) >= _MOST_LISTS:
-            self.fold()
+            self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relation."""
         if self._waiting:
             cell, p, n, twice = np.array(self._waiting, np.int64).T
@@ -235,7 +235,7 @@ class RankSumsOfLists(Statistic):
 
     def view(self, cells: IntArray) -> list[RankSums]:
         """The argument of metrics for each of these cells."""
-        self.fold()
+        self.flush()
         return [RankSums(*columns) for columns in self.relations["sums"].by_cell(cells)]
 
 

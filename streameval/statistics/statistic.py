@@ -95,8 +95,8 @@ class Statistic:
     The content is a function of the events of each cell, whatever their order or partitioning.
 
     Attributes:
-        relations: the state; complete only after `fold`.
-        waiting: pending rows that the next `fold` moves; 0 if they are always few.
+        relations: the state; complete only after `flush`.
+        waiting: pending rows that the next `flush` moves; 0 if they are always few.
         cap: bounds the rows of each cell; None if no cell is ever reduced.
     """
 
@@ -117,7 +117,7 @@ class Statistic:
         """The argument of metrics for these cells."""
         raise NotImplementedError
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending counts into the relations, and reduce cells that are too large."""
         if self.cap is not None and not self.cap.fits:
             self.cap.reduce()
@@ -131,8 +131,8 @@ class Statistic:
         for other in others:
             if other.options != self.options:
                 raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
-            other.fold()
-        self.fold()
+            other.flush()
+        self.flush()
         alike = others if self.cap is None else self.cap.align(others)
         for name, relation in self.relations.items():
             relation.merge(
@@ -141,8 +141,8 @@ class Statistic:
 
     def subtract(self, other: Self) -> None:
         """Subtract counts that were added before; neither statistic may be `reduced`."""
-        self.fold()
-        other.fold()
+        self.flush()
+        other.flush()
         for name, relation in other.relations.items():
             self.relations[name].subtract(_translate(relation, other.items, self.items))
         if self.cap is not None:
@@ -160,7 +160,7 @@ class Statistic:
 
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; cells that get one number are summed."""
-        self.fold()
+        self.flush()
         if self.cap is not None:
             self.cap.unite(names)
         for name, relation in self.relations.items():
@@ -168,7 +168,7 @@ class Statistic:
 
     def mapped(self, change: Callable[[Relation], Relation]) -> Self:
         """A copy with `change` applied to each relation; under a cap it may only remove cells."""
-        self.fold()
+        self.flush()
         twin = self.empty()
         for name, relation in self.relations.items():
             twin.relations[name] = change(relation)
@@ -186,7 +186,7 @@ class Statistic:
 
     def distribute(self, bits: int, targets: Mapping[int, Self]) -> None:
         """Add the counts to other statistics with one vocabulary; see `Table.distribute`."""
-        self.fold()
+        self.flush()
         additive = self.is_additive and all(
             target.options == self.options for target in targets.values()
         )

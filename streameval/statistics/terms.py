@@ -229,7 +229,7 @@ class ListsByUser:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough lists are pending that `fold` should come before the next batch."""
+        """Whether enough lists are pending that `flush` should come before the next batch."""
         return self._users.waiting >= _MOST_WAITING
 
     def begin(self, batch: Batch, cells: Cells, times: IntArray | None) -> None:
@@ -241,7 +241,7 @@ class ListsByUser:
             collector.first = self._users.waiting
         self._users.take(batch, cells, times)
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Hand the pending lists to the statistics."""
         users = self._users.drain()
         if users is None:

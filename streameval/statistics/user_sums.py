@@ -109,11 +109,11 @@ class UserSums(Statistic):
         """Never: a thinned cell takes only some of the rows."""
         return False
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Move pending lists into the relations, and thin the cells that are too large."""
         if self.pending is not None:
-            self.pending.fold()
-        super().fold()
+            self.pending.flush()
+        super().flush()
 
     def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
         """Add lists.
@@ -143,16 +143,16 @@ class UserSums(Statistic):
         for other in others:
             if other.options.metrics != self.options.metrics:
                 raise UnlikeStateError("sums by user", self.options, other.options)
-            other.fold()
-        self.fold()
+            other.flush()
+        self.flush()
         self.cap.forget()  # Others may have users above the threshold.
         for name, relation in self.relations.items():
             relation.merge(*(other.relations[name] for other in others))
-        self.fold()
+        self.flush()
 
     def over(self, metric: str, cells: Sequence[int]) -> UserMeans:
         """The users' means of one metric over all of these cells together."""
-        self.fold()
+        self.flush()
         here = np.array(sorted(cells), np.int64)
         share = min(self.cap.shares(here), default=1.0)
         column, width = self.options.metrics.index(metric), len(self.options.metrics)
@@ -167,7 +167,7 @@ class UserSums(Statistic):
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""
-        self.fold()
+        self.flush()
         owner, (nameless, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
 

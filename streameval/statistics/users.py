@@ -237,7 +237,7 @@ class Users(Statistic):
             cells, codes, days = cells[kept], codes[kept], days[kept]
         cells, codes, days = _without_repeats(cells, codes, days)
         self.relations["users"].add([cells, codes], [-days, days])
-        self.fold()
+        self.flush()
 
     def merge(self, *others: Self) -> None:
         """Add the users of others; users whose days are known do not change the version."""
@@ -262,11 +262,11 @@ class Users(Statistic):
                     [codes[start:stop], *(day[start:stop] for day in days)], part
                 )
         self.relations["users"].add([cells[owner][new], codes[new]], [day[new] for day in days])
-        self.fold()
+        self.flush()
 
     def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
-        self.fold()
+        self.flush()
         columns = self.relations["users"].columns
         halvings = self.relations["halvings"].value(cells).tolist()
         return [

@@ -226,7 +226,7 @@ class Family:
         self.version = next_version()
 
     def advance(self, clock: int) -> None:
-        """Fold old panes into hours, and panes that are no longer kept into `PAST_PANE`.
+        """Add old panes to hours, and panes that are no longer kept to `PAST_PANE`.
 
         `clock`: of the partition, microseconds. Panes that begin after it are in no window.
         """
@@ -247,8 +247,8 @@ class Family:
         for target, tables in moving.items():
             self._pane(target).add(*tables)
 
-    def fold_into_past(self, starts: Sequence[int]) -> None:
-        """Fold these panes into `PAST_PANE`: their events come from the future."""
+    def add_to_past(self, starts: Sequence[int]) -> None:
+        """Add these panes to `PAST_PANE`: their events come from the future."""
         if not starts:
             return
         self._pending.settle()
@@ -458,7 +458,7 @@ class Family:
         return self._panes[pane]
 
     def _closed(self, pane: Pane) -> bool:
-        """Whether no event can count in it in time, and no pane can be folded into it."""
+        """Whether no event can count in it in time, and no pane can be added to it."""
         if self.clock is None or pane.size in {PAST_PANE.size, DAY}:
             return False
         until = self._fine if pane.size == HOUR else self.clock - self.windowing.lateness

@@ -16,7 +16,7 @@ SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 FINE: Final = 2 * HOUR
-"""Age up to which panes are kept apart, microseconds; older ones are folded into hours."""
+"""Age up to which panes are kept apart, microseconds; older ones are added up to hours."""
 
 PAST: Final = -(2**63)
 """Used as the start of panes that are no longer kept."""

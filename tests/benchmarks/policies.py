@@ -58,7 +58,7 @@ def _in_batches(
         accumulator = Accumulator(*metrics, intervals=intervals)
         for batch in batches:
             accumulator.update_many(batch)
-        accumulator.table.fold()
+        accumulator.table.flush()
 
     return task
 
@@ -69,6 +69,6 @@ def _one_by_one(lists: Sequence[Event], *metrics: str) -> Callable[[], None]:
         for event in lists:
             chances = event.per_item
             accumulator.update(event.recommendations, event.interactions, per_item=chances)
-        accumulator.table.fold()
+        accumulator.table.flush()
 
     return task

@@ -41,7 +41,7 @@ def in_batches(events: Sequence[Event], intervals: Intervals | None = None) -> C
         accumulator = Accumulator(*RANKED, intervals=intervals)
         for batch in batches:
             accumulator.update_many(batch)
-        accumulator.table.fold()
+        accumulator.table.flush()
 
     return task
 
@@ -56,7 +56,7 @@ def one_by_one(
         accumulator = kind(*RANKED)
         for recommendations, interactions in pairs:
             accumulator.update(recommendations, interactions)
-        accumulator.table.fold()
+        accumulator.table.flush()
 
     return task
 

@@ -30,7 +30,7 @@ def refuses_long(event: Event) -> float:
 
 @metric(bounds=(0, 1), source="our own rule")
 def fails_on_long(lists: Lists) -> Any:
-    """An error for lists of three items, when lists are folded."""
+    """An error for lists of three items, when lists are flushed."""
     if (lists.length > 2).any():
         raise KeyError("long")
     return np.ones(len(lists))
@@ -112,13 +112,13 @@ def test_a_metric_that_fails_later_loses_no_lists_in_silence(made: type[Accumula
 
 @pytest.mark.parametrize("kind", [Hits, ItemsShown])
 def test_an_interrupt_in_the_middle_of_a_change_is_reported(kind: type[Any]) -> None:
-    def fold(accumulator: Accumulator) -> None:
+    def flush(accumulator: Accumulator) -> None:
         accumulator.update(*SHORT)
         accumulator.compute()
 
     changes: Mapping[str, Callable[[Accumulator], None]] = {
         "count": lambda accumulator: accumulator.update_many([SHORT]),
-        "fold": fold,
+        "flush": flush,
         "merge": lambda accumulator: accumulator.merge(accumulator.copy()),
     }
     for name, change in changes.items():

@@ -46,7 +46,7 @@ def picky(event: Event) -> float:
 
 @metric(bounds=(0, 1), source="this test")
 def picky_lists(lists: Lists) -> Any:
-    """Raises for lists of three items, when lists are folded."""
+    """Raises for lists of three items, when lists are flushed."""
     if (lists.length > 2).any():
         raise ZeroDivisionError("by zero")
     return np.ones(len(lists))
@@ -115,7 +115,7 @@ def test_a_record_on_which_a_metric_raises_is_a_letter_and_a_gap_in_the_log(
 
 @pytest.mark.parametrize("name", ["picky_lists", "picky_lists(statistic=median)", "words"])
 @pytest.mark.parametrize("intervals", [None, Intervals(groups=16)])
-def test_a_record_that_would_fail_only_at_the_fold_is_a_letter_in_time(
+def test_a_record_that_would_fail_only_at_the_flush_is_a_letter_in_time(
     name: str, intervals: Intervals | None
 ) -> None:
     def of() -> Ingest:

@@ -164,7 +164,7 @@ def _pane(lists: int, draw: np.random.Generator) -> Table:
         per_item=[{"propensity": [logged], "target": [wanted]} for logged, wanted in pairs],
     )
     pane.count(batch, np.tile(np.arange(20), lists))
-    pane.fold()
+    pane.flush()
     return pane
 
 

@@ -56,7 +56,7 @@ def _with_bounds_of_its_own(kept: Any) -> Any:
     return select
 
 
-def _without_fold(groups: Groups) -> bool:
+def _without_flush(groups: Groups) -> bool:
     return any(days.size >= MOST_DAYS for _, days in groups._days())
 
 
@@ -111,7 +111,7 @@ MISTAKES = (
     Mistake(
         "days that wait to be summed are not merged",
         test_intervals.test_days_that_wait_to_be_summed_may_be_merged_days,
-        replaced(Groups, "reduced", property(_without_fold)),
+        replaced(Groups, "reduced", property(_without_flush)),
     ),
     Mistake(
         "a cap of 16,384 users of a variant",

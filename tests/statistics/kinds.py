@@ -57,7 +57,7 @@ class Kind:
 
 def state(statistic: Statistic) -> bytes:
     """The content of a statistic, with items by name."""
-    statistic.fold()
+    statistic.flush()
     rows_by_table = {}
     for name, relation in statistic.relations.items():
         rows: list[list[Any]] = relation.rows()

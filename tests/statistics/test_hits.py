@@ -23,19 +23,19 @@ from tests.effort import sampled
 from tests.statistics.kinds import batch
 from tests.strategies import event_of
 
-Fold = Callable[[int], None]
+FlushAt = Callable[[int], None]
 
 
 @pytest.fixture
-def fold_at(monkeypatch: pytest.MonkeyPatch) -> Fold:
+def flush_at(monkeypatch: pytest.MonkeyPatch) -> FlushAt:
     return lambda most: monkeypatch.setattr(module, "_MOST_PENDING", most)
 
 
 @pytest.mark.parametrize("most", sampled([2, 1, 7], 3))
-def test_a_fold_in_between_changes_no_bit(most: int, fold_at: Fold) -> None:
+def test_a_flush_in_between_changes_no_bit(most: int, flush_at: FlushAt) -> None:
     texts = [text for text in a_text_of_each() if parse(text).definition.reads == "hits"]
     whole = laws.bits(laws.counted(texts, stream(20)))
-    fold_at(most)
+    flush_at(most)
     assert laws.bits(laws.counted(texts, stream(20))) == whole
     laws.any_form(texts, stream(20))
     laws.any_split(texts, stream(20), [5, 12])
@@ -57,8 +57,8 @@ def _view(hits: Hits) -> HitsOfCells:
 
 @pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
 @pytest.mark.parametrize("cells", [0, np.array([0])])
-def test_pending_lists_are_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
-    fold_at(50)
+def test_pending_lists_are_bounded(form: str, cells: Cells, flush_at: FlushAt) -> None:
+    flush_at(50)
     hits = Hits(HitsOptions(depth=40), Items())
     for event in _profiles(300):
         hits.count(batch(_shaped(event, form)), cells)
@@ -82,7 +82,7 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
     sizes = []
     for _ in range(3):
         hits.count(batch(*_profiles(5_000)), 0)
-        hits.fold()
+        hits.flush()
         sizes.append(sum(len(relation.rows()) for relation in hits.relations.values()))
     assert sizes[0] == sizes[1] == sizes[2] < 2_000
 

@@ -135,7 +135,7 @@ def test_without_event_time_every_event_is_in_the_lifetime(lengths: tuple[int, .
     assert [*copy.activity.latest.values()] == [None, None]
 
 
-def test_panes_fold_into_hours_and_hours_into_the_past() -> None:
+def test_panes_are_added_to_hours_and_hours_to_the_past() -> None:
     log = fed([(0, ("a", "p")), (59 * MINUTE, ("a", "p"))], spec_of(HOURS))
     assert _panes(log) == ["labels/60/0", "labels/60/59", "labels/past"]
     log.feed([(2 * HOUR + 3 * MINUTE, ("a", "p"))])
