@@ -119,35 +119,54 @@ def _row_maker(search: _IdSearch) -> Callable[[Any, Any], Row | None]:
 
     Without interactions, a list may have items of a subclass of str: only its length counts.
     """
-    depth, sound, kind = search.depth, search.sound, search.kind
-    check, are_built_in, have_ids = _CHECKS[kind], _BUILT_IN[kind].issuperset, _HAVE_IDS[kind]
+    depth, sound, touched_row = search.depth, search.sound, _touched_row_maker(search)
+    check, have_ids = _CHECKS[search.kind], _HAVE_IDS[search.kind]
     # Most lists have no interactions, and a tuple that exists costs nothing.
     untouched = [(0, 0, min(length, depth)) for length in range(_USUAL_LENGTH + 1)]
-    touched = _row_of_every_place if search.every else _row_of_first_places
-
-    def touched_row(items: Any, interactions: Any) -> Row | None:
-        # First, because subclasses have methods of their own, which decide on equality.
-        if not are_built_in(map(type, interactions)) or not are_built_in(map(type, items)):
-            return None
-        if not (sound or _are_no_suspects(interactions)) and _break_rules(interactions):
-            return None
-        return touched(items if len(items) <= depth else items[:depth], interactions)
 
     def row_of(items: Any, interactions: Any) -> Row | None:
         if type(items) not in _LISTS or type(interactions) not in _COLLECTIONS:
             return None
         try:
-            check(items)
-            if not sound and not have_ids(items):
+            text = check(items)
+            if not (sound or have_ids(items)):
                 return None
         except Exception:  # noqa: BLE001  a subclass of str may raise anything here
             return None
         if interactions:
-            return touched_row(items, interactions)
+            return touched_row(items, interactions, text)
         length = len(items)
         return untouched[length] if length <= _USUAL_LENGTH else (0, 0, min(length, depth))
 
     return row_of
+
+
+def _touched_row_maker(search: _IdSearch) -> Callable[[Any, Any, str | None], Row | None]:
+    """A function that gives the row of a list with interactions, or None if it is odd.
+
+    It takes a checked list, the interactions, and the ids of the list joined to one text, if they
+    are texts.
+    """
+    depth, sound, are_built_in = search.depth, search.sound, _BUILT_IN[search.kind].issuperset
+    row_of = _row_of_every_place if search.every else _row_of_first_places
+
+    def touched_row(items: Any, interactions: Any, text: str | None) -> Row | None:
+        # First, because subclasses have methods of their own, which decide on equality.
+        if not are_built_in(map(type, interactions)):
+            return None
+        if not (sound or _are_no_suspects(interactions)) and _break_rules(interactions):
+            return None
+        if text is not None:
+            if len(interactions) == 1 and type(interactions) is not dict:
+                (item,) = interactions
+                # One search of the whole text costs less than a look at the type of each item.
+                if f"\0{item}\0" not in f"\0{text}\0":
+                    return (1, 1, min(len(items), depth))
+            if not are_built_in(map(type, items)):
+                return None
+        return row_of(items if len(items) <= depth else items[:depth], interactions)
+
+    return touched_row
 
 
 def _check_integers(ids: Sequence[Any]) -> None:
@@ -155,11 +174,11 @@ def _check_integers(ids: Sequence[Any]) -> None:
         raise TypeError
 
 
-_CHECKS: Final[Mapping[IdKind, Callable[[Any], object]]] = {
-    "text": "".join,
+_CHECKS: Final[Mapping[IdKind, Callable[[Any], Any]]] = {
+    "text": "\0".join,
     "integer": _check_integers,
 }
-"""Kind -> a function that raises TypeError for an id of another kind.
+"""Kind -> a function that raises TypeError for an id of another kind; of texts, it joins them.
 
 It runs for every list counted, so it loops in C only.
 """

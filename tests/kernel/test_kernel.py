@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tracemalloc
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 
 from streameval import kernel as selected
 from streameval.building.hook import COMPILED, SOURCE, KernelError, compile_kernel
+from streameval.events import Matches
 from streameval.kernel import pure
 from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
@@ -123,6 +125,46 @@ def test_what_is_given_is_kept_neither_by_a_call_nor_by_a_block(kernel: ModuleTy
     assert taken == [True, True, False, False]
     assert after[:1] + after[2:] == before[:1] + before[2:]
     assert abs(after[1] - before[1]) < 50
+
+
+def test_a_full_block_refuses_the_next_row_until_its_rows_are_taken(kernel: ModuleType) -> None:
+    block = kernel.Block("text", 2, _FIRST)
+    pairs: list[Any] = [(["a", "b"], ["b"]), (("a",), {"a": 2.0})]
+    taken = [block.add(*pairs[row % 2]) for row in range(pure.BLOCK + 1)]
+    assert taken == [True] * pure.BLOCK + [False]
+    assert len(block) == pure.BLOCK == 512
+    columns = _columns(block.take())
+    assert [len(column) for column in columns[1:4]] == [pure.BLOCK] * 3
+    assert (len(columns[4]), len(block)) == (pure.BLOCK, 0)
+    assert block.add(*pairs[0])
+    assert _columns(block.take())[4] == [0]
+
+
+def test_ids_with_zero_bytes_are_told_apart(kernel: ModuleType) -> None:
+    rows = [(["a\0b", "c"], ["b"]), (["a\0b", "b"], ["b"]), (["", "a"], ["a"]), (["\0"], ["\0"])]
+    stress.check(kernel, rows, "text", sys.maxsize, _FIRST, _CHECKED)
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_hits_of_parts_join_to_the_hits_of_the_whole(kernel: ModuleType, every: bool) -> None:  # noqa: FBT001  as the kernel
+    draw = random.Random(3)
+    rows = [stress.row(draw, "text") for _ in range(60)]
+    lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
+    whole = _matches(kernel, lists, acts, every)
+    for cuts in ((0, 60), (0, 1, 60), (0, 20, 20, 59, 60)):
+        first, *others = (
+            _matches(kernel, lists[start:stop], acts[start:stop], every)
+            for start, stop in pairwise(cuts)
+        )
+        joined = first.joined(*others)
+        assert joined.search == whole.search
+        for name, column in zip(Matches._fields[2:], joined[2:], strict=True):
+            assert column.tolist() == getattr(whole, name).tolist(), (name, cuts)
+
+
+def _matches(kernel: ModuleType, lists: list[Any], acts: list[Any], every: bool) -> Matches:  # noqa: FBT001  likewise
+    columns = kernel.match(lists, acts, "text", 10, every, _CHECKED)
+    return selected.matches_of(columns, 10, every)
 
 
 def test_counting_for_long_leaves_no_memory_behind(kernel: ModuleType) -> None:
