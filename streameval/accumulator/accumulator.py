@@ -32,6 +32,7 @@ from streameval.accumulator.readings import (
     value_text,
 )
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import refuse_unshown
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Given, check_kind, context_of
 from streameval.catalogue.items import Popularity, Similarity
@@ -166,6 +167,7 @@ class Accumulator:
         typed: Sequence[Interaction] | None = None,
         history: Sequence[Id] | None = None,
         per_item: PerItem | None = None,
+        shown_instead: Sequence[Id] | None = None,
         user: Id | None = None,
         ts: int | None = None,
     ) -> None:
@@ -180,15 +182,16 @@ class Accumulator:
             typed: the interactions with their types, for metrics with type=.
             history: items that the user knew before, for user_novelty.
             per_item: name -> one number, word or None for each item, for metrics that name them.
+            shown_instead: the list that was shown, if these were not; needs the metric `overlap`.
             user: who saw the list, for intervals and users_covered.
             ts: event time in microseconds since the epoch; `compare` works day by day.
 
         Raises:
-            InvalidEventError: the event is invalid, or has ids of the other kind; nothing was
-                counted.
+            InvalidEventError: it is invalid, or has ids of the other kind; nothing was counted.
         """
         # One by one: the interpreter has an instruction for each.
-        if baseline is None and typed is None and history is None and per_item is None:
+        of_items = per_item is None and shown_instead is None
+        if baseline is None and typed is None and history is None and of_items:
             if (
                 positions is None
                 and scores is None
@@ -210,6 +213,7 @@ class Accumulator:
                 typed=as_column(typed),
                 histories=as_column(history),
                 per_item=as_column(per_item),
+                shown_instead=as_column(shown_instead),
                 users=as_column(user),
                 times=as_column(ts),
             )
@@ -229,8 +233,7 @@ class Accumulator:
             interactions: those of each list: an array or a sequence of collections.
 
         Raises:
-            InvalidEventError: an event is invalid, or has ids of the other kind; nothing was
-                counted.
+            InvalidEventError: one is invalid, or has ids of the other kind; nothing was counted.
             MissingExtraError: an Arrow table needs pyarrow, which is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
@@ -250,9 +253,8 @@ class Accumulator:
         given: Any = metric
         reading = self._readings.get(metric) if isinstance(given, str) else None
         if reading is None:
-            asked = self._metric(metric)
             method = interval_method(self.intervals)
-            (reading,) = readings_of(asked, self.table, _HERE, method)
+            (reading,) = readings_of(self._metric(metric), self.table, _HERE, method)
             self._readings[metric] = reading
         return reading
 
@@ -292,8 +294,7 @@ class Accumulator:
         Raises:
             MetricError: the metric is unknown.
         """
-        sums_of_cells = group_sums(self._metric(metric), self.table, _HERE)
-        return sums_of_cells[0] if sums_of_cells else None
+        return next(iter(group_sums(self._metric(metric), self.table, _HERE) or ()), None)
 
     @property
     def audience(self) -> Audience | None:
@@ -427,14 +428,14 @@ class Accumulator:
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
         self._ids, self.intervals = made["ids"], made["intervals"]
-        self._readings, self._read_at, self._changes, self._before = {}, 0, 0, 0
-        self.resets = 0
+        self._readings, self._read_at, self._changes, self._before, self.resets = {}, 0, 0, 0, 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
         self.load_state_dict(made["state"])
         self.doubts.add(Doubts.from_content(made["doubts"]))
 
     def _count(self, kind: IdKind | None, checked: Batch) -> None:
         table = self._table
+        refuse_unshown(checked, table)
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
             self._changes += 1  # Also if it fails, so that no reading from before is returned.

@@ -36,9 +36,9 @@ from streameval.accumulator.interval_formulas import (
     normal_reach,
     student_reach,
 )
+from streameval.accumulator.objections import objections_to
 from streameval.accumulator.overlap import clause_of
 from streameval.accumulator.planned_shares import day_number
-from streameval.accumulator.readings import objections_to
 from streameval.accumulator.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric

@@ -23,7 +23,8 @@ from streameval.accumulator.interval_formulas import (
     normal_reach,
     standard_error,
 )
-from streameval.accumulator.readings import objections_to
+from streameval.accumulator.objections import objections_to
+from streameval.accumulator.overlap import bias_of
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError
@@ -442,7 +443,8 @@ def verdict_text(row: Comparison) -> str:
         return f"{row.verdict}: {side}by at least {percent(abs(nearest), '', math.floor)}"
     if row.verdict == "no difference" and row.largest_lift is not None:
         return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
-    return "not enough evidence yet" if row.verdict == "not enough evidence" else row.verdict
+    yet = " yet" if row.verdict == "not enough evidence" else ""
+    return bias_of(row.reason) or f"{row.verdict}{yet}"
 
 
 def evidence_text(row: Comparison) -> str:

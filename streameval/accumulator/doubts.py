@@ -11,6 +11,7 @@ import numpy as np
 
 from streameval.accumulator.formulas import reads_chances
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import biases
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id
@@ -288,18 +289,29 @@ def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[st
     `before`: lists counted before some statistic began.
     """
     sentences: list[str | None] = [None] * cells.size
-    lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
-    for at, sentence in (*_catalogue_mismatches(table, cells), *lacking):
+    for at, sentence in _catalogue_mismatches(table, cells):
         sentences[at] = sentence
+    lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
+    unshown = biases(table, cells)
+    for at, sentence in (*lacking, *_without_hit(table, cells)):
+        # The list of a ranker that was not shown has no scores, and may well have no hit.
+        sentences[at] = sentence if unshown[at] is None else sentences[at]
+    return sentences
+
+
+def _without_hit(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
+    """Cells with many interactions, none of which is with an item shown."""
     for hits in _of_kind(table, Hits):
         view = hits.view(cells)
         engaged = view.count - view.without_interactions
         for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
-            sentences[at] = (
-                f"{int(engaged[at]):,} lists with interactions and no hit: do "
-                "recommendations and interactions use the same ids?"
+            yield (
+                at,
+                (
+                    f"{int(engaged[at]):,} lists with interactions and no hit: do "
+                    "recommendations and interactions use the same ids?"
+                ),
             )
-    return sentences
 
 
 def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:

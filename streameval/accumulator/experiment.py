@@ -21,6 +21,7 @@ from streameval.accumulator.activity import (
 )
 from streameval.accumulator.checks import Checks, check_audiences
 from streameval.accumulator.comparison import Method, Settings, contrast_of, judge, percent
+from streameval.accumulator.contrasts import Contrast
 from streameval.accumulator.course import compare_days, days_left, detectable_lift, lifts_alone
 from streameval.accumulator.interval_formulas import pool_days
 from streameval.accumulator.planned_shares import (
@@ -30,7 +31,14 @@ from streameval.accumulator.planned_shares import (
     plans_of,
     shares_problem,
 )
-from streameval.accumulator.verdicts import Compared, DraftComparison, explain_row, guard, select
+from streameval.accumulator.verdicts import (
+    Compared,
+    DraftComparison,
+    GuardrailVerdict,
+    explain_row,
+    guard,
+    select,
+)
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.arrays import BoolArray
@@ -325,7 +333,7 @@ class _Comparisons(NamedTuple):
             primary=primary,
             among=self.primaries if primary else 1,
             guardrail=limit,
-            guardrail_verdict=None if limit is None else guard(contrast, guarded, limit),
+            guardrail_verdict=_guard(contrast, guarded, limit, reason),
         )
         return DraftComparison(row, contrast, settings)
 
@@ -379,6 +387,15 @@ class _Comparisons(NamedTuple):
     def _nothing(self) -> GroupSums:
         empty = np.zeros((0, self.intervals.groups))
         return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
+
+
+def _guard(
+    contrast: Contrast | None, settings: Settings, limit: float | None, reason: str | None
+) -> GuardrailVerdict | None:
+    """The verdict about a limit; None without one. `reason`: not to judge the metric."""
+    if limit is None:
+        return None
+    return "do not trust" if reason is not None else guard(contrast, settings, limit)
 
 
 def _on_common_days(first: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:

@@ -28,7 +28,7 @@ from streameval.accumulator.interval_formulas import (
     pool_days,
     standard_error,
 )
-from streameval.accumulator.readings import user_sums
+from streameval.accumulator.objections import user_sums
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError

@@ -296,6 +296,7 @@ def _typed_interactions(
 _OTHER_IDS: Final[Mapping[str, tuple[str, Callable[..., tuple[IdKind | None, Any]]]]] = {
     "baselines": ("baseline", _ids),
     "histories": ("history", _ids),
+    "shown_instead": ("shown_instead", _ids),
     "typed": ("typed", _typed_interactions),
 }
 """Column of a batch -> the field's name, and a function that checks the ids of one event."""

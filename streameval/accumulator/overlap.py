@@ -76,12 +76,12 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
     lost = reading.lists - reading.count
     if lost > MOST_ANONYMOUS * reading.lists:
         return (
-            f"Do not trust it: {_percent(lost / reading.lists)} of the lists are left out, because "
+            f"Do not trust it: {percent(lost / reading.lists)} of the lists are left out, because "
             "the chance of an item is missing or impossible."
         )
     mean = f"the mean weight is {overlap.weight.value:.3g}{_bounds(overlap.weight)} instead of 1"
     if overlap.side == "below":
-        missing = _percent(1.0 - overlap.weight.value)
+        missing = percent(1.0 - overlap.weight.value)
         return f"Do not trust it: {mean}, so {missing} of the policy's choices were never shown."
     if overlap.side == "above":
         return f"Do not trust it: {mean}, so the propensities are not those that drew the items."
@@ -101,6 +101,29 @@ def lacking(overlap: Overlap) -> str | None:
     )
 
 
+_BIASED: Final = "Biased to the shown ranker: "
+
+
+def bias_reason(share: float) -> str:
+    """The reason, in a sentence, not to judge lists that were not shown.
+
+    `share`: of their items that the lists shown instead had, too.
+    """
+    return f"{_BIASED}overlap {percent(share)}; see ips."
+
+
+def bias_of(reason: str | None) -> str | None:
+    """A reason of `bias_reason` in place of a verdict; None for any other.
+
+    Example:
+        >>> bias_of(bias_reason(0.5))
+        'biased to the shown ranker: overlap 50 %'
+    """
+    if reason is None or not reason.startswith(_BIASED):
+        return None
+    return clause_of(reason).partition(";")[0]
+
+
 def clause_of(reason: str) -> str:
     """A reason of `distrust` or `lacking`, to be read after a verdict.
 
@@ -118,7 +141,7 @@ def clip_note(overlap: Overlap) -> str | None:
         return None
     mean, share = overlap.clipped
     return (
-        f"weights are clipped in {_percent(share.value)} of the lists, which leaves a mean weight "
+        f"weights are clipped in {percent(share.value)} of the lists, which leaves a mean weight "
         f"of {mean.value:.3g}."
     )
 
@@ -128,5 +151,11 @@ def _bounds(reading: Reading) -> str:
     return "" if covered is None else f" ({covered.low:.3g} to {covered.high:.3g})"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share for people.
+
+    Example:
+        >>> percent(0.3333), percent(math.inf)
+        ('33.3 %', 'all')
+    """
     return f"{100.0 * share:.3g} %" if math.isfinite(share) else "all"

@@ -11,12 +11,9 @@ from msgspec.structs import replace
 
 from streameval.accumulator.activity import Activity, activity_of
 from streameval.accumulator.by_user import (
-    SliceSums,
-    has_user_sums,
     kept_user_sums,
     of_users,
     ungrouped,
-    user_means_by_group,
 )
 from streameval.accumulator.formulas import (
     array_of,
@@ -40,17 +37,16 @@ from streameval.accumulator.plan import USER_SUMS_PREFIX, check_depth, name_of
 from streameval.accumulator.reading_intervals import (
     IntervalMethod,
     Shares,
-    uncovered,
     with_interval,
 )
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import biases
 from streameval.catalogue import denominator
 from streameval.catalogue.lookup import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
 from streameval.errors import (
-    NotComparableError,
     NotKeptError,
     StreamevalError,
     UndefinedMetricError,
@@ -59,7 +55,7 @@ from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.groups import Groups
 from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.intervals import Audience, GroupSums, Intervals, ratio_of
+from streameval.statistics.intervals import Audience, GroupSums, ratio_of
 from streameval.statistics.statistic import Statistic
 
 _LEVELS = ("mean", "median", "quantile", "maximum")
@@ -114,23 +110,6 @@ def overlaps(
     ]
 
 
-def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
-    """The first reason, in a sentence, not to judge an estimate here; None without one."""
-    method = IntervalMethod(Intervals())
-    readings = readings_of(metric, table, cells) if checks_of(metric) else []
-    for reading, overlap in zip(readings, overlaps(metric, table, cells, method), strict=True):
-        if (reason := distrust(reading, overlap) or lacking(overlap)) is not None:
-            return reason
-    return None
-
-
-def objection_together(metric: Metric, table: Table, cells: Sequence[int]) -> str | None:
-    """The first reason not to judge an estimate over all of these cells together."""
-    if not cells or checks_of(metric) is None:
-        return None
-    return objection(metric, joined(table, cells), np.array(cells[:1]))
-
-
 def joined(table: Table, cells: Sequence[int]) -> Table:
     """A table whose only cell is the first of these, with the events of all of them."""
     if len(cells) == 1:
@@ -138,13 +117,6 @@ def joined(table: Table, cells: Sequence[int]) -> Table:
     table = table.select(np.array(sorted(cells)))
     table.rename(dict.fromkeys(cells, cells[0]))
     return table
-
-
-def objections_to(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, str]:
-    """Text of a metric -> the reason not to judge it in these cells; without those that may be."""
-    here = np.array(cells, np.int64)
-    reasons = ((metric.text, objection(metric, table, here)) for metric in metrics)
-    return {text: reason for text, reason in reasons if reason is not None}
 
 
 def _checked(
@@ -157,6 +129,10 @@ def _checked(
     """The readings with their notes and verdicts; those that cannot be trusted without interval."""
     if metric.peers is not None:
         readings = [replace(reading, note=metric.peers) for reading in readings]
+    biased = biases(table, cells)
+    if metric.definition.interactions:
+        noted = zip(readings, biased, strict=True)
+        readings = [replace(reading, note=bias or reading.note) for reading, bias in noted]
     overlap_values = overlaps(metric, table, cells, method)
     pairs = zip(readings, overlap_values, strict=False)
     checked = [_of_overlap(*pair, judged=method is not None) for pair in pairs] or readings
@@ -167,8 +143,8 @@ def _checked(
     sides = (side_of(sum_, method.intervals, reference) for sum_ in sums)
     texts = [getattr(reference, side).format(**metric.values) for side in sides]
     return [
-        replace(overlap, verdict=text if overlap.defined else None)
-        for overlap, text in zip(checked, texts, strict=True)
+        replace(overlap, verdict=text if overlap.defined and bias is None else None)
+        for overlap, text, bias in zip(checked, texts, biased, strict=True)
     ]
 
 
@@ -188,26 +164,6 @@ def group_sums(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums]
     if below is None:
         return sums
     return list(map(ratio_of, sums, table.groups.of(below.per_list, cells)))
-
-
-def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
-    """The sums by user of a metric over all of these cells together.
-
-    Raises:
-        NotComparableError: the table has none.
-    """
-    if metric.is_per_user and has_user_sums(metric, table):
-        return user_means_by_group(metric, table, cells)
-    reason, groups = ungrouped(metric, table), table.groups
-    if reason is not None or groups is None:
-        raise NotComparableError(metric.text, reason or "")
-    lists, anonymous = (int(list_.sum()) for list_ in groups.lists(cells))
-    count = sum(reading.count for reading in readings_of(metric, table, cells))
-    counted = groups.summed(metric.per_list, cells.tolist()).denominators.sum()
-    covered = float(counted) / count if count else 1.0
-    shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
-    sums = summed_together(metric, groups, cells.tolist())
-    return SliceSums(sums, uncovered(shares) or objection(metric, table, cells))
 
 
 def summed_together(metric: Metric, groups: Groups, cells: Sequence[int]) -> GroupSums:

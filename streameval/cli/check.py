@@ -133,7 +133,7 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
         yield "join", _join(config.attribution)
     accumulator = config.accumulator()
     yield "metrics", ", ".join(metric.text for metric in accumulator.metrics)
-    yield "labels", ", ".join(config.labels) or "none: one value per metric"
+    yield "labels", ", ".join(config.series_labels()) or "none: one value per metric"
     yield from _divisions(config)
     if config.experiment is not None:
         yield "experiment", _experiment(config.experiment)

@@ -13,6 +13,7 @@ from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import Format
+from streameval.engine.rankers import RANKER
 from streameval.errors import (
     ConfigError,
     CutoffExceedsDepthError,
@@ -30,6 +31,7 @@ from streameval.windows.times import duration_problem, microseconds
 
 LISTS_OF_EVENTS: Final = {
     "miscalibration": ("history", "each user's history"),
+    "overlap": ("rankers", "the lists of rankers that were not shown"),
     "serendipity": ("baseline", "each list's baseline"),
     "unexpectedness": ("baseline", "each list's baseline"),
     "user_novelty": ("history", "each user's history"),
@@ -87,7 +89,8 @@ def metric_problems(config: Config) -> Iterator[Problem]:
             continue
         field, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
         if field and getattr(config.event, field) is None:
-            yield key, f"{text!r} needs {what}; name its field: [event] {field} = {field!r}."
+            example = repr(field) if field != "rankers" else "{ challenger = 'challenger' }"
+            yield key, f"{text!r} needs {what}; name its field: [event] {field} = {example}."
         canonical = metric.text
         if canonical in seen:
             yield key, f"{text!r} repeats {seen[canonical]}; remove one."
@@ -112,10 +115,12 @@ def experiment_problems(config: Config) -> Iterator[Problem]:
         return
     if config.intervals is None:
         yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."
-    if problem := unknown_name_problem(experiment.label, config.labels, "`labels`"):
+    if problem := unknown_name_problem(experiment.label, config.series_labels(), "`labels`"):
         yield "experiment.label", f"{experiment.label!r} is {problem}"
     elif not _compared(config, experiment.label):
         yield "experiment.label", f"no metric is kept by {experiment.label!r}."
+    if config.event.rankers and experiment.label == RANKER and not experiment.same_users:
+        yield "experiment.same_users", "every user meets every ranker; add same_users = true."
     try:
         experiment.check(_compared(config, experiment.label))
     except ConfigError as error:
@@ -130,7 +135,7 @@ def gap_problems(config: Config) -> Iterator[Problem]:
     for number, options in enumerate(config.gap):
         where = f"gap[{number}]"
         if problem := unknown_name_problem(
-            options.by, config.dimensions(), "`labels` and `segments`"
+            options.by, config.series_dimensions(), "`labels` and `segments`"
         ):
             yield f"{where}.by", f"{options.by!r} is {problem}"
             continue
@@ -158,8 +163,8 @@ def change_problems(config: Config) -> Iterator[Problem]:
     if config.event.time is None:
         yield "changes", "changes need event time; name its field in [event] time."
     for key, name, chosen, what in (
-        ("label", changes.label, config.labels, "`labels`"),
-        ("rollouts", changes.rollouts, config.labels, "`labels`"),
+        ("label", changes.label, config.series_labels(), "`labels`"),
+        ("rollouts", changes.rollouts, config.series_labels(), "`labels`"),
         ("mix", changes.mix, config.segments, "`segments`"),
     ):
         if name is not None and (problem := unknown_name_problem(name, chosen, what)):
@@ -199,7 +204,7 @@ def extent_problems(config: Config) -> Iterator[Problem]:
                     f"metric[{number}].windows[{index}]",
                     f"{text!r} is {unknown_name_problem(text, windows, '[windows] spans')}",
                 )
-        named = {"labels": (metric.labels, config.labels)}
+        named = {"labels": (metric.labels, config.series_labels())}
         named["segments"] = (metric.segments, config.segments)
         for what, (chosen, allowed) in named.items():
             for index, name in enumerate(chosen or []):
@@ -268,7 +273,13 @@ def label_problems(config: Config) -> Iterator[Problem]:
             yield key, f"{name!r} repeats {first[name]}; remove one."
         if problem := _label_name_problem(name) or _parameter_problem(name, definitions):
             yield key, f"{problem}; choose another name and map it under [event.labels]."
+        if name == RANKER and config.event.rankers:
+            yield key, f"{name!r} is the label of the lists of [event] rankers; remove it."
         first.setdefault(name, key)
+    needed = len(config.named_values(RANKER))
+    if needed > config.label_cap and config.event.rankers:
+        problem = f"{needed - 1} rankers and the list shown are {needed} values of {RANKER!r}"
+        yield "event.rankers", f"{problem}, and label_cap = {config.label_cap}; raise it."
     if LABELS in config.segments:
         problem = f"{LABELS!r} is reserved for the series without a segment"
         key = f"segments[{config.segments.index(LABELS)}]"

@@ -6,7 +6,7 @@ metrics raise MetricError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
@@ -35,7 +35,8 @@ from streameval.config.options import (
     popularity,
     similarity,
 )
-from streameval.decoding.fields import EventFields
+from streameval.decoding.fields import SHOWN, EventFields
+from streameval.engine.rankers import RANKER
 from streameval.errors import DamagedStateError, SourceError
 from streameval.events import Id
 from streameval.join.options import AttributionOptions
@@ -123,6 +124,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Labels, then segments: the order in which the decoder reads them from every event."""
         return [*self.labels, *self.segments]
 
+    def series_labels(self) -> list[str]:
+        """The labels of the series: those of events, and the ranker of a list if there are any."""
+        return [*self.labels, RANKER] if self.event.rankers else [*self.labels]
+
+    def series_dimensions(self) -> list[str]:
+        """The dimensions of the lists that count: those of events, then the ranker."""
+        return [*self.dimensions(), RANKER] if self.event.rankers else self.dimensions()
+
+    def named_values(self, name: str) -> frozenset[str]:
+        """The values of a label or segment that always have their own series."""
+        rankers = (SHOWN, *self.event.ranker_names) if name == RANKER else ()
+        return frozenset((*self.label_values.get(name, ()), *rankers))
+
     def windowing(self) -> Windowing:
         """Pane, windows and lateness; without [windows], the defaults."""
         if self.windows is None:
@@ -140,6 +154,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         groups_read: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
         for options in (*(MetricOptions(name=text) for text in self.metrics), *self.metric):
             labels = frozenset(self.labels if options.labels is None else options.labels)
+            labels |= {RANKER} & {*self.series_labels()}
             read = frozenset(
                 spans if options.windows is None else map(microseconds, options.windows)
             )
@@ -148,7 +163,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 groups_read.setdefault((labels, read, segment), []).append(parse(options.name))
         groups = [self._group(*how, metrics) for how, metrics in groups_read.items()]
         order = {name: index for index, name in enumerate((None, *self.segments))}
-        return tuple(sorted(groups, key=lambda group: (order[group.segment], group.name)))
+        groups.sort(key=lambda group: (order[group.segment], group.name))
+        return tuple(self._with_overlap(groups))
+
+    def _with_overlap(self, groups: Sequence[Group]) -> Iterator[Group]:
+        """The groups; the first of each segment also shows the overlap with the list shown."""
+        shown: set[str | None] = set()
+        for group in groups:
+            added = () if group.segment in shown else self._overlap()
+            shown.add(group.segment)
+            metrics = tuple(dict.fromkeys([*group.metrics, *added]))
+            yield msgspec.structs.replace(group, metrics=metrics)
+
+    def _overlap(self) -> tuple[Metric, ...]:
+        """The metric that tells how far the lists of rankers were shown; none without rankers."""
+        depth = make_plan(self._named(), self.depth, self.max_items).depth
+        cut = "" if depth is None else f"@{depth}"
+        return (parse(f"overlap{cut}"),) if self.event.rankers else ()
 
     def _group(
         self,
@@ -157,14 +188,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         segment: str | None,
         metrics: list[Metric],
     ) -> Group:
-        only = "" if labels == set(self.labels) else f"({','.join(sorted(labels))})"
+        only = "" if labels == {*self.series_labels()} else f"({','.join(sorted(labels))})"
         every = spans == set(self.windowing().spans)
         windows = "" if every else f"[{','.join(map(span_text, sorted(spans)))}]"
         last = () if segment is None else (segment,)
         return Group(
             name=f"{segment or LABELS}{only}{windows}",
             segment=segment,
-            dimensions=(*(name for name in self.labels if name in labels), *last),
+            dimensions=(*(name for name in self.series_labels() if name in labels), *last),
             metrics=tuple(metrics),
             spans=tuple(sorted(spans)),
         )
@@ -185,7 +216,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             (
                 group,
                 Accumulator(
-                    *group.metrics, **inputs, depth=depth, experiment=group.has_variants(label)
+                    *group.metrics,
+                    *self._overlap(),
+                    **inputs,
+                    depth=depth,
+                    experiment=group.has_variants(label),
                 ),
             )
             for group in self.families()
@@ -193,7 +228,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def kept_depth(self) -> int | None:
         """Ranks kept of every list; None for whole lists."""
-        return make_plan(self._all(), self.depth, self.max_items).depth
+        return make_plan(self._named(), self.depth, self.max_items).depth
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be equal to resume from a checkpoint, as plain values."""
@@ -224,16 +259,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return int if self.event.ids == "integer" else str
 
     def _all(self) -> list[Metric]:
+        return [*self._named(), *self._overlap()]
+
+    def _named(self) -> list[Metric]:
         return [parse(text) for text in (*self.metrics, *(options.name for options in self.metric))]
 
     def reads(self) -> set[Reads]:
         """The statistics that the metrics read."""
-        return {metric.definition.reads for metric in self._all()}
+        return {metric.definition.reads for metric in self._named()}
 
     @property
     def by_user(self) -> bool:
         """Whether the users of events are read."""
-        per_user = any(metric.is_per_user for metric in self._all())
+        per_user = any(metric.is_per_user for metric in self._named())
         return per_user or self.intervals is not None or "users" in self.reads()
 
     def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
@@ -292,6 +330,39 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     def has_variants(self, label: str | None) -> bool:
         """Whether its series are the variants of an experiment with this label."""
         return self.segment is None and label in self.dimensions
+
+
+def relabel(config: Config, labels: Sequence[str]) -> Config:
+    """The configuration with other labels; settings of removed labels are dropped.
+
+    The label of the list shown and of the rankers' lists is no field of an event.
+    """
+    change = msgspec.structs.replace
+    if config.event.rankers:
+        labels = [name for name in labels if name != RANKER]
+    segments = [name for name in config.segments if name not in labels]
+    kept_names = {*labels, *segments}
+    tables = [
+        change(
+            options, labels=options.labels and [name for name in options.labels if name in labels]
+        )
+        for options in config.metric
+    ]
+    mapped = {name: path for name, path in config.event.labels.items() if name in kept_names}
+    values = {
+        name: label_value for name, label_value in config.label_values.items() if name in kept_names
+    }
+    return change(
+        config,
+        labels=list(labels),
+        segments=segments,
+        metric=[
+            change(table, segments=table.segments and [x for x in table.segments if x in segments])
+            for table in tables
+        ],
+        label_values=values,
+        event=change(config.event, labels=mapped),
+    )
 
 
 _LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")

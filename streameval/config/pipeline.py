@@ -101,17 +101,18 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         experiment=config.experiment,
         gaps=config.gap,
         changes=config.changes,
+        rankers=config.event.ranker_names,
     )
 
 
 def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
-    named = [frozenset(config.label_values.get(name, ())) for name in group.dimensions]
+    named = map(config.named_values, group.dimensions)
     return FamilySpec(
         name=group.name,
         dimensions=group.dimensions,
-        columns=tuple(map(config.dimensions().index, group.dimensions)),
+        columns=tuple(map(config.series_dimensions().index, group.dimensions)),
         spans=group.spans,
-        metrics=empty.metrics,
+        metrics=group.metrics,
         table=empty.table.empty(),
         folding=FoldingOptions(
             cap=config.label_cap, named=tuple(named), max_series=config.max_series

@@ -162,7 +162,7 @@ def snapshots_of(
     return SnapshotCapture(
         layout,
         source=source.name,
-        labels=config.labels,
+        labels=config.series_labels(),
         started_at=started_at,
         idle=microseconds(config.labels_idle),
         max_ahead=layout.clock.max_ahead,

@@ -78,6 +78,6 @@ class StoredValues:
             emit(logging.INFO, "stored_values_not_shown", error=error)
             return
         at = max(checkpoint.saved.header.written_at for checkpoint in checkpoints)
-        snapshot = ingest_snapshot(ingest, labels=config.labels, now=at)
+        snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=at)
         self._snapshot = msgspec.structs.replace(snapshot, stored_at=at)
         emit(logging.INFO, "stored_values_shown", partitions=len(checkpoints))

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from streameval.decoding.invalid import InvalidEvent
-from streameval.events import Batch
+from streameval.events import Batch, Id
 from streameval.events.batch import ColumnSet, IntArray
 from streameval.events.ragged import IdColumn
 
@@ -22,6 +22,8 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
         batch: the events as columns, in record order; a join gives codes instead of ids.
         dimensions: label and segment values of each event; None if none are configured.
         places: place of each valid record, ascending.
+        rankers: for each event, the lists of the rankers that were not shown, in their order; None
+            if none are configured.
         voters: key of each valid record, else its user, for the clock; None if none has any.
         invalid: place and reason of each invalid record, ascending.
         tombstones: places of the records without a value, ascending.
@@ -32,6 +34,7 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
     batch: Batch
     dimensions: Sequence[tuple[str, ...]] | None
     places: Any
+    rankers: Sequence[Sequence[Sequence[Id]]] | None = None
     voters: Sequence[str | int | bytes | None] | None = None
     invalid: Sequence[tuple[int, InvalidEvent]] = ()
     tombstones: Sequence[int] = ()

@@ -13,11 +13,10 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
-from streameval.decoding.general import GeneralDecoder
+from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import row_decoders
-from streameval.events import Event
 from streameval.statistics.matching import Search
 
 _MOST_DOUBLINGS = 6
@@ -34,7 +33,7 @@ class _DecodedRecords(msgspec.Struct):
 
     rows: list[list[Any]]
     runs: list[list[Sequence[int]]]
-    events: list[Event] = []
+    events: list[DecodedEvent] = []
     event_places: list[int] = []
     invalid: list[tuple[int, InvalidEvent]] = []
     tombstones: list[int] = []

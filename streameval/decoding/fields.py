@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
+from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, label_text
+from streameval.errors import OptionError
 
 SHORTEST: Final = 32
 """Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""
 
 LONGEST_HISTORY: Final = 10_000
 """Longest history accepted by default."""
+
+SHOWN: Final = "shown"
+"""Value of the label `ranker` for the list that was shown."""
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
@@ -47,6 +52,9 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         history: items that the user knew before the list; unknown if absent or null.
         per_item: name -> path of a list with one number, word or null for each item shown, such as
             the chance with which it was shown.
+        rankers: name -> path of the list of a ranker that was not shown, as in recommendations.
+            Each list is counted for itself, with the label `ranker`; see
+            docs/how-to/shadow-rankers.md.
         labels: label or segment -> path, if its field has another name.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
@@ -75,6 +83,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     baseline: str | None = None
     history: str | None = None
     per_item: dict[str, str] | None = None
+    rankers: dict[str, str] | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1)] = 1000
@@ -82,6 +91,29 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_history: Annotated[int, Meta(ge=1)] | None = None
     max_id_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_ID_BYTES
     max_label_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_LABEL_BYTES
+
+    def __post_init__(self) -> None:
+        for name, problem in self._ranker_problems():
+            raise OptionError(f"rankers.{name}", problem)
+
+    def _ranker_problems(self) -> Iterator[tuple[str, str]]:
+        first = {self.recommendations: "the list shown"}
+        for name, path in (self.rankers or {}).items():
+            size = len(name.encode())
+            if name == SHOWN:
+                yield name, f"{SHOWN!r} is the label of the list shown; choose another name."
+            elif label_text(name, most=max(size, 1)) != name or not name.isprintable():
+                yield name, f"{name!r} is not a name of a ranker; choose another one."
+            elif size > self.max_label_bytes:
+                yield name, f"it has {size} bytes; at most {self.max_label_bytes} are accepted."
+            if path in first:
+                yield name, f"{path!r} is the field of {first[path]}; name that of this ranker."
+            first[path] = f"the ranker {name!r}"
+
+    @property
+    def ranker_names(self) -> tuple[str, ...]:
+        """The rankers that were not shown, in their order."""
+        return tuple(self.rankers or ())
 
     @property
     def longest_history(self) -> int:

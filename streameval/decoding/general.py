@@ -82,8 +82,10 @@ class Recommended(NamedTuple):
 class RecommendationReader:
     """Reads recommendations: ids, or objects with an id and, optionally, a score."""
 
-    def __init__(self, fields: EventFields, field: str = "recommendations") -> None:
-        self._field = str(getattr(fields, field))
+    def __init__(
+        self, fields: EventFields, field: str = "recommendations", path: str | None = None
+    ) -> None:
+        self._field = path or str(getattr(fields, field))
         self._longest, self._too_long = _limits(fields, field)
         self._ids = Ids(fields.ids, fields.max_id_bytes)
         self._item = compile_path(fields.item, "item")
@@ -183,6 +185,12 @@ class InteractionReader:
 _NONE = Engagement([], ())
 
 
+class DecodedEvent(Event, kw_only=True, gc=False):
+    """An event, with the lists of the rankers that were not shown."""
+
+    rankers: tuple[Sequence[Id], ...] = ()
+
+
 class GeneralDecoder:
     """Decodes records through plain Python objects; defines what a record means.
 
@@ -206,6 +214,13 @@ class GeneralDecoder:
         self._baseline = _optional(fields.baseline, "baseline", lists=True)
         self._history = _optional(fields.history, "history", lists=True)
         self._per_item = _named_paths(fields.per_item or {})
+        self._rankers = [
+            (
+                compile_path(path, f"rankers.{name}", lists=True),
+                RecommendationReader(fields, path=path).read,
+            )
+            for name, path in (fields.rankers or {}).items()
+        ]
         self._dimensions = [
             compile_path(fields.labels.get(x, x), f"labels.{x}") for x in dimensions
         ]
@@ -215,7 +230,7 @@ class GeneralDecoder:
         self._read_interactions = InteractionReader(fields).read
         self._parse = TopLevel(path.key for path in self._paths()).parse
 
-    def decode(self, value: bytes) -> Event | InvalidEvent:
+    def decode(self, value: bytes) -> DecodedEvent | InvalidEvent:
         """Decode a record; returns an `InvalidEvent` instead of raising."""
         record: dict[str, Any] = {}
         try:
@@ -227,7 +242,7 @@ class GeneralDecoder:
             invalid = invalid_of(error)
             return msgspec.structs.replace(invalid, engaged=self._is_engaged(record))
 
-    def columns(self, events: Sequence[Event], places: Sequence[int]) -> Decoded:
+    def columns(self, events: Sequence[DecodedEvent], places: Sequence[int]) -> Decoded:
         """Decoded events as columns, in this order."""
         batch = columns_of(events)
         if self._time is not None:
@@ -240,16 +255,18 @@ class GeneralDecoder:
             batch=batch,
             places=places,
             dimensions=[event.labels for event in events] if self._dimensions else None,
+            rankers=[event.rankers for event in events] if self._rankers else None,
         )
 
     def _paths(self) -> list[Path]:
         lists = (self._positions, self._scores, self._baseline, self._history)
-        optional = (self._time, self._event_id, *lists, *self._per_item.values())
+        rankers = (path for path, _ in self._rankers)
+        optional = (self._time, self._event_id, *lists, *self._per_item.values(), *rankers)
         mapped = [path for path in optional if path is not None]
         outcome = [] if self._shown_only else [self._interactions]
         return [self._recommendations, *outcome, self._user, *mapped, *self._dimensions]
 
-    def _event(self, record: dict[str, Any]) -> Event:
+    def _event(self, record: dict[str, Any]) -> DecodedEvent:
         shown = self._read_recommendations(self._recommendations.of(record))
         outcome = _NONE
         if not self._shown_only:
@@ -257,7 +274,7 @@ class GeneralDecoder:
             if are_marks(shown.items, outcome.items):
                 raise marks_error(self._fields.interactions)
         items = len(shown.items), shown.padded
-        return Event(
+        return DecodedEvent(
             recommendations=shown.items,
             interactions=outcome.items,
             user=_read(self._user, record, self._name.one, optional=True) or None,
@@ -274,6 +291,7 @@ class GeneralDecoder:
             history=_read(self._history, record, self._history_items, optional=True),
             typed=outcome.typed,
             per_item=self._item_values(record, *items),
+            rankers=tuple(read(path.of(record)).items for path, read in self._rankers),
             event_id=_read(self._event_id, record, self._name.identity),
         )
 

@@ -64,6 +64,7 @@ class RowDecoder:
         self._unit = fields.time_unit if fields.time else None
         self._mapped = [name for name in _LISTS if getattr(fields, name) is not None]
         parallel = [name for name in self._mapped if name in _PARALLEL] + _item_slots(fields)
+        self._rankers = _ranker_slots(fields)
         self._per_item = dict(zip(_item_slots(fields), fields.per_item or (), strict=True))
         self._has_event_id = fields.event_id is not None
         self._slots = _slots(dimensions)
@@ -75,7 +76,12 @@ class RowDecoder:
 
     def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
         """Rows as columns, with the hits of their lists."""
-        return Decoded(batch=self._batch(rows), places=places, dimensions=self._dimensions(rows))
+        return Decoded(
+            batch=self._batch(rows),
+            places=places,
+            dimensions=self._dimensions(rows),
+            rankers=self._lists_of_rankers(rows),
+        )
 
     def unsound(self, rows: Sequence[Any], batch: Batch) -> list[int]:
         """The indices of rows with padding or marks, ascending, for the general decoder."""
@@ -84,7 +90,7 @@ class RowDecoder:
             lists = [getattr(row, name) for row in rows]
             if any(map(contains, lists, repeat(IGNORED))):
                 odd.update(row for row, ids in enumerate(lists) if IGNORED in ids)
-        for name in _OTHER_IDS.intersection(self._mapped):
+        for name in (*_OTHER_IDS.intersection(self._mapped), *self._rankers):
             pairs = enumerate(getattr(row, name) or () for row in rows)
             odd.update(at for at, ids in pairs if not RESERVED.isdisjoint(ids))
         return sorted(odd)
@@ -149,6 +155,12 @@ class RowDecoder:
         column = self._optional_column(rows, name)
         return None if column is None else self._converted(column)
 
+    def _lists_of_rankers(self, rows: Sequence[Any]) -> list[Any] | None:
+        if not self._rankers:
+            return None
+        columns = [self._converted([getattr(row, slot) for row in rows]) for slot in self._rankers]
+        return list(zip(*columns, strict=True))
+
     def _item_values(self, rows: Sequence[Any]) -> list[Any] | None:
         if not self._per_item:
             return None
@@ -199,6 +211,11 @@ def _item_slots(fields: EventFields) -> list[str]:
     return [f"per_item_{number}" for number in range(len(fields.per_item or ()))]
 
 
+def _ranker_slots(fields: EventFields) -> list[str]:
+    """The attributes of a row that hold the lists of the rankers, in order."""
+    return [f"ranker_{number}" for number in range(len(fields.ranker_names))]
+
+
 def _slots(dimensions: Sequence[str]) -> tuple[str, ...]:
     """The attributes of a row that hold the dimensions, in order."""
     return tuple(f"dimension_{number}" for number in range(len(dimensions)))
@@ -214,8 +231,9 @@ def _row_of(
     """A Struct of the configured fields, in the types of one form.
 
     Its attributes: recommendations, user, dimension_0, ..., interactions unless `shown_only`, and,
-    if configured, time, event_id, positions, scores, baseline, history and per_item_0, ... Returns
-    None if a path is nested or two fields share a path: the general decoder decodes such records.
+    if configured, time, event_id, positions, scores, baseline, history, per_item_0, ... and
+    ranker_0, ... Returns None if a path is nested or two fields share a path: the general decoder
+    decodes such records.
     """
     paths = _paths(fields, dimensions)
     kinds = _kinds(fields, dimensions, form)
@@ -242,6 +260,7 @@ def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
     named = zip(_slots(dimensions), dimensions, strict=True)
     slots = {slot: fields.labels.get(name, name) for slot, name in named}
     slots |= zip(_item_slots(fields), (fields.per_item or {}).values(), strict=True)
+    slots |= zip(_ranker_slots(fields), (fields.rankers or {}).values(), strict=True)
     return {name: path for name, path in (mapped | slots).items() if path is not None}
 
 
@@ -254,6 +273,7 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
         "event_id": short_text(fields.max_id_bytes, 1) | INTEGER if fields.event_id else None,
         "scores": list[float] if fields.scores else None,
         "baseline": _ids(item_kind, fields.max_recommendations) if fields.baseline else None,
+        **dict.fromkeys(_ranker_slots(fields), _ids(item_kind, fields.max_recommendations)),
     }
     # `LabelCache` converts integers to text once per distinct value.
     label = short_text(fields.max_label_bytes) | INTEGER | None

@@ -24,10 +24,13 @@ from streameval.accumulator.changes import (
     judge_changes,
     look,
 )
-from streameval.accumulator.readings import objection_together, summed_together, summed_without
+from streameval.accumulator.objections import objection_together
+from streameval.accumulator.readings import summed_together, summed_without
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest, IngestCopy
+from streameval.engine.rankers import RANKER, shown_slices
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
 from streameval.windows.times import DAY
@@ -51,16 +54,22 @@ class SlicedCounts:
     Attributes:
         names: names of the labels.
         values: the label values of each slice.
+        shown: the slices whose lists were shown, by their place in `values`.
         metrics: the metrics that are counted by user group.
     """
 
-    def __init__(self, view: FamilyView) -> None:
+    def __init__(self, view: FamilyView, label: str | None) -> None:
         self._table = view.lifetime()
-        self._numbers = view.slices(self._table).tolist()
+        every = view.slices(self._table).tolist()
+        shown = shown_slices(view, every)
+        self._numbers = every if label == RANKER else shown
+        self.shown = list(map(self._numbers.index, shown))
         self.names = view.spec.dimensions
         self.values = [view.labels(number) for number in self._numbers]
         self.metrics = [
-            metric for metric in view.spec.metrics if ungrouped(metric, self._table) is None
+            metric
+            for metric in view.spec.metrics
+            if ungrouped(metric, self._table) is None and not tells_unshown(metric)
         ]
 
     def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
@@ -139,8 +148,7 @@ class _Source(NamedTuple):
 
     def series(self) -> Iterator[WatchedSeries]:
         """The total against weeks, then each value of the label."""
-        everything = range(len(self.family.values))
-        yield self._one(None, WEEKS, everything, None)
+        yield self._one(None, WEEKS, self.family.shown, None)
         if self.settings.label is None or self.settings.label not in self.family.names:
             return
         values = sorted(set(self._values(self.family, self.settings.label)))
@@ -182,7 +190,7 @@ class _Source(NamedTuple):
         )
 
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
-        """A value of the label, or all the others; None for all lists."""
+        """A value of the label, or all the others; None for all lists that were shown."""
         everything = range(len(self.family.values))
         here = set(self._of(self.family, value))
         slices = [place for place in everything if (place in here) is not rest]
@@ -209,7 +217,7 @@ class _Source(NamedTuple):
 
     def _of(self, family: SlicedCounts, value: str | None) -> list[int]:
         if value is None or self.settings.label is None:
-            return list(range(len(family.values)))
+            return family.shown
         values = self._values(family, self.settings.label)
         return [place for place, name in enumerate(values) if name == value]
 
@@ -314,7 +322,7 @@ class ChangeReader:
         if key == self._key or (until == self._until and waits):
             return
         self._key, self._read_at, self._until = key, now, until
-        families = [SlicedCounts(view) for view in self._views]
+        families = [SlicedCounts(view, self._settings.label) for view in self._views]
         series = watched_series(families, self._settings)
         self._pending = map(partial(look, until=until, settings=self._settings), series)
         self._looks = []
@@ -347,7 +355,7 @@ def families_in(
         if is_watched(spec.dimensions, labels, settings):
             view = FamilyView(spec, ingest.layout.windowing.pane)
             view.refresh(counts.families[spec.name])
-            families.append(SlicedCounts(view))
+            families.append(SlicedCounts(view, settings.label))
     return families
 
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.gap import Gap, GapOptions, gap_of
-from streameval.accumulator.readings import user_sums
+from streameval.accumulator.objections import user_sums
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
+from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.snapshot import LIFETIME, GapSeries
 from streameval.engine.variants import segment_of
 from streameval.statistics.intervals import Intervals, Kind
@@ -68,7 +70,7 @@ def compared_metrics(
     metrics: Sequence[Metric], table: Table, chosen: Sequence[str]
 ) -> list[Metric]:
     """The metrics with sums by user; of these, the ones chosen, or all if none is."""
-    kept = [metric for metric in metrics if has_user_sums(metric, table)]
+    kept = [x for x in metrics if has_user_sums(x, table) and not tells_unshown(x)]
     return [metric for metric in kept if not chosen or metric.text in chosen]
 
 
@@ -121,7 +123,7 @@ def gaps_in(
         together: defaultdict[str, list[int]] = defaultdict(list)
         for values in cells_by_value(view, table, by).values():
             for name, cells in values.items():
-                together[name] += cells
+                together[name] += cells if by == RANKER else shown_slices(view, cells)
         for metric in compared_metrics(spec.metrics, table, chosen):
             sums = {
                 name: user_sums(metric, table, np.array(sorted(cells)))

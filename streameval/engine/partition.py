@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import compress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.experiment import Experiment
-from streameval.accumulator.formulas import EventValues, is_own
+from streameval.accumulator.formulas import is_own
 from streameval.accumulator.gap import GapOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
@@ -28,6 +27,7 @@ from streameval.engine.clock import (
 )
 from streameval.engine.dead_letters import Identity, count_each
 from streameval.engine.dedup import PREFIX, SeenIds
+from streameval.engine.rankers import CountedLists, lists_of
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
@@ -56,6 +56,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dedup: how long event ids are remembered, microseconds; None without deduplication.
         clock: when the clock of a log follows its events.
+        rankers: names of the rankers that were not shown, whose lists count, too.
     """
 
     families: Sequence[FamilySpec]
@@ -66,6 +67,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     experiment: Experiment | None = None
     gaps: Sequence[GapOptions] = ()
     changes: ChangeSettings | None = None
+    rankers: tuple[str, ...] = ()
 
 
 _FEWEST = 10
@@ -142,10 +144,7 @@ class Tally(msgspec.Struct, gc=False):
 
 
 Sink: TypeAlias = Callable[[Decoded], object]
-"""Takes events instead of the families of a state."""
-
-FamilyValues: TypeAlias = Sequence[EventValues | None]
-"""For each family, the values of its metrics of events; None without such metrics."""
+"""Takes the lists of events instead of the families of a state."""
 
 
 class Applied(NamedTuple):
@@ -243,11 +242,11 @@ class PartitionState:
         if first < self._position:
             problem = f"record {first} was delivered again after record {self._position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
-        decoded, values = self.countable(decoded)
+        decoded, lists = self.countable(decoded)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         ticks = self._advance(decoded)
         counts = self._unseen(decoded, ticks)
-        self._count(decoded, values, counts, ticks, tally)
+        self._count(decoded, lists, counts, ticks, tally)
         counted = decoded if counts is None else decoded.keep(counts)
         tally.valid, tally.engaged = len(counted.places), counted.engaged
         tally.duplicates = len(decoded.places) - tally.valid
@@ -262,18 +261,18 @@ class PartitionState:
         self.tally.add(tally)
         self._version = next_version()
 
-    def count(self, decoded: Decoded, values: FamilyValues) -> None:
-        """Count events in the order of their time; `values`: those of `countable`."""
-        self._count(decoded, values, None, self._advance(decoded), self.tally)
+    def count(self, decoded: Decoded, lists: CountedLists) -> None:
+        """Count events in the order of their time; `lists`: those of `countable`."""
+        self._count(decoded, lists, None, self._advance(decoded), self.tally)
         self._version = next_version()
 
-    def countable(self, decoded: Decoded) -> tuple[Decoded, FamilyValues]:
-        """The events that can be counted, the others being invalid, and their values by family.
+    def countable(self, decoded: Decoded) -> tuple[Decoded, CountedLists]:
+        """The events that can be counted, the others being invalid, and the lists of each.
 
         Changes nothing, so that a record that cannot be counted leaves no trace.
         """
         return count_each(
-            decoded, self._tried if self.cautious or self._flushes_own else self._values
+            decoded, self._tried if self.cautious or self._flushes_own else self._lists
         )
 
     def merge(self, backfill: Backfill) -> None:
@@ -386,36 +385,42 @@ class PartitionState:
         unseen = self._seen_ids.unseen(ids, times, ticks.clocks)
         return None if unseen.all() else unseen
 
-    def _values(self, decoded: Decoded) -> FamilyValues:
-        """The values of metrics of events, for each family."""
-        batch = decoded.batch
-        return [
-            spec.table.event_values(batch) if spec.table.plan.events else None
+    def _lists(self, decoded: Decoded) -> CountedLists:
+        """The lists of events, with the values of metrics of events for each family."""
+        rankers = self._layout.rankers
+        lists = lists_of(decoded, rankers)
+        values = [
+            spec.table.event_values(lists.batch) if spec.table.plan.events else None
             for spec in self._layout.families
         ]
+        return CountedLists(lists, 1 + len(rankers), values)
 
-    def _tried(self, decoded: Decoded) -> FamilyValues:
-        """`_values`, after counting the events into empty tables."""
-        batch, values = decoded.batch, self._values(decoded)
-        for spec, of_family in zip(self._layout.families, values, strict=True):
+    def _tried(self, decoded: Decoded) -> CountedLists:
+        """`_lists`, after counting them into empty tables."""
+        tried = self._lists(decoded)
+        for spec, of_family in zip(self._layout.families, tried.values, strict=True):
             table = spec.table.empty()
-            table.count(batch, 0, decoded.times, of_family)
+            table.count(tried.lists.batch, 0, tried.lists.times, of_family)
             table.flush()
-        return values
+        return tried
 
     def _count(
         self,
         decoded: Decoded,
-        values: FamilyValues,
+        lists: CountedLists,
         counts: NDArray[np.bool_] | None,
         ticks: Ticks | None,
         tally: Tally,
     ) -> None:
-        """Count the events of a mask, None being all; adds late and future ones to the tally."""
+        """Count the lists of the events of a mask, None being all.
+
+        Adds late and future events to the tally.
+        """
         self.doubts.observe_batch(decoded.batch, self._shared.observed)
         self._shared.observed += len(decoded.batch)
+        kept = lists.keep(counts)
         if self._sink is not None:
-            self._sink(decoded if counts is None else decoded.keep(counts))
+            self._sink(kept.lists)
             return
         starts: NDArray[np.int64] | None = None
         refuted_panes: Sequence[int] = ()
@@ -430,21 +435,18 @@ class PartitionState:
             tally.late += int(np.count_nonzero(late))
             tally.future += refuted.events
             times, seen = _limited(times, ticks)
-        if counts is not None:
-            decoded = decoded.keep(counts)
-            starts, times, seen = (
-                None if column is None else column[counts] for column in (starts, times, seen)
-            )
-            kept = counts.tolist()
-            values = [None if value is None else list(compress(value, kept)) for value in values]
+        starts, times, seen = (
+            None if column is None else kept.spread(column, counts)
+            for column in (starts, times, seen)
+        )
         # Once for all families, which read the same hits.
-        batch = matched(decoded.batch, self._search)
-        for family, of_family in zip(self._families.values(), values, strict=True):
+        batch = matched(kept.lists.batch, self._search)
+        for family, of_family in zip(self._families.values(), kept.values, strict=True):
             # Advance first, so that old events go to the panes where they belong now.
             if self.time.is_final:
                 family.advance(self.time.now)
             family.add_to_past(refuted_panes)
-            family.update(batch, decoded.dimensions, starts, times, seen, values=of_family)
+            family.update(batch, kept.lists.dimensions, starts, times, seen, values=of_family)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state: dict[str, Any] = {

@@ -10,17 +10,19 @@ import numpy as np
 
 from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
+from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import (
     activity,
     audiences,
     joined,
-    objections_to,
     readings_of,
     summed_together,
 )
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
+from streameval.engine.rankers import RANKER, shown_slices
 from streameval.statistics.intervals import NOBODY, Audience, Intervals
 from streameval.windows.views import FamilyView
 
@@ -147,28 +149,41 @@ def segments_in(
         for number in view.slices(table).tolist():
             slices[view.labels(number)[place]].append(number)
         for value, numbers in slices.items():
-            for name, variant in variants_of(view, table, label, numbers).items():
+            for name, variant in variants_of(view, table, label, numbers, by).items():
                 earlier = by_value[value].get(name)
                 by_value[value][name] = variant if earlier is None else earlier.joined(variant)
     return dict(by_value)
 
 
 def variants_of(
-    view: FamilyView, table: Table, label: str | None, slices: Sequence[int] | None = None
+    view: FamilyView,
+    table: Table,
+    label: str | None,
+    slices: Sequence[int] | None = None,
+    by: str | None = None,
 ) -> dict[str, Variant]:
     """The variants of a table: slices by the values of one label, summed over other labels.
 
-    `label`: None for all slices together. `slices`: the only ones that count; None for all.
+    Lists that were not shown count by the label `RANKER` only.
+
+    `label`: None for all slices together. `slices`: the only ones that count, of one value of the
+    label or segment `by`; None for all.
     """
+    ranked = RANKER in (label, by)
     groups = table.groups
     if groups is None or table.audience is None:
         return {}
     place = 0 if label is None else view.spec.dimensions.index(label)
     cells: defaultdict[str, list[int]] = defaultdict(list)
-    for number in view.slices(table).tolist() if slices is None else slices:
+    chosen: Sequence[int] = view.slices(table).tolist() if slices is None else slices
+    for number in chosen if ranked else shown_slices(view, chosen):
         name = "" if label is None else view.labels(number)[place]
         cells[name].append(number)
-    metrics = [metric for metric in view.spec.metrics if ungrouped(metric, table) is None]
+    metrics = [
+        metric
+        for metric in view.spec.metrics
+        if ungrouped(metric, table) is None and (ranked or not tells_unshown(metric))
+    ]
     users = table.audience.copy()
     users.rename({cell: of_variant[0] for of_variant in cells.values() for cell in of_variant})
     variants: dict[str, Variant] = {}

@@ -24,6 +24,7 @@ OPTIONAL_COLUMNS: Final[Mapping[str, tuple[str, object]]] = {
     "typed": ("typed", ()),
     "histories": ("history", None),
     "per_item": ("per_item", None),
+    "shown_instead": ("shown_instead", None),
     "users": ("user", None),
     "times": ("ts", None),
     "event_ids": ("event_id", None),
@@ -213,6 +214,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         typed: one list of interactions with their types per event.
         histories: one list of item ids per event.
         per_item: one mapping from names to values of the items per event.
+        shown_instead: the list shown instead of each, None if it was shown itself.
         users: user id of each event.
         times: event time of each event, microseconds since the epoch.
         event_ids: identity of each event.
@@ -237,6 +239,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     typed: Sequence[Sequence[Interaction]] | None = None
     histories: Sequence[Sequence[Id] | None] | None = None
     per_item: Sequence[PerItem | None] | None = None
+    shown_instead: Sequence[Sequence[Id] | None] | None = None
     users: Sequence[Id | None] | None = None
     times: Sequence[int | None] | IntArray | None = None
     event_ids: Sequence[str | None] | None = None

@@ -49,6 +49,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         scores: the recommender's score of each recommendation.
         per_item: name -> column of one number, word or None for each recommendation; of Arrow, a
             column of structs or maps of such lists; or a mapping for each event.
+        shown_instead: the list shown instead of each; null if its recommendations were shown.
         users: user id of each event, for intervals and users_covered; null if unknown.
         times: event time of each event: timestamps, or integer microseconds since the epoch.
 
@@ -69,6 +70,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     positions: Any = None
     scores: Any = None
     per_item: Any = None
+    shown_instead: Any = None
     users: Any = None
     times: Any = None
 
@@ -106,6 +108,7 @@ def read(given: Columns | ArrowTable) -> Batch:
         positions=_per_item("positions", given.positions, shown.ragged, padded.ragged),
         scores=_per_item("scores", given.scores, shown.ragged, padded.ragged),
         per_item=_item_values(given.per_item, shown.ragged, padded.ragged),
+        shown_instead=_other_lists("shown_instead", given.shown_instead, len(shown.ragged)),
         users=users,
         times=times,
     )
@@ -212,6 +215,17 @@ def _item_values(given: Any, shown: Ragged, padded: Ragged) -> list[Any] | None:
         except InvalidEventError as error:
             raise in_row(row, len(rows), error) from None
     return values if any(value is not None for value in values) else None
+
+
+def _other_lists(name: str, given: Any, events: int) -> Sequence[Any] | None:
+    """A column of another list for each event; None if no event has one."""
+    if given is None:
+        return None
+    lists = _lists(name, given)
+    if len(lists) != events:
+        detail = f"{name}: {len(lists)} lists for {events} events"
+        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    return lists if any(ids is not None for ids in lists) else None
 
 
 def _rows_of_columns(columns: Mapping[str, Any], events: int) -> list[Any]:

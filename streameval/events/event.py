@@ -88,6 +88,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
         baseline: the list of another recommender; None if unknown.
         history: items that the user knew before this list; None if unknown.
         per_item: name -> one number, word or None for each item shown; None if there are none.
+        shown_instead: the list shown instead of these recommendations; None if they were shown.
         event_id: identity of the event; None if the stream has none.
 
     Example:
@@ -109,6 +110,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     baseline: Sequence[Id] | None = None
     history: Sequence[Id] | None = None
     per_item: PerItem | None = None
+    shown_instead: Sequence[Id] | None = None
     event_id: str | None = None
 
 

@@ -144,6 +144,7 @@ def sound_event(event: Event) -> Event:
         baseline=_sound("baseline", event.baseline),
         history=_sound("history", event.history),
         per_item=item_values(event.per_item, end, padded),
+        shown_instead=_sound("shown_instead", event.shown_instead),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +42,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
         baselines: items of another recommender for each list; empty if no list has.
         histories: items that the user of each list knew, None if unknown; empty if no list has.
         per_item: values of the items by name, as msgpack; empty if no list has.
+        rankers: items of each ranker that was not shown, for each list; empty without rankers.
         offsets: of each record in its log; -1 if an earlier release did not save it.
     """
 
@@ -55,6 +57,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
     baselines: list[array[int]] = []
     histories: list[array[int] | None] = []
     per_item: list[bytes] = []
+    rankers: list[list[array[int]]] = []
     logs: array[int] = _column("I")
     offsets: array[int] = _column("q")
     version: int = msgspec.field(default_factory=next_version)
@@ -67,15 +70,16 @@ class ImpressionBucket(msgspec.Struct, eq=False):
         return slice(self.ends[place - 1] if place else 0, self.ends[place])
 
     def columns(self) -> list[array[int]]:
-        """All columns of item numbers: the lists, the baselines and the histories."""
+        """All columns of item numbers: the lists, the baselines, the histories and the rankers'."""
         histories = (history for history in self.histories if history is not None)
-        return [self.items, *self.baselines, *histories]
+        return [self.items, *self.baselines, *histories, *chain.from_iterable(self.rankers)]
 
     def renumber(self, fresh: Iterator[array[int]]) -> None:
         """Replace the columns that `columns` gives, in its order."""
         self.items = next(fresh)
         self.baselines = [next(fresh) for _ in self.baselines]
         self.histories = [None if history is None else next(fresh) for history in self.histories]
+        self.rankers = [[next(fresh) for _ in lists] for lists in self.rankers]
 
     def copy(self) -> ImpressionBucket:
         """An independent copy."""
@@ -116,6 +120,7 @@ def read(
     bucket.logs.extend(decode_column(saved.logs).tolist())
     bucket.offsets.extend(decode_column(saved.offsets).tolist())
     bucket.per_item = saved.per_item or []
+    bucket.rankers = [[_recoded(codes, column) for column in row] for row in saved.rankers or []]
     lists = {len(lengths), len(bucket.times), len(bucket.logs), len(bucket.offsets)}
     if lengths.sum() != len(bucket.items) or len(lists) > 1:
         raise ValueError(f"{len(bucket.items)} items for lists of {lengths.sum()} in all")
@@ -140,6 +145,7 @@ class _SavedBucket(msgspec.Struct, array_like=True):
     offsets: Ext
     per_item: list[bytes] | None = None
     histories: list[Ext | None] | None = None
+    rankers: list[list[Ext]] | None = None
 
 
 def _recoded(codes: NDArray[np.int64], saved: Ext) -> array[int]:
@@ -172,6 +178,7 @@ def _saved(
         per_item=bucket.per_item or None,
         histories=[None if history is None else next(other_items) for history in bucket.histories]
         or None,
+        rankers=[[next(other_items) for _ in lists] for lists in bucket.rankers] or None,
     )
 
 

@@ -58,6 +58,7 @@ class ClosedLists:
                 dimension for codes in labels for dimension in self._buffer.labelled(codes)
             ],
             voters=batch.users,
+            rankers=self._rankers(),
         )
 
     def inside(self) -> list[bool]:
@@ -88,6 +89,17 @@ class ClosedLists:
             times=np.concatenate(times),
             event_ids=_requests(parts),
         )
+
+    def _rankers(self) -> list[list[list[Id]]] | None:
+        """The lists of the rankers that were not shown; None without rankers."""
+        if not any(bucket.rankers for bucket, _ in self._parts):
+            return None
+        named = self._buffer.named
+        return [
+            list(map(named, bucket.rankers[place]))
+            for bucket, places in self._parts
+            for place in places
+        ]
 
     def _numbered(self, interactions: list[Any]) -> Sequence[Interactions]:
         """Interactions as numbers of items, unless some have gains."""

@@ -244,7 +244,7 @@ class ImpressionBuffer:
     def _bytes(bucket: ImpressionBucket) -> int:
         texts = (*bucket.requests, *bucket.per_item)
         size = _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, texts))
-        return size + _bytes_of_histories(bucket.histories)
+        return size + _bytes_of_histories(bucket.histories) + _bytes_of_rankers(bucket.rankers)
 
     def _extend(self, bucket: ImpressionBucket, lists: Decoded) -> None:
         """Append lists, without their logs and offsets."""
@@ -264,6 +264,8 @@ class ImpressionBuffer:
             bucket.users.extend([str(user or "") for user in users or [""] * size])
         self.size += _ROW_BYTES * size + 4 * (len(bucket.items) - begin)
         self._extend_optional(bucket, lists.batch, items.lengths.tolist(), before, begin)
+        if lists.rankers is not None:
+            self._extend_rankers(bucket, lists.rankers)
 
     def _numbers(self, batch: Batch) -> Ragged:
         """The item numbers of lists, renumbered if the codes were compacted meanwhile."""
@@ -308,6 +310,16 @@ class ImpressionBuffer:
         bucket.histories.extend(columns)
         self.size += _bytes_of_histories(columns)
 
+    def _extend_rankers(
+        self, bucket: ImpressionBucket, rankers: Sequence[Sequence[Sequence[Id]]]
+    ) -> None:
+        rows = [
+            [array("I", map(self._items.__getitem__, items)) for items in of_event]
+            for of_event in rankers
+        ]
+        bucket.rankers.extend(rows)
+        self.size += _bytes_of_rankers(rows)
+
     def _compact(self) -> None:
         """Remove unused items and label values, once they may be the majority."""
         buckets = list(self.buckets.values())
@@ -335,6 +347,10 @@ class ImpressionBuffer:
 
 def _bytes_of_histories(histories: Iterable[array[int] | None]) -> int:
     return sum(4 * len(history) for history in histories if history is not None)
+
+
+def _bytes_of_rankers(rankers: Iterable[Sequence[array[int]]]) -> int:
+    return sum(4 * len(items) for of_event in rankers for items in of_event)
 
 
 def _extend_padded(

@@ -204,9 +204,9 @@ class JoinedState(PartitionState):
 
     def _count_closed(self, events: Decoded) -> Mapping[int, InvalidEvent]:
         """Count the events of closed lists; returns the rows of those that cannot be counted."""
-        countable, values = self.countable(events)
+        countable, lists = self.countable(events)
         if len(countable.places):
-            self._sink(countable) if self._sink else self.count(countable, values)
+            self._sink(lists.lists) if self._sink else self.count(countable, lists)
         return dict(countable.invalid)
 
     def _refuse(self, lists: Sequence[tuple[int, int, InvalidEvent]]) -> None:

@@ -191,14 +191,14 @@ def _from_states(request: Request, options: ChangeOptions, around: Surroundings)
     config, ingest = restore_states(request, around)
     settings = _settings(config, options, request)
     for key, name, names in (
-        ("--label", settings.label, config.labels),
-        ("--rollouts", settings.rollouts, config.labels),
-        ("--mix", settings.mix, [*config.segments, *config.labels]),
+        ("--label", settings.label, config.series_labels()),
+        ("--rollouts", settings.rollouts, config.series_labels()),
+        ("--mix", settings.mix, [*config.segments, *config.series_labels()]),
     ):
         if name is not None and name not in names:
             there = ", ".join(names) or "none"
             raise UsageError(f"{key} {name}: not counted in the state, which has {there}.")
-    families = families_in(ingest, settings, config.labels)
+    families = families_in(ingest, settings, config.series_labels())
     settings = _with_metrics(settings, request, families)
     intervals = config.intervals or Intervals()
     return _Counts(families, settings, intervals, ingest_day(ingest), {})
@@ -210,7 +210,7 @@ def _from_files(request: Request, options: ChangeOptions, around: Surroundings) 
     settings = _settings(config, options, request)
     needed = [settings.label, settings.rollouts, settings.mix]
     labels = list(dict.fromkeys(name for name in needed if name is not None))
-    if not {*labels} <= {*config.labels, *config.segments}:
+    if not {*labels} <= {*config.series_labels(), *config.segments}:
         config = config_of(msgspec.structs.replace(request, labels=labels))
     if config.event.time is None:
         raise UsageError("changes need event time: name its field with --time.")
@@ -258,9 +258,9 @@ def _count(
 ) -> _Counts:
     counts = count_events(request, config, around)
     ingest, config = counts.ingest, counts.config
-    if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
+    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
-    families = families_in(ingest, settings, config.labels)
+    families = families_in(ingest, settings, config.series_labels())
     doubtful = ingest.tally.warning() is not None
     intervals = config.intervals or Intervals()
     # Files are read to their end, so none is waited for.

@@ -84,6 +84,7 @@ def count_events(
 def event_chunks(request: Request, config: Config, every: int | None) -> Iterator[EventChunk]:
     """The events again, as `count_events` counts them; doubts are not noted again."""
     chunks: list[EventChunk] = []
+    named = [*map(config.series_dimensions().index, config.series_labels())]
 
     def keep(decoded: Decoded) -> None:
         columns: list[Any] = [repeat(()) if decoded.dimensions is None else decoded.dimensions]
@@ -96,7 +97,7 @@ def event_chunks(request: Request, config: Config, every: int | None) -> Iterato
             rows[key].append(row)
         for (labels, start), places in rows.items():
             part = decoded.take(np.array(places)).batch
-            chunks.append(EventChunk(part, labels[: len(config.labels)], start))
+            chunks.append(EventChunk(part, tuple([labels[at] for at in named]), start))
 
     reader = reader_of(request, config, every, lambda _: None)
     for _ in reader.apply(reader.parts, Ingest(reader.frontend(), sink=keep)):
@@ -233,7 +234,7 @@ def accumulator_of(
     """
     config, layout = counts.config, counts.ingest.layout
     for spec in layout.families if counts.spans is None else ():
-        if spec.dimensions != tuple(config.labels):
+        if spec.dimensions != tuple(config.series_labels()):
             continue
         view = FamilyView(spec, layout.windowing.pane)
         view.refresh(counts.ingest.copied().families[spec.name])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.config import Config
+from streameval.config.config import relabel
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.snapshot import Health, JoinHealth, Series, SeriesFamily, Snapshot
@@ -22,7 +23,6 @@ from streameval.offline.request import (
     config_of,
     lacking_field,
     only_for_pairs,
-    relabel,
 )
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
 from streameval.offline.values import EventChunk
@@ -89,7 +89,7 @@ def evaluated(request: Request, around: Surroundings, now: float) -> Evaluated:
     _note_doubts(spans, config, around)
     users = {}
     if counts.spans is None and config.intervals is not None:
-        sizes = users_in(counts.ingest, config.labels)
+        sizes = users_in(counts.ingest, config.series_labels())
         users = {Cell(labels, None): number for labels, number in sizes.items()}
     return Evaluated(spans, config, counts, warning is not None, users=users)
 
@@ -98,7 +98,7 @@ def _readings(counts: Counts, now: float, join: JoinHealth | None) -> list[SpanR
     """The readings of each span, in time order."""
     config = counts.config
     if counts.spans is None:
-        snapshot = ingest_snapshot(counts.ingest, labels=config.labels, now=now, join=join)
+        snapshot = ingest_snapshot(counts.ingest, labels=config.series_labels(), now=now, join=join)
         return [SpanReadings(None, snapshot)]
     families = [
         SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()

@@ -98,7 +98,7 @@ def _of_state(
     if not is_state(request.files):
         return None
     config, ingest = restore_states(request, around)
-    names = config.dimensions()
+    names = config.series_dimensions()
     if by not in names:
         choices = ", ".join(names) or "none"
         problem = f"--gap {by}: neither a label nor a segment of the state: {choices}."
@@ -112,4 +112,4 @@ def _of_ingest(
     ingest: Ingest, config: Config, by: str, chosen: Sequence[str], method: Method
 ) -> list[Gap]:
     intervals = config.intervals or Intervals()
-    return gaps_in(ingest, by, config.labels, intervals, method, chosen)
+    return gaps_in(ingest, by, config.series_labels(), intervals, method, chosen)

@@ -10,10 +10,11 @@ import msgspec
 from streameval.accumulator.experiment import Variant
 from streameval.accumulator.planning import ExperimentPlan, Wanted, plan_sums
 from streameval.catalogue.metric import Metric
+from streameval.config.config import relabel
 from streameval.engine.variants import everyone_in
 from streameval.errors import NotComparableError
 from streameval.offline.counting import count_events
-from streameval.offline.request import Request, config_of, relabel
+from streameval.offline.request import Request, config_of
 from streameval.offline.surroundings import Surroundings, UsageError, as_usage_error
 from streameval.offline.variants import chosen_metrics, is_state, restore_states
 from streameval.statistics.intervals import Intervals
@@ -72,10 +73,10 @@ def _of_files(request: Request, options: Mapping[str, Any], around: Surroundings
     ingest = count_events(request, config, around).ingest
     if not ingest.tally.valid:
         raise UsageError(f"no valid event in {', '.join(request.files)}.")
-    return _Counted(*everyone_in(ingest, config.labels), intervals)
+    return _Counted(*everyone_in(ingest, config.series_labels()), intervals)
 
 
 def _of_states(request: Request, around: Surroundings) -> _Counted:
     config, ingest = restore_states(request, around)
-    metrics, everyone = everyone_in(ingest, config.labels)
+    metrics, everyone = everyone_in(ingest, config.series_labels())
     return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())

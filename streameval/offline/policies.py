@@ -12,12 +12,13 @@ from streameval.accumulator.experiment import Experiment, Variant, compare_with_
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
+from streameval.config.config import relabel
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.engine.variants import everyone_in
 from streameval.offline.comparing import CompareResult, check_users, method_of, with_caution
 from streameval.offline.counting import count_events
-from streameval.offline.request import ExperimentOptions, Request, relabel
+from streameval.offline.request import ExperimentOptions, Request
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
 from streameval.offline.variants import (
     chosen_metrics,
@@ -62,7 +63,7 @@ def compare_policies(
     options = _paired(options, control)
     count = _of_state if is_state(request.files) else _of_files
     log = count(request, options, around)
-    counted, everyone = everyone_in(log.ingest, log.config.labels)
+    counted, everyone = everyone_in(log.ingest, log.config.series_labels())
     if not everyone.audience.lists:
         raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
     check_users([everyone.audience], request)
@@ -109,7 +110,7 @@ def _of_files(request: Request, options: ExperimentOptions, around: Surroundings
     config, experiment = experiment_settings(request, options, around)
     config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
     ingest = count_events(request, config, around).ingest
-    if trouble := ingest_snapshot(ingest, labels=[], now=0.0).health.trouble:
+    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
     return _Log(config, experiment, config.intervals or Intervals(), ingest)
 

@@ -194,6 +194,8 @@ class TablesReader:
             raise UsageError(
                 f"{others[0]} is not a table, and other files are; evaluate them separately."
             )
+        if config.event.rankers:
+            raise UsageError("lists of rankers are read from JSON lines, not from tables.")
         ordered = config.dedup is not None or bool(config.windowing().spans)
         options = TableOptions(
             fields=config.event,
@@ -333,6 +335,8 @@ class PairReader:
         self, request: Request, config: Config, every: int | None, note: Callable[[str], None]
     ) -> None:
         config = msgspec.structs.replace(config, labels=[], segments=[], windows=None, dedup=None)
+        event = msgspec.structs.replace(config.event, rankers=None)
+        config = msgspec.structs.replace(config, event=event)
         with as_usage_error(SourceError, InvalidEventError):
             self._events = list(pair_events(request, config, every, note))
             self.config = of_kind(config, _kind_of_pairs(self._events))

@@ -18,6 +18,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import LISTS_OF_EVENTS, check_config
+from streameval.config.config import relabel
 from streameval.config.pipeline import for_files
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
@@ -54,6 +55,9 @@ _PATHS: Final = (
 
 _PER_ITEM: Final = "per_item."
 """Before the name of values beside the items: per_item.propensity=p."""
+
+_RANKERS: Final = "rankers."
+"""Before the name of a ranker that was not shown: rankers.challenger=rankings.challenger."""
 
 _COLUMNS: Final = (
     *("recommendations", "interactions", "positions", "scores", "user", "time", "event_id"),
@@ -255,7 +259,8 @@ def lacking_field(text: str, config: Config, *, tables: bool) -> str | None:
         return None
     if tables:
         return f"{what}, which tables cannot have; give JSON lines"
-    return f"{what}; name its field with --column {key}=FIELD"
+    field = f"{_RANKERS}NAME" if key == "rankers" else key
+    return f"{what}; name its field with --column {field}=FIELD"
 
 
 _INPUTS: Final = {
@@ -375,6 +380,8 @@ def _overridden(config: Config, request: Request) -> Config:
     counted = {parse(text).text for text in (*config.metrics, *(x.name for x in config.metric))}
     added = [text for text in request.added if parse(text).text not in counted]
     config = change(config, metrics=[*config.metrics, *added])
+    # Before the labels, one of which is that of the rankers.
+    config = change(config, event=_with_rankers(config.event, request))
     if request.labels:
         config = relabel(config, request.labels)
     if request.catalog is not None:
@@ -397,9 +404,9 @@ def _fields(config: Config, request: Request) -> EventFields:
             event_fields[field] = column
         elif field.startswith(_PER_ITEM):
             per_item[field.removeprefix(_PER_ITEM)] = column
-        elif field != GAINS or not request.is_tables:
-            gains = [GAINS] if request.is_tables else []
-            field_names = [*fields, *gains, f"{_PER_ITEM}NAME", *config.dimensions()]
+        elif not _is_ranker(field, request) and (field != GAINS or not request.is_tables):
+            more = [GAINS] if request.is_tables else [f"{_RANKERS}NAME"]
+            field_names = [*fields, *more, f"{_PER_ITEM}NAME", *config.dimensions()]
             raise UsageError(unknown_column(field, field_names))
     change = msgspec.structs.replace
     event = change(config.event, labels=labels, per_item=per_item or None, **event_fields)
@@ -408,6 +415,22 @@ def _fields(config: Config, request: Request) -> EventFields:
     assumed: TimeUnit | None = "iso8601" if request.is_tables and time is not None else None
     unit = request.time_unit or event.time_unit or assumed
     return change(event, time=time, time_unit=unit)
+
+
+def _with_rankers(event: EventFields, request: Request) -> EventFields:
+    """The fields of an event with those of rankers."""
+    given = {
+        field.removeprefix(_RANKERS): column
+        for field, column in request.column_names.items()
+        if _is_ranker(field, request)
+    }
+    rankers = {**(event.rankers or {}), **given}
+    # Replacing does not check.
+    return EventFields(**msgspec.structs.asdict(event) | {"rankers": rankers or None})
+
+
+def _is_ranker(field: str, request: Request) -> bool:
+    return field.startswith(_RANKERS) and not request.is_tables
 
 
 def _column(text: str) -> tuple[str, str]:
@@ -422,34 +445,6 @@ def unknown_column(field: str, fields: Sequence[str]) -> str:
     """The message about an unknown field in `--column`."""
     hint = suggestion(field, fields)
     return f"--column: unknown field {field!r}; known: {', '.join(fields)}.{hint}"
-
-
-def relabel(config: Config, labels: Sequence[str]) -> Config:
-    """The configuration with other labels; settings of removed labels are dropped."""
-    change = msgspec.structs.replace
-    segments = [name for name in config.segments if name not in labels]
-    kept_names = {*labels, *segments}
-    tables = [
-        change(
-            options, labels=options.labels and [name for name in options.labels if name in labels]
-        )
-        for options in config.metric
-    ]
-    mapped = {name: path for name, path in config.event.labels.items() if name in kept_names}
-    values = {
-        name: label_value for name, label_value in config.label_values.items() if name in kept_names
-    }
-    return change(
-        config,
-        labels=list(labels),
-        segments=segments,
-        metric=[
-            change(table, segments=table.segments and [x for x in table.segments if x in segments])
-            for table in tables
-        ],
-        label_values=values,
-        event=change(config.event, labels=mapped),
-    )
 
 
 class ExperimentOptions(NamedTuple):

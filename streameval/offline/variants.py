@@ -13,13 +13,16 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.experiment import Experiment, Variant
 from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.readings import activity, objections_to
+from streameval.accumulator.objections import objections_to
+from streameval.accumulator.readings import activity
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.config import Config
+from streameval.config.config import relabel
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
+from streameval.engine.rankers import RANKER
 from streameval.engine.variants import everyone_in, segments_in, variants_in
 from streameval.offline.counting import count_events, early_warning
 from streameval.offline.pairs import check_pair, with_truth_read
@@ -30,7 +33,6 @@ from streameval.offline.request import (
     Request,
     config_of,
     deciding_metrics,
-    relabel,
 )
 from streameval.offline.states import newest_checkpoints, restore, without_copies
 from streameval.offline.surroundings import Surroundings, UsageError
@@ -82,13 +84,15 @@ def experiment_settings(
     experiment_options = config.experiment or Experiment(label=label)
     if request.labels:
         experiment_options = msgspec.structs.replace(experiment_options, label=label)
-    experiment = msgspec.structs.replace(experiment_options, **options.experiment)
+    experiment = of_rankers(
+        config, msgspec.structs.replace(experiment_options, **options.experiment)
+    )
     request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
     labels = (
         [experiment_options.label] if options.by is None else [experiment_options.label, options.by]
     )
     # A table need not have the columns of all labels.
-    if request.is_tables or not {*labels} <= {*config.labels}:
+    if request.is_tables or not {*labels} <= {*config.series_labels()}:
         request = msgspec.structs.replace(request, labels=labels)
     config = config_of(request)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
@@ -100,6 +104,12 @@ def experiment_settings(
     counting = Experiment(label=experiment_options.label)
     config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
     return config, experiment
+
+
+def of_rankers(config: Config, experiment: Experiment) -> Experiment:
+    """The experiment; every user meets all rankers, if these are its variants."""
+    ranked = bool(config.event.rankers) and experiment.label == RANKER
+    return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
 
 
 def without_sets(request: Request, around: Surroundings) -> Request:
@@ -126,14 +136,14 @@ def _count_arms(
 ) -> Counted:
     """`labels`: of the variants, and of the segments if there are any."""
     ingest = count_events(request, config, around).ingest
-    if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
+    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
     label, *others = labels
-    counted = _without_intervals(config, variants_in(ingest, label, config.labels))
+    counted = _without_intervals(config, variants_in(ingest, label, config.series_labels()))
     segments = {
         name: arms
         for by in others
-        for name, arms in segments_in(ingest, label, by, config.labels).items()
+        for name, arms in segments_in(ingest, label, by, config.series_labels()).items()
     }
     return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
 
@@ -256,23 +266,23 @@ def count_states(
     known = config.experiment or Experiment()
     if request.labels:
         known = msgspec.structs.replace(known, label=request.labels[0])
-    if known.label not in config.labels:
-        label_names = ", ".join(config.labels) or "none"
+    if known.label not in config.series_labels():
+        label_names = ", ".join(config.series_labels()) or "none"
         raise UsageError(
             f"--label {known.label}: no such label in the state; its labels: {label_names}."
         )
-    metrics, variants = variants_in(ingest, known.label, config.labels)
-    experiment = msgspec.structs.replace(known, **options.experiment)
+    metrics, variants = variants_in(ingest, known.label, config.series_labels())
+    experiment = of_rankers(config, msgspec.structs.replace(known, **options.experiment))
     request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
     chosen = chosen_metrics(request, metrics)
     by = options.by
-    if by is not None and by not in (*config.labels, *config.segments):
-        known_names = ", ".join((*config.labels, *config.segments))
+    if by is not None and by not in (*config.series_labels(), *config.segments):
+        known_names = ", ".join((*config.series_labels(), *config.segments))
         raise UsageError(f"--by {by}: neither a label nor a segment of the state: {known_names}.")
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     counted = _without_intervals(config, (chosen, variants))
     if by is not None:
-        segments = segments_in(ingest, known.label, by, config.labels)
+        segments = segments_in(ingest, known.label, by, config.series_labels())
         counted = counted._replace(segments=segments)
     return experiment, intervals, counted
 

@@ -19,6 +19,7 @@ from streameval.accumulator.intake import checked_batch
 from streameval.accumulator.plan import make_plan
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import Metric
@@ -46,7 +47,9 @@ INPUTS: Mapping[str, Any] = {
 attribute of items has the values that the metric names, or "a", and "b" and "c"."""
 
 
-def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
+def traffic(
+    events: int, *, seed: int = 0, plain: bool = False, unshown: bool = False
+) -> list[Event]:
     """Random events over few items, so that lists have hits.
 
     Args:
@@ -54,6 +57,7 @@ def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
         seed: equal seeds give equal events.
         plain: whether every list has distinct items at ranks 1, 2, 3, ...; otherwise some lists
             have repeated items or explicit positions.
+        unshown: whether others were shown instead of some lists, as the metric `overlap` needs.
 
     Returns:
         Events with and without items, interactions, gains, scores, baselines, histories, users and
@@ -64,7 +68,13 @@ def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
         (3, True, False)
     """
     draw = random.Random(seed)  # noqa: S311  reproducible on purpose; nothing secret
-    return [_event(draw, plain=plain) for _ in range(events)]
+    drawn = [_event(draw, plain=plain) for _ in range(events)]
+    return [_unshown(draw, event) for event in drawn] if unshown else drawn
+
+
+def _unshown(draw: random.Random, event: Event) -> Event:
+    others = draw.sample(ITEMS, draw.choice((0, 3, 6)))
+    return replace(event, shown_instead=others) if draw.random() < 0.8 else event
 
 
 def _event(draw: random.Random, *, plain: bool) -> Event:
@@ -131,7 +141,7 @@ def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
 
 def has_a_value(metric: Metric, _: Events) -> str | None:
     """Some events give it a value; otherwise the other laws would hold vacuously."""
-    events = traffic(40)
+    events = traffic(40, unshown=tells_unshown(metric))
     # Metrics that compare lists need two of equal length.
     tries = (events, *([event] * times for event in events for times in (1, 2)))
     if all(math.isnan(value_of(count_events(metric, some))) for some in tries):
@@ -282,6 +292,7 @@ def update(accumulator: Accumulator, event: Event) -> None:
         typed=event.typed,
         history=event.history,
         per_item=event.per_item,
+        shown_instead=event.shown_instead,
         user=event.user,
         ts=event.ts,
     )
@@ -344,7 +355,10 @@ def _simpler(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def _plainer(event: Event) -> Iterator[Event]:
-    for name in ("scores", "baseline", "positions", "typed", "history", "per_item", "user"):
+    for name in (
+        *("scores", "baseline", "positions", "typed", "history", "per_item"),
+        *("shown_instead", "user"),
+    ):
         nothing = () if name == "typed" else None
         if getattr(event, name) != nothing:
             yield replace(event, **{name: nothing})
@@ -426,7 +440,12 @@ def check_metric(
     laws = dict(LAWS) if twin is None else {**LAWS, "equals its twin": _equals(twin)}
     for name, law in laws.items():
         for seed in range(1 if name in _WITHOUT_EVENTS else seeds):
-            drawn = traffic(events, seed=seed, plain=name == "within its bounds")
+            drawn = traffic(
+                events,
+                seed=seed,
+                plain=name == "within its bounds",
+                unshown=tells_unshown(chosen),
+            )
             _check(chosen, name, law, drawn)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from msgspec.structs import replace
+
 from streameval.catalogue import catalogue
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.events import Event, Interaction
@@ -84,10 +86,19 @@ def a_text_of_each() -> list[str]:
     return [f"{name}{cut}" for name in NAMES for cut in (cuts if takes_k(name) else ("",))]
 
 
-def stream(events: int = 60, *, seed: int = 7) -> list[Event]:
-    """Seeded events: repeats, gains, positions, empty lists, no interactions."""
+def stream(events: int = 60, *, seed: int = 7, unshown: bool = False) -> list[Event]:
+    """Seeded events: repeats, gains, positions, empty lists, no interactions.
+
+    `unshown`: whether most lists were not shown, which only accumulators of `overlap` accept.
+    """
     draw = random.Random(seed)
-    return [_event(draw) for _ in range(events)]
+    drawn = [_event(draw) for _ in range(events)]
+    return [_unshown(draw, event) for event in drawn] if unshown else drawn
+
+
+def _unshown(draw: random.Random, event: Event) -> Event:
+    others = _distinct(draw, draw.choice((0, 3, 8)))
+    return replace(event, shown_instead=others) if draw.random() < 0.8 else event
 
 
 def _event(draw: random.Random) -> Event:

@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
+from streameval.decoding.general import DecodedEvent
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Event
 
@@ -22,6 +24,8 @@ FIELDS = [
     EventFields(per_item={"propensity": "chances", "team": "teams"}),
     EventFields(per_item={"propensity": "recommendations[].score"}, max_label_bytes=32),
     EventFields(history="earlier", baseline="interactions", max_history=3),
+    EventFields(rankers={"challenger": "earlier", "other": "later"}),
+    EventFields(rankers={"challenger": "recommendations", "other": "payload.items"}),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
     EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
@@ -79,6 +83,7 @@ def plain_records() -> st.SearchStrategy[bytes]:
             | st.lists(st.integers(-1, 9)),
             "chances": st.none() | st.lists(values, max_size=5),
             "earlier": st.none() | LISTS | INTEGERS,
+            "later": LISTS | INTEGERS,
             "teams": st.none() | st.lists(values | LONG, max_size=2),
             "user": LONG | st.text() | st.integers() | st.none(),
             "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]) | LONG,
@@ -121,12 +126,14 @@ def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
     return value[:start] + draw(st.binary(max_size=3)) + value[stop:]
 
 
-def events_of(decoded: Decoded) -> list[Event]:
+def events_of(decoded: Decoded) -> list[DecodedEvent]:
     """The events of columns, in order."""
-    events = list(decoded.batch.events())
+    columns = map(asdict, decoded.batch.events())
+    events = [DecodedEvent(**fields) for fields in columns]
     for row, event in enumerate(events):
         event.ts = None if decoded.times is None else int(decoded.times[row])
         event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
+        event.rankers = () if decoded.rankers is None else tuple(decoded.rankers[row])
         event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
     return events
 

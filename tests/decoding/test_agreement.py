@@ -16,7 +16,7 @@ from streameval import Accumulator
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.general import GeneralDecoder
+from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
@@ -63,7 +63,7 @@ def test_the_usual_record_is_decoded_as_a_row() -> None:
         b'{"recommendations": ["a", "b"], "interactions": {"b": 2}, "user": 7, "ts": 1,'
         b' "ranks": [3, 4], "variant": 5}'
     )
-    assert _event(rows, value) == Event(
+    assert _event(rows, value) == DecodedEvent(
         recommendations=["a", "b"],
         interactions={"b": 2.0},
         user="7",

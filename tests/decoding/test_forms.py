@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.general import DecodedEvent
 from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
@@ -190,7 +191,7 @@ NESTED_FIELDS: dict[str, Any] = {
 
 def test_paths_lead_into_objects_and_lists() -> None:
     event = decoded(msgspec.json.encode(NESTED), ("variant", "nowhere"), **NESTED_FIELDS)
-    assert event == Event(
+    assert event == DecodedEvent(
         recommendations=["1", "b"],
         interactions={"1": 2.0},
         user="u",

@@ -250,6 +250,7 @@ def _value(text: str) -> str:
             history=event.history,
             user=event.user,
             per_item=event.per_item,
+            shown_instead=event.baseline if parse(text).name == "overlap" else None,
         )
     reading = accumulator.read(parse(text).text)
     if isinstance(reading, UndefinedReading):

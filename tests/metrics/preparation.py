@@ -112,6 +112,7 @@ class Shown(Protocol):
     positions: Sequence[int] | None
     scores: Sequence[float] | None
     baseline: Sequence[Id] | None
+    shown_instead: Sequence[Id] | None
     typed: Sequence[Any]
     history: Sequence[Id] | None
     per_item: Mapping[str, Sequence[Any]] | None

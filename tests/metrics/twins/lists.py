@@ -116,6 +116,15 @@ def unexpectedness(
     return 1 - Fraction(len(both), k or len(items)) if items else Fraction(0)
 
 
+@per_event
+def overlap(event: Shown, k: int | None) -> Fraction | None:
+    """The distinct items that were shown all the same, over the distinct items."""
+    if event.shown_instead is None:
+        return None
+    items = {*event.recommendations[:k]}
+    return Fraction(len(items & {*event.shown_instead[:k]}), len(items) or 1)
+
+
 @by_type
 @per_event
 def serendipity(event: Shown, k: int | None, *, denominator: str = "k") -> Fraction | None:

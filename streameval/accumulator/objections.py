@@ -1,0 +1,75 @@
+"""Reasons not to judge a metric: an estimate without support, or lists that were not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streameval.accumulator.activity import USER_METRICS
+from streameval.accumulator.by_user import (
+    SliceSums,
+    has_user_sums,
+    ungrouped,
+    user_means_by_group,
+)
+from streameval.accumulator.overlap import distrust, lacking
+from streameval.accumulator.reading_intervals import IntervalMethod, Shares, uncovered
+from streameval.accumulator.readings import joined, overlaps, readings_of, summed_together
+from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import bias_together
+from streameval.catalogue.lookup import checks_of
+from streameval.catalogue.metric import Metric
+from streameval.errors import NotComparableError
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import Intervals
+
+
+def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
+    """The first reason, in a sentence, not to judge a metric here; None without one."""
+    if (bias := bias_together(table, cells)) is not None:
+        return bias
+    method = IntervalMethod(Intervals())
+    readings = readings_of(metric, table, cells) if checks_of(metric) else []
+    for reading, overlap in zip(readings, overlaps(metric, table, cells, method), strict=True):
+        if (reason := distrust(reading, overlap) or lacking(overlap)) is not None:
+            return reason
+    return None
+
+
+def objection_together(metric: Metric, table: Table, cells: Sequence[int]) -> str | None:
+    """The first reason not to judge a metric over all of these cells together."""
+    if checks_of(metric) is None:
+        return bias_together(table, np.array(cells, np.int64))
+    return objection(metric, joined(table, cells), np.array(cells[:1])) if cells else None
+
+
+def objections_to(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, str]:
+    """Text of a metric -> the reason not to judge it in these cells; without those that may be."""
+    here = np.array(cells, np.int64)
+    if (bias := bias_together(table, here)) is not None:
+        per_user = (metric.text for metric in USER_METRICS)
+        return dict.fromkeys([*(metric.text for metric in metrics), *per_user], bias)
+    reasons = ((metric.text, objection(metric, table, here)) for metric in metrics)
+    return {text: reason for text, reason in reasons if reason is not None}
+
+
+def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
+    """The sums by user of a metric over all of these cells together.
+
+    Raises:
+        NotComparableError: the table has none.
+    """
+    if metric.is_per_user and has_user_sums(metric, table):
+        sums = user_means_by_group(metric, table, cells)
+        return sums._replace(problem=bias_together(table, cells) or sums.problem)
+    reason, groups = ungrouped(metric, table), table.groups
+    if reason is not None or groups is None:
+        raise NotComparableError(metric.text, reason or "")
+    lists, anonymous = (int(list_.sum()) for list_ in groups.lists(cells))
+    count = sum(reading.count for reading in readings_of(metric, table, cells))
+    counted = groups.summed(metric.per_list, cells.tolist()).denominators.sum()
+    covered = float(counted) / count if count else 1.0
+    shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
+    together = summed_together(metric, groups, cells.tolist())
+    return SliceSums(together, uncovered(shares) or objection(metric, table, cells))

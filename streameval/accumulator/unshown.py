@@ -1,0 +1,63 @@
+"""Lists that were not shown: users reacted to others, so their metrics are biased to those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from streameval.accumulator.overlap import bias_reason
+from streameval.accumulator.table import Table
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.errors import InvalidEventError
+from streameval.events import Batch
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.distributions import Distribution, Values
+
+
+def tells_unshown(metric: Metric) -> bool:
+    """Whether a metric has a value for lists that were not shown only."""
+    return metric.definition is parse("overlap").definition
+
+
+def overlap_kept(table: Table) -> Metric | None:
+    """The metric that tells which lists were shown, of the deepest cut-off; None if none does."""
+    kept = list(filter(tells_unshown, table.plan.events))
+    return max(kept, key=lambda metric: metric.k or math.inf, default=None)
+
+
+def refuse_unshown(batch: Batch, table: Table) -> None:
+    """Refuse lists that were not shown where nothing would tell them from others.
+
+    Raises:
+        InvalidEventError: there are some, and the metric `overlap` is not kept.
+    """
+    if batch.shown_instead is not None and overlap_kept(table) is None:
+        detail = "shown_instead needs the metric 'overlap', which tells how far users saw the list"
+        raise InvalidEventError("wrong_type", f"{detail}; count it beside the others")
+
+
+def biases(table: Table, cells: IntArray) -> list[str | None]:
+    """For each of these cells, what is biased about it, in a sentence; None if nothing is."""
+    return [_sentence([overlap]) for overlap in _overlaps(table, cells)] or [None] * cells.size
+
+
+def bias_together(table: Table, cells: IntArray) -> str | None:
+    """What is biased about all of these cells together, in a sentence; None if nothing is."""
+    return _sentence(_overlaps(table, cells))
+
+
+def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
+    metric = overlap_kept(table)
+    if metric is None:
+        return ()
+    return cast("Values", table.statistics[f"events:{metric.per_list}"]).view(cells)
+
+
+def _sentence(overlaps: Sequence[Distribution]) -> str | None:
+    count = sum(overlap.count for overlap in overlaps)
+    if not count:
+        return None
+    share = math.fsum(overlap.total for overlap in overlaps) / count
+    return bias_reason(share)

@@ -1,0 +1,109 @@
+"""Shadow rankers: an event becomes a list for the one shown, and one for each ranker that was not.
+
+Clock, deduplication and tallies see events; what is counted are their lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from msgspec.structs import replace
+
+from streameval.accumulator.formulas import EventValues
+from streameval.accumulator.unshown import overlap_kept
+from streameval.decoding.columns import Decoded
+from streameval.decoding.fields import SHOWN
+from streameval.events import Id
+from streameval.events.batch import select
+from streameval.statistics.arrays import BoolArray, IntArray
+from streameval.windows.labels import Labels
+from streameval.windows.views import FamilyView
+
+RANKER: Final = "ranker"
+"""The label of the lists of an event, beside those of the configuration."""
+
+_Ids: TypeAlias = Sequence[Id]
+
+
+class CountedLists(NamedTuple):
+    """The lists of some events.
+
+    Attributes:
+        lists: one row for each list; those of an event follow each other.
+        per_event: number of lists of each event.
+        values: for each family, the values of its metrics of events for each list; None without
+            such metrics.
+    """
+
+    lists: Decoded
+    per_event: int
+    values: Sequence[EventValues | None]
+
+    def keep(self, events: BoolArray | None) -> CountedLists:
+        """Those of some events; None keeps all."""
+        if events is None:
+            return self
+        rows = np.flatnonzero(np.repeat(events, self.per_event))
+        values = [select(of_family, rows) for of_family in self.values]
+        return self._replace(lists=self.lists.take(rows), values=values)
+
+    def spread(self, column: IntArray, events: BoolArray | None) -> IntArray:
+        """A column of all events as one of the lists of some; None stands for all events."""
+        of_events = column if events is None else column[events]
+        return of_events if self.per_event == 1 else np.repeat(of_events, self.per_event)
+
+
+def lists_of(events: Decoded, rankers: Sequence[str]) -> Decoded:
+    """The list shown of each event, then that of each ranker, with the label `RANKER`.
+
+    The list of a ranker has the user, the interactions and the other labels of its event, but no
+    ranks, scores and values of the items shown.
+
+    Example:
+        >>> from streameval.events import Batch
+        >>> shown = Batch(recommendations=[["a", "b"]], interactions=[["b"]])
+        >>> events = Decoded(batch=shown, dimensions=None, places=[0], rankers=[[["b", "c"]]])
+        >>> lists = lists_of(events, ["challenger"])
+        >>> lists.batch.recommendations, lists.dimensions
+        ([['a', 'b'], ['b', 'c']], [('shown',), ('challenger',)])
+    """
+    if not rankers or events.rankers is None:
+        return events
+    shown = [*events.batch.recommendations]
+    plain = replace(events, rankers=None, batch=replace(events.batch, recommendations=shown))
+    parts = [_labelled(plain, SHOWN)]
+    for place, name in enumerate(rankers):
+        others = [of_event[place] for of_event in events.rankers]
+        parts.append(_labelled(_with_lists(plain, others, shown), name))
+    order = np.arange(len(parts) * len(shown)).reshape(len(parts), len(shown))
+    return parts[0].joined(*parts[1:]).take(order.T.ravel())
+
+
+def shown_slices(view: FamilyView, slices: Iterable[int]) -> list[int]:
+    """Those of some slices whose lists were shown; all without the lists of rankers."""
+    names = view.spec.dimensions
+    if RANKER not in names or overlap_kept(view.spec.table) is None:
+        return list(slices)
+    place = names.index(RANKER)
+    return [number for number in slices if view.labels(number)[place] == SHOWN]
+
+
+def _labelled(events: Decoded, name: str) -> Decoded:
+    dimensions: Sequence[Labels] = events.dimensions or [()] * len(events.batch)
+    return replace(events, dimensions=[(*labels, name) for labels in dimensions])
+
+
+def _with_lists(events: Decoded, lists: Sequence[_Ids], shown: Sequence[_Ids]) -> Decoded:
+    """The events with other lists instead of those shown."""
+    batch = replace(
+        events.batch,
+        recommendations=lists,
+        positions=None,
+        scores=None,
+        per_item=None,
+        shown_instead=shown,
+        matches=None,
+    )
+    return replace(events, batch=batch)

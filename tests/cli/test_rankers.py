@@ -1,0 +1,189 @@
+"""Shadow rankers on the command line: overlap beside the values, and a sentence for a verdict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from streameval import Accumulator, Columns, Intervals, compare
+from streameval.errors import InvalidEventError
+from streameval.events import Event
+from tests.cli.program import json_lines, ran, readings, refused
+from tests.daemon.running import running
+
+SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
+COLUMN: Final = ("--column", "rankers.challenger=rankings.challenger")
+CONFIG: Final = """
+metrics = ["ctr"]
+intervals = {}
+source = { type = "files", paths = ["log.ndjson"] }
+state = { path = "state" }
+web = { listen = "127.0.0.1:0" }
+[event]
+rankers = { challenger = "rankings.challenger" }
+[experiment]
+label = "ranker"
+control = "shown"
+same_users = true
+primary = ["ctr"]
+"""
+
+
+def rows() -> list[dict[str, Any]]:
+    """4,000 lists of 2,000 users; the challenger's share half of their items."""
+    draw = random.Random(5)
+    made = []
+    for number in range(4_000):
+        shown = draw.sample("abcdefgh", 2)
+        made.append(
+            {
+                "user": f"u{number % 2_000}",
+                "recommendations": shown,
+                "interactions": [item for item in shown if draw.random() < 0.4],
+                "rankings": {"challenger": [shown[draw.randrange(2)], "z"]},
+            }
+        )
+    return made
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return json_lines(tmp_path / "log.ndjson", rows())
+
+
+def fanned(folder: Path) -> Path:
+    """The same lists as events of two variants that were shown."""
+    variants = []
+    for row in rows():
+        lists = {"shown": row["recommendations"], **row["rankings"]}
+        variants += [{**row, "recommendations": lists[name], "ranker": name} for name in lists]
+    return json_lines(folder / "fanned.ndjson", variants)
+
+
+def test_evaluate_has_a_column_for_each_ranker_and_the_overlap(log: Path) -> None:
+    found = {
+        (entry["metric"], entry["labels"]["ranker"]): entry
+        for entry in readings(log, "-m", "ctr", *COLUMN)
+    }
+    assert found["overlap", "challenger"]["value"] == 0.5
+    assert found["overlap", "shown"]["value"] is None
+    assert found["ctr", "challenger"]["note"] == f"B{SENTENCE[1:]}; see ips."
+    assert "note" not in found["ctr", "shown"]
+    table = ran("evaluate", log, "-m", "ctr", *COLUMN).stdout
+    assert all(text in table for text in ("challenger", "shown", "overlap", "0.5000"))
+
+
+def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
+    log: Path, tmp_path: Path
+) -> None:
+    asked = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--primary", "ctr"]
+    shown = ran("compare", fanned(tmp_path), *asked, "--same-users", "--fail-on", "worse")
+    assert shown.returncode == 1, "of shown variants, half the clicks are worse"
+    table = ran("compare", log, *COLUMN, *asked, "--fail-on", "worse")
+    assert (table.returncode, f"challenger: {SENTENCE}" in table.stdout) == (0, True), table
+    document = json.loads(ran("compare", log, *COLUMN, *asked, "--format", "json").stdout)
+    row = document["comparisons"][0]
+    assert (row["metric"], row["verdict"], row["lift"]) == ("ctr", "do not trust", None)
+    assert row["sentence"] == f"B{SENTENCE[1:]}; see ips."
+    lines = ran("compare", log, *COLUMN, *asked, "--format", "csv").stdout
+    (first, *_) = csv.DictReader(io.StringIO(lines))
+    assert (first["verdict"], first["text"]) == ("do not trust", f"challenger: {SENTENCE}")
+    html = ran("compare", log, *COLUMN, *asked, "--format", "html").stdout
+    assert SENTENCE in " ".join(html.split())
+
+
+def test_a_gap_between_rankers_leaves_out_what_was_not_shown(log: Path) -> None:
+    told = ran("compare", log, *COLUMN, "-m", "ctr", "--gap", "ranker").stdout
+    assert f"B{SENTENCE[1:]}; see ips." in told
+    assert "fewer than two values can be compared" in told
+
+
+def test_a_saved_state_compares_and_reads_like_its_log(log: Path, tmp_path: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG)
+    with running(config, tmp_path) as daemon:
+        daemon.consumed(4_000)
+        assert daemon.stop() == 0
+    asked = ["--format", "json", "--method", "anytime"]
+    of_log = ran("compare", log, "--config", config, *asked)
+    of_state = ran("compare", tmp_path / "state", *asked)
+    assert json.loads(of_state.stdout) == json.loads(of_log.stdout)
+    assert SENTENCE in of_state.stdout
+
+
+def test_check_names_the_label_of_the_rankers(tmp_path: Path, log: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG.replace("log.ndjson", str(log)))
+    assert "ranker" in ran("check", config).stdout
+
+
+def test_what_cannot_have_rankers_is_refused_in_one_sentence(tmp_path: Path, log: Path) -> None:
+    table = tmp_path / "events.csv"
+    table.write_text("recommendations,interactions\na|b,a\n")
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG.replace("log.ndjson", str(table)))
+    assert "JSON lines, not from tables" in refused("evaluate", "--config", config, table)
+    assert "unknown field 'rankers.a'" in refused(
+        "evaluate", table, "-m", "ctr", "--column", "rankers.a=b"
+    )
+    assert "'shown' is the label" in refused(
+        "evaluate", log, "-m", "ctr", "--column", "rankers.shown=x"
+    )
+    assert "rankers.NAME" in refused("evaluate", log, "-m", "overlap")
+
+
+def accumulators(*metrics: str) -> tuple[Accumulator, Accumulator]:
+    """The lists shown, and those of the challenger."""
+    shown, challenger = (Accumulator("ctr", *metrics, intervals=Intervals()) for _ in range(2))
+    for row in rows():
+        common = {"user": row["user"]}
+        shown.update(row["recommendations"], row["interactions"], **common)
+        other = row["rankings"]["challenger"]
+        instead = row["recommendations"]
+        challenger.update(other, row["interactions"], shown_instead=instead, **common)
+    return shown, challenger
+
+
+def test_python_refuses_a_verdict_too() -> None:
+    shown, challenger = accumulators("overlap")
+    assert compare(shown, challenger, "ctr").verdict == "do not trust"
+    assert compare(challenger, shown, "ctr").reason == f"B{SENTENCE[1:]}; see ips."
+    assert {row.verdict for row in compare(shown, challenger).values()} == {"do not trust"}
+    assert compare(shown, shown, "ctr").verdict != "do not trust"
+
+
+def test_lists_that_were_not_shown_need_the_metric_that_tells_so() -> None:
+    bare = Accumulator("ctr")
+    with pytest.raises(InvalidEventError, match="needs the metric 'overlap'"):
+        bare.update(["a"], [], shown_instead=["b"])
+    event = Event(recommendations=["a"], interactions=[], shown_instead=["b"])
+    with pytest.raises(InvalidEventError, match="needs the metric 'overlap'"):
+        bare.update_many([event])
+    assert bare.lists == 0
+
+
+@pytest.mark.parametrize("form", ["columns", "arrow", "events"])
+def test_every_form_of_events_may_say_what_was_shown_instead(form: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    lists = {
+        "recommendations": [["a", "b"], ["a"], []],
+        "interactions": [["b"], [], ["c"]],
+        "shown_instead": [["b", "c"], None, ["a"]],
+    }
+    given: dict[str, Any] = {
+        "columns": lambda: Columns(**lists),
+        "arrow": lambda: pa.table(lists),
+        "events": lambda: [
+            Event(**dict(zip(lists, row, strict=True))) for row in zip(*lists.values(), strict=True)
+        ],
+    }
+    accumulator = Accumulator("ctr", "overlap")
+    accumulator.update_many(given[form]())
+    reading = accumulator.read("overlap")
+    assert (reading.value, reading.count, reading.lists) == (0.25, 2, 3)
