@@ -25,7 +25,7 @@ FIELDS = [
     EventFields(per_item={"propensity": "recommendations[].score"}, max_label_bytes=32),
     EventFields(history="earlier", baseline="interactions", max_history=3),
     EventFields(rankers={"challenger": "earlier", "other": "later"}),
-    EventFields(rankers={"challenger": "recommendations", "other": "payload.items"}),
+    EventFields(rankers={"challenger": "interactions", "other": "payload.items"}),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
     EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
