@@ -25,7 +25,6 @@ from streameval.accumulator.change_report import (
 )
 from streameval.accumulator.comparison import percent
 from streameval.cli.errors import FAILED, output, refuse_invalid
-from streameval.cli.experiments import day_options
 from streameval.cli.options import (
     AllowInvalid,
     Columns,
@@ -34,6 +33,7 @@ from streameval.cli.options import (
     Processes,
     Separators,
     UnitOfTime,
+    day_options,
 )
 from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.exporters.changes import change_families

@@ -23,7 +23,6 @@ from streameval.accumulator.verdicts import (
     promise,
 )
 from streameval.cli.errors import FAILED, output, refuse_invalid, report
-from streameval.cli.experiments import day_option, number_options, shares_option
 from streameval.cli.gaps import write_gaps
 from streameval.cli.options import (
     AllowInvalid,
@@ -41,6 +40,9 @@ from streameval.cli.options import (
     TimeField,
     Truth,
     UnitOfTime,
+    day_option,
+    number_options,
+    shares_option,
 )
 from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.exporters.view import figure, lift_bounds

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.catalogue.examination import Examination
+from streameval.catalogue.context import Examination
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
 from streameval.statistics.hitcells import HitsView, Total

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import numpy as np
 
+from streameval.catalogue.context import Examination
 from streameval.catalogue.cumulative_gain import discount
-from streameval.catalogue.examination import Examination
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
 from streameval.statistics.hitcells import HitsView, Total

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from streameval.accumulator.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
-from streameval.engine.snapshot import Series
+from streameval.engine.snapshot import Series, Snapshot
 from streameval.exporters.page.charts import (
     ChartLine,
     Drawing,
@@ -28,7 +28,15 @@ from streameval.exporters.page.selection import (
     slice_name,
     window_name,
 )
-from streameval.exporters.view import certainty, figure, moment, remarks, unit_of_count
+from streameval.exporters.view import (
+    CAUTION,
+    certainty,
+    figure,
+    has_estimates,
+    moment,
+    remarks,
+    unit_of_count,
+)
 
 _DIRECTIONS = {
     True: "Higher is better.",
@@ -231,3 +239,10 @@ def _sign(number: float) -> str:
 def _since(entries: Sequence[Series]) -> Markup:
     begun = [entry.since for entry in entries if entry.since is not None]
     return tag("p", f"Complete from {moment(max(begun))}.", kind="quiet") if begun else Markup()
+
+
+def caution(snapshot: Snapshot | None) -> Markup:
+    """The sentence about estimates; empty without any."""
+    if snapshot is None or not has_estimates(entry.metric for entry in snapshot.series):
+        return Markup()
+    return tag("p", tag("strong", "estimate"), ": ", CAUTION, id="estimates")

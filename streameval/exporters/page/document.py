@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.page.cards import card
+from streameval.exporters.page.cards import card, caution
 from streameval.exporters.page.changes import section as changes_section
 from streameval.exporters.page.charts import ChartLine, Drawing, drawing, line, over_time
-from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
 from streameval.exporters.page.gaps import section as gaps_section
 from streameval.exporters.page.markup import Markup, tag

@@ -9,9 +9,8 @@ from string import Template
 from typing import Final
 
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.page.cards import alone, overview
+from streameval.exporters.page.cards import alone, caution, overview
 from streameval.exporters.page.changes import section as changes_section
-from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
 from streameval.exporters.page.gaps import section as gaps_section
 from streameval.exporters.page.markup import Markup, tag
