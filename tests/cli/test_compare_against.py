@@ -25,6 +25,7 @@ UNIFORM: Final = "snips(target=uniform)"
 CONFIG: Final = """
 metrics = ["snips(target=uniform)", "value_per_list", "ctr", "gini@1"]
 intervals = {}
+catalog = 3
 source = { type = "files", paths = ["log.ndjson"] }
 state = { path = "state" }
 web = { listen = "127.0.0.1:0" }
@@ -123,6 +124,7 @@ def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
         (["--against", "value_per_list"], "name the metric to compare with it"),
         (["-m", "ctr", "--against", "ctr"], "name the metric to compare with it"),
         (["-m", UNIFORM, "--against", "ctr"], "ctr is a mean over items, and snips"),
+        (["-m", UNIFORM, "--against", "fallout@1"], "do not have the same better direction"),
         (["-m", UNIFORM, "--against", "gini@1"], "gini@1 is not a mean over lists or items"),
         (["-m", UNIFORM, "--against", "snap"], "unknown metric 'snap'"),
         (["-m", UNIFORM, "--against", "ctr", "--label", "arm"], "--label is for variants"),
@@ -149,3 +151,33 @@ def test_python_refuses_metrics_of_other_units_too() -> None:
     log = Accumulator("ctr", "value_per_list", "log_loss", intervals=Intervals())
     with pytest.raises(NotComparableError, match="mean over items, and value_per_list over lists"):
         compare(log, log, "value_per_list", against="ctr")
+
+
+def test_python_refuses_a_metric_of_which_less_is_better() -> None:
+    log = Accumulator("snips", "fallout@1", catalog=3, intervals=Intervals())
+    with pytest.raises(NotComparableError, match="do not have the same better direction"):
+        compare(log, log, "snips", against="fallout@1")
+
+
+NOTE: Final = "It does not replace an A/B test"
+
+
+def test_estimates_of_variants_carry_the_note_too(tmp_path: Path) -> None:
+    log, config = log_of(tmp_path)
+    arms = ("a", "b")
+    json_lines(log, (event | {"arm": arms[number % 2]} for number, event in enumerate(rows())))
+    asked_alone: list[str | Path] = [
+        "compare",
+        log,
+        "--config",
+        config,
+        "--label",
+        "arm",
+        "--control",
+        "a",
+    ]
+    both: list[str | Path] = [*asked_alone, "-m", UNIFORM, "-m", "value_per_list"]
+    for form in ("table", "json", "html"):
+        assert NOTE in " ".join(ran(*both, "--format", form).stdout.split())
+        shown = ran(*asked_alone, "-m", "value_per_list", "--format", form).stdout
+        assert NOTE not in " ".join(shown.split())
