@@ -290,9 +290,8 @@ class ImpressionBuffer:
             bucket.baselines.extend(
                 array("I", map(self._items.__getitem__, baseline or ())) for baseline in baselines
             )
-        histories = batch.histories or [None] * len(lengths)
-        if bucket.histories or any(history is not None for history in histories):
-            self._extend_histories(bucket, histories, before)
+        if bucket.histories or any(history is not None for history in batch.histories or ()):
+            self._extend_histories(bucket, batch.histories or [None] * len(lengths), before)
         if bucket.per_item or any(batch.per_item or ()):
             bucket.per_item.extend([b""] * (before - len(bucket.per_item)))
             values = [packed(item_value) for item_value in batch.per_item or [None] * len(lengths)]
