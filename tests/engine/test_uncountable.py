@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from streameval import metric
 from streameval.accumulator.table import Table
+from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
@@ -293,10 +294,21 @@ def test_the_state_depends_on_the_log_alone_for_any_size_of_pieces(
 CHANCES = msgspec.structs.replace(FIELDS, per_item={"propensity": "p", "target": "t"})
 BAD: list[tuple[str, str]] = [
     ('["high", 0.5]', "'high' is a word; a metric needs a number"),
+    ('["", 0.5]', "'' is a word; a metric needs a number"),
     ("[0.5]", "1 values for 2 items"),
+    ("[]", "0 values for 2 items"),
+    ("[0.5, 0.5, 0.5]", "3 values for 2 items"),
     ("[0.5, true]", "neither a finite number nor a word"),
+    ("[[0.5], 0.5]", "neither a finite number nor a word"),
+    (f"[{'9' * 400}, 0.5]", "neither a finite number nor a word"),
     ("0.5", "instead of a list"),
+    ("{}", "instead of a list"),
 ]
+UNREADABLE: dict[str, str] = {
+    "[1e999, 0.5]": "number_too_large",
+    "[NaN, 0.5]": "not_json",
+    "[Infinity, 0.5]": "not_json",
+}
 
 
 def _chances(at: int, propensity: str = "[0.5, 0.5]", **more: Any) -> bytes:
@@ -305,7 +317,7 @@ def _chances(at: int, propensity: str = "[0.5, 0.5]", **more: Any) -> bytes:
     return shown.removesuffix(b"}") + target
 
 
-@pytest.mark.parametrize(("propensity", "told"), BAD)
+@pytest.mark.parametrize(("propensity", "told"), [*BAD, *((text, "") for text in UNREADABLE)])
 def test_a_bad_chance_is_a_letter_and_the_other_records_count_as_if_alone(
     propensity: str, told: str
 ) -> None:
@@ -318,9 +330,33 @@ def test_a_bad_chance_is_a_letter_and_the_other_records_count_as_if_alone(
     of = counting()
     of.apply(batch(values))
     (letter,) = of.take_letters()
-    assert (letter.offset, letter.value, letter.reason) == (3, values[3], "invalid_per_item")
+    reason = UNREADABLE.get(propensity, "invalid_per_item")
+    assert (letter.offset, letter.value, letter.reason) == (3, values[3], reason)
     assert told in letter.message
     assert _content(of) == _content(_without(values, counting()))
+
+
+@pytest.mark.parametrize(
+    "propensity", ["null", "[0.5, null]", "[0, 0.5]", "[1.5, 0.5]", "[1e-320, 0.5]"]
+)
+def test_a_missing_or_impossible_chance_is_no_letter_and_changes_no_other_metric(
+    propensity: str,
+) -> None:
+    def counted(values: Sequence[bytes | None]) -> dict[str, Reading]:
+        frontend = EventFrontend(Decoder(CHANCES, ()), layout(("ctr", "ips"), ()))
+        of = Ingest(frontend, keep_letters=True)
+        of.apply(batch(values))
+        assert (of.take_letters(), of.tally.valid) == ([], 7)
+        series = ingest_snapshot(of, labels=[], now=0.0).series
+        return {entry.metric.text: entry.reading for entry in series}
+
+    good: list[bytes | None] = [_chances(at) for at in range(7)]
+    without, changed = counted(good), counted([*good[:6], _chances(6, propensity)])
+    assert changed["ctr"] == without["ctr"]
+    assert [(read["ips"].lists, read["ips"].count) for read in (without, changed)] == [
+        (7, 7),
+        (7, 6),
+    ]
 
 
 def test_a_word_instead_of_a_chance_is_a_letter_when_the_window_of_its_list_is_over() -> None:
