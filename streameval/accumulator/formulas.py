@@ -180,7 +180,7 @@ def array_of(metric: Metric, result: object, size: int) -> FloatArray:
     wanted = (
         "one value for each list, an array as long as lists.kind"
         if metric.definition.reads == "lists"
-        else "a sum over all lists, by cells.total(...)"
+        else "a sum over all lists, by rows.total(...)"
     )
     try:
         values: Any = np.asarray(result)

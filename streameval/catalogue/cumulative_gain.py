@@ -13,7 +13,7 @@ import numpy as np
 from streameval.catalogue.signature import Span
 from streameval.events.event import LARGEST_GAIN
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.hitcells import HitCells, Total
+from streameval.statistics.hitrows import HitRows, Total
 
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """The value of a gain g: g, 2^g - 1, or 1."""
@@ -99,16 +99,16 @@ def cap_values(values: Total, cap: float) -> Total:
 
 
 def single_dcg(
-    cells: HitCells, widths: IntArray, gain: Gain, discount_by: Discount
+    rows: HitRows, widths: IntArray, gain: Gain, discount_by: Discount
 ) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """DCG of each list in 32-bit floats, as numpy sums a row with one entry per rank.
 
     `widths`: ranks of each list, shape (lists,); hits at higher ranks are added too.
     """
-    ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
-    totals = np.zeros(cells.lists, np.float32)
+    ends = np.cumsum(np.bincount(rows.owner, minlength=rows.lists)).tolist()
+    totals = np.zeros(rows.lists, np.float32)
     for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        rank, gains = cells.rank[start:end], cells.gain[start:end]
+        rank, gains = rows.rank[start:end], rows.gain[start:end]
         width = max(int(widths[place]), int(rank.max(initial=0)))
         if width <= _TABLED:
             row = np.zeros(width, gains.dtype)

@@ -5,7 +5,7 @@ from typing import Annotated
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
 from streameval.events import LARGEST_RANK
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
@@ -27,5 +27,5 @@ def ctr(hits: HitsView, k: int | None, *, rank: Annotated[int, Span(0, LARGEST_R
         >>> accumulator.read("ctr").value
         0.25
     """
-    cells = hits.by_length(k)
-    return cells.total(cells.hits * ((cells.rank == rank) | (rank == 0)))
+    rows = hits.by_length(k)
+    return rows.total(rows.hits * ((rows.rank == rank) | (rank == 0)))

@@ -12,7 +12,7 @@ from streameval.catalogue.cumulative_gain import (
     gain_value,
 )
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 from streameval.statistics.lists import Lists
 
 
@@ -25,9 +25,9 @@ def _graded_dcg(
     base: Base = 2.0,
     cap: Cap = 0.0,
 ) -> Total:
-    cells = lists.by_interacted(k)
-    discounted = gain_value(cells.gain, gain) * discount(cells.rank, discount_by)
-    return cap_values(cells.total(discounted * math.log2(base)), cap)
+    rows = lists.by_interacted(k)
+    discounted = gain_value(rows.gain, gain) * discount(rows.rank, discount_by)
+    return cap_values(rows.total(discounted * math.log2(base)), cap)
 
 
 @metric(
@@ -61,6 +61,6 @@ def dcg(
         >>> accumulator.read("dcg@3").value
         1.5
     """
-    cells = hits.by_interacted(k)
-    discounted = cells.hits * discount(cells.rank, discount_by)
-    return cap_values(cells.total(discounted * math.log2(base)), cap)
+    rows = hits.by_interacted(k)
+    discounted = rows.hits * discount(rows.rank, discount_by)
+    return cap_values(rows.total(discounted * math.log2(base)), cap)

@@ -7,7 +7,7 @@ import numpy as np
 from streameval.catalogue.context import Examination
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
@@ -39,5 +39,5 @@ def debiased_ctr(
         >>> accumulator.read("debiased_ctr").value
         0.5
     """
-    cells = hits.by_length(k)
-    return cells.total(cells.hits / np.maximum(examination.at(cells.rank), floor))
+    rows = hits.by_length(k)
+    return rows.total(rows.hits / np.maximum(examination.at(rows.rank), floor))

@@ -8,7 +8,7 @@ from streameval.catalogue.context import Examination
 from streameval.catalogue.cumulative_gain import discount
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
@@ -37,6 +37,6 @@ def debiased_dcg(
         >>> accumulator.read("debiased_dcg").value
         2.0
     """
-    cells = hits.by_length(k)
-    chances = np.maximum(examination.at(cells.rank), floor)
-    return cells.total(cells.hits / chances * discount(cells.rank, "log2"))
+    rows = hits.by_length(k)
+    chances = np.maximum(examination.at(rows.rank), floor)
+    return rows.total(rows.hits / chances * discount(rows.rank, "log2"))

@@ -7,7 +7,7 @@ import numpy as np
 from streameval.catalogue.cumulative_gain import gain_value
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import Total
+from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
 
 
@@ -30,12 +30,12 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
         >>> accumulator.read("err@3").value
         0.625
     """
-    cells = lists.by_interacted(k)
-    satisfied = gain_value(np.minimum(cells.gain, max_grade), "exp2") / 2.0**max_grade
+    rows = lists.by_interacted(k)
+    satisfied = gain_value(np.minimum(rows.gain, max_grade), "exp2") / 2.0**max_grade
     gains, looking = np.zeros(len(lists)), np.ones(len(lists))
-    for place in range(1, int(cells.ordinals.max(initial=0)) + 1):
-        here = np.flatnonzero(cells.ordinals == place)
-        owner = cells.owner[here]
-        gains[owner] += looking[owner] * satisfied[here] / cells.rank[here]
+    for place in range(1, int(rows.ordinals.max(initial=0)) + 1):
+        here = np.flatnonzero(rows.ordinals == place)
+        owner = rows.owner[here]
+        gains[owner] += looking[owner] * satisfied[here] / rows.rank[here]
         looking[owner] *= 1.0 - satisfied[here]
     return gains

@@ -6,7 +6,7 @@ import numpy as np
 
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import Total
+from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
 
 
@@ -36,9 +36,9 @@ def f1(
         >>> accumulator.read("f1@3").value
         0.5
     """
-    cells = lists.by_interacted(k)
+    rows = lists.by_interacted(k)
     items = np.full_like(lists.length, k) if k and denominator == "k" else lists.items(k)
-    hits = cells.total(cells.hits.astype(np.float64))
+    hits = rows.total(rows.hits.astype(np.float64))
     weight = beta * beta
     counted = items + weight * lists.wanted()
     return (1.0 + weight) * hits / np.where(counted > 0, counted, 1.0)

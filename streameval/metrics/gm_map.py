@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import Total
+from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
 
 _LEAST = 0.00001
@@ -37,9 +37,9 @@ def gm_map(
         >>> round(accumulator.read("gm_map").value, 12)
         0.5
     """
-    cells = lists.by_interacted(k)
-    possible = cells.size
+    rows = lists.by_interacted(k)
+    possible = rows.size
     if k is not None and denominator != "interacted":
-        possible = np.full_like(cells.size, k) if denominator == "k" else np.minimum(cells.size, k)
-    precision = cells.total(cells.ordinals / cells.rank / possible)
+        possible = np.full_like(rows.size, k) if denominator == "k" else np.minimum(rows.size, k)
+    precision = rows.total(rows.ordinals / rows.rank / possible)
     return np.array([math.log(max(value, _LEAST)) for value in precision.tolist()])

@@ -1,7 +1,7 @@
 """Hit rate."""
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(bounds=(0, 1), source="RecBole 0.2.1 `hit`; RePlay 0.10.0 `HitRate`")

@@ -1,7 +1,7 @@
 """Number of hits."""
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(bounds=(0, float("inf")), per="total", source="trec_eval `num_rel_ret`")
@@ -20,5 +20,5 @@ def hits(hits: HitsView, k: int | None) -> Total:
         >>> accumulator.read("hits@2").value
         3.0
     """
-    cells = hits.by_interacted(k)
-    return cells.total(cells.hits)
+    rows = hits.by_interacted(k)
+    return rows.total(rows.hits)

@@ -4,7 +4,7 @@ import math
 
 from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, gain_value
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import Total
+from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
 
 

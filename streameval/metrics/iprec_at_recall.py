@@ -7,7 +7,7 @@ import numpy as np
 
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import Total
+from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
 
 
@@ -41,10 +41,10 @@ def iprec_at_recall(
         >>> accumulator.read("iprec_at_recall(recall=0.5)").value
         0.5
     """
-    cells = lists.by_interacted(k)
+    rows = lists.by_interacted(k)
     more = 0.9 if reached == "up" else 0.5
-    least = np.array([math.floor(recall * size + more) for size in cells.size.tolist()])
+    least = np.array([math.floor(recall * size + more) for size in rows.size.tolist()])
     best = np.zeros(len(lists))
-    here = cells.ordinals >= least
-    np.maximum.at(best, cells.owner[here], (cells.ordinals / cells.rank)[here])
+    here = rows.ordinals >= least
+    np.maximum.at(best, rows.owner[here], (rows.ordinals / rows.rank)[here])
     return best

@@ -7,7 +7,7 @@ import numpy as np
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
 from streameval.events import LARGEST_RANK
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
@@ -43,13 +43,13 @@ def map_(
         >>> accumulator.read("map@4").value
         0.75
     """
-    cells = hits.by_ideal(k) if denominator == "shown" else hits.by_interacted(k)
+    rows = hits.by_ideal(k) if denominator == "shown" else hits.by_interacted(k)
     cut = normalizer or k
-    possible = cells.size if cut is None else np.minimum(cells.size, cut)
+    possible = rows.size if cut is None else np.minimum(rows.size, cut)
     if cut is not None and denominator == "k":
-        possible = np.full_like(cells.size, cut)
+        possible = np.full_like(rows.size, cut)
     if denominator == "interacted":
-        possible = cells.size
+        possible = rows.size
     if denominator == "hits":
-        possible = cells.total(cells.hits)[cells.owner]
-    return cells.total(cells.ordinals / cells.rank / possible)
+        possible = rows.total(rows.hits)[rows.owner]
+    return rows.total(rows.ordinals / rows.rank / possible)

@@ -1,7 +1,7 @@
 """Mean reciprocal rank."""
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(bounds=(0, 1), source="Voorhees, TREC-8 question answering track, 1999")

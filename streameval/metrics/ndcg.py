@@ -15,7 +15,7 @@ from streameval.catalogue.cumulative_gain import (
 )
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 from streameval.statistics.lists import Lists
 
 Best = Literal["cut", "list", "whole", "ranks"]
@@ -31,13 +31,13 @@ def _graded_ndcg(
     digits: Annotated[int, Span(0, 6)] = 0,
     worthless: Literal["skip", "zero"] = "skip",
 ) -> Total:
-    cells, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
+    rows, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
     room = np.ones_like(order.gain)
     if best == "list":
         room = (order.rank <= lists.length[order.owner]).astype(np.float64)
     every_rank = k if best == "ranks" else None
     if not digits:
-        gained = cells.total(gain_value(cells.gain, gain) * discount(cells.rank, discount_by))
+        gained = rows.total(gain_value(rows.gain, gain) * discount(rows.rank, discount_by))
         best_gains = room * gain_value(order.gain, gain)
         possible = order.total(best_gains * discount(order.rank, discount_by))
         if every_rank is not None:
@@ -47,9 +47,9 @@ def _graded_ndcg(
         return np.where(np.isnan(values), 0.0, values) if worthless == "zero" else values
     order = replace(order, gain=order.gain * room)
     with np.errstate(over="ignore"):
-        cells = replace(cells, gain=cells.gain.astype(np.float32))
+        rows = replace(rows, gain=rows.gain.astype(np.float32))
     length = lists.length if k is None else np.minimum(lists.length, k)
-    reached = single_dcg(cells, length, gain, discount_by)
+    reached = single_dcg(rows, length, gain, discount_by)
     possible = single_dcg(order, np.zeros_like(length), gain, discount_by)
     if every_rank is not None:
         possible = ideal(np.full(len(lists), every_rank), discount_by).astype(np.float32)
@@ -86,10 +86,8 @@ def ndcg(
         >>> accumulator.read("ndcg@3").value
         0.5
     """
-    cells = hits.by_ideal(k) if best == "list" else hits.by_interacted(k)
-    possible = cells.size if k is None or best == "whole" else np.minimum(cells.size, k)
+    rows = hits.by_ideal(k) if best == "list" else hits.by_interacted(k)
+    possible = rows.size if k is None or best == "whole" else np.minimum(rows.size, k)
     if best == "ranks" and k is not None:
-        possible = np.full_like(cells.size, k)
-    return cells.total(
-        cells.hits * discount(cells.rank, discount_by) / ideal(possible, discount_by)
-    )
+        possible = np.full_like(rows.size, k)
+    return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(possible, discount_by))

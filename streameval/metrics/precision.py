@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(bounds=(0, 1), source="Manning, Raghavan, Schuetze, Introduction to IR, 2008, section 8.4")
@@ -26,8 +26,8 @@ def precision(hits: HitsView, k: int | None, *, denominator: Literal["k", "lengt
         >>> accumulator.read("precision(denominator=length)@4").value
         0.5
     """
-    cells = hits.by_length(k)
+    rows = hits.by_length(k)
     if k is not None and denominator == "k":
-        return cells.total(cells.hits / k)
-    items = cells.size if k is None else np.minimum(cells.size, k)
-    return cells.total(cells.hits / items)
+        return rows.total(rows.hits / k)
+    items = rows.size if k is None else np.minimum(rows.size, k)
+    return rows.total(rows.hits / items)

@@ -1,7 +1,7 @@
 """R-precision."""
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
@@ -24,5 +24,5 @@ def r_precision(hits: HitsView) -> Total:
         >>> accumulator.read("r_precision").value
         0.5
     """
-    cells = hits.by_interacted(None)
-    return cells.total(cells.hits / cells.size * (cells.rank <= cells.size))
+    rows = hits.by_interacted(None)
+    return rows.total(rows.hits / rows.size * (rows.rank <= rows.size))

@@ -7,7 +7,7 @@ import numpy as np
 from streameval.catalogue.cumulative_gain import Gain, cap_values, gain_value
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitcells import HitCells, HitsView, Total
+from streameval.statistics.hitrows import HitRows, HitsView, Total
 from streameval.statistics.lists import Lists
 
 _Chance = Annotated[float, Span(0, 1)]
@@ -50,9 +50,9 @@ def rbp(
     return _expected_rbp(hits.by_interacted(k), p, gain, max_grade)
 
 
-def _expected_rbp(cells: HitCells, p: float, gain: Gain, max_grade: float) -> Total:
-    seen = np.array([p ** (rank - 1) for rank in cells.rank.tolist()])
-    useful = cells.gain if gain == "binary" else cap_values(cells.gain, max_grade)
+def _expected_rbp(rows: HitRows, p: float, gain: Gain, max_grade: float) -> Total:
+    seen = np.array([p ** (rank - 1) for rank in rows.rank.tolist()])
+    useful = rows.gain if gain == "binary" else cap_values(rows.gain, max_grade)
     most = gain_value(np.array([max_grade]), gain)[0] or 1.0
     useful = gain_value(useful, gain) / most
-    return cells.total(cells.hits * useful * seen * (1.0 - p))
+    return rows.total(rows.hits * useful * seen * (1.0 - p))

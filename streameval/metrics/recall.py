@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
@@ -32,8 +32,8 @@ def recall(
         >>> accumulator.read("recall@2").value
         0.5
     """
-    cells = hits.by_interacted(k)
-    possible = cells.size
+    rows = hits.by_interacted(k)
+    possible = rows.size
     if denominator == "ideal" and k is not None:
         possible = np.minimum(possible, k)
-    return cells.total(cells.hits / possible)
+    return rows.total(rows.hits / possible)

@@ -1,7 +1,7 @@
 """Number of items shown."""
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(bounds=(0, float("inf")), higher_is_better=None, per="total", source="trec_eval `num_ret`")

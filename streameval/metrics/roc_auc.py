@@ -3,7 +3,7 @@
 import numpy as np
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import Total
+from streameval.statistics.hitrows import Total
 from streameval.statistics.lists import Lists
 
 
@@ -28,10 +28,10 @@ def roc_auc(lists: Lists, k: int | None) -> Total:
         >>> accumulator.read("roc_auc@3").value
         0.5
     """
-    cells = lists.by_length(k)
-    hits = cells.total(cells.hits.astype(np.float64))
+    rows = lists.by_length(k)
+    hits = rows.total(rows.hits.astype(np.float64))
     others = np.minimum(lists.length, lists.length if k is None else k) - hits
-    misplaced = cells.total((cells.rank - cells.ordinals).astype(np.float64))
+    misplaced = rows.total((rows.rank - rows.ordinals).astype(np.float64))
     pairs = np.maximum(hits * others, 1.0)
     # With explicit positions, more ranks may be above a hit than there are items.
     return np.where(hits > 0, np.maximum(1.0 - misplaced / pairs, 0.0), 0.0)

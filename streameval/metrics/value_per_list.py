@@ -2,13 +2,13 @@
 
 from streameval.catalogue.cumulative_gain import Cap, cap_values, gain_value
 from streameval.catalogue.metric import metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 from streameval.statistics.lists import Lists
 
 
 def _graded_value(lists: Lists, k: int | None, *, cap: Cap = 0.0) -> Total:
-    cells = lists.by_interacted(k)
-    return cap_values(cells.total(gain_value(cells.gain, "linear")), cap)
+    rows = lists.by_interacted(k)
+    return cap_values(rows.total(gain_value(rows.gain, "linear")), cap)
 
 
 @metric(
@@ -35,5 +35,5 @@ def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
         >>> accumulator.read("value_per_list(cap=8)@2").value
         8.0
     """
-    cells = hits.by_interacted(k)
-    return cap_values(cells.total(cells.hits / 1), cap)
+    rows = hits.by_interacted(k)
+    return cap_values(rows.total(rows.hits / 1), cap)

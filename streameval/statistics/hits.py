@@ -10,7 +10,7 @@ import numpy as np
 from streameval.events import Batch, Matches
 from streameval.events.batch import batch_of
 from streameval.statistics.arrays import BoolArray, IntArray, group_sum, sums, up_to
-from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
+from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitRows, HitsView
 from streameval.statistics.lists import (
     POSITIONED,
     REFUSED,
@@ -263,14 +263,14 @@ class HitsOfCells(HitsView):
         (owner, rank), (lists,) = group_sum([owner[some], rank[some]], [firsts[some]])
         return owner, np.ones_like(rank), rank, lists, lists, lists
 
-    def cells_by(self, size: int, k: int | None) -> HitCells:
+    def rows_by(self, size: int, k: int | None) -> HitRows:
         """See `HitsView`."""
         rows = self._cached_rows(size)
         if k is not None:
             here = rows[2] <= k
             rows = tuple(column[here] for column in rows)
         owner, sizes, rank, hits, ordinals, _ = rows
-        return HitCells(
+        return HitRows(
             rank=rank,
             size=sizes,
             hits=hits,

@@ -15,7 +15,7 @@ from streameval.events import Batch, Matches
 from streameval.events.ragged import Ragged
 from streameval.kernel import WHOLE
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, read_only, up_to
-from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
+from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, HitRows, HitsView
 from streameval.statistics.matching import Search, first_hits, hits_of, kind_of_ids
 
 Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]
@@ -234,12 +234,12 @@ class Lists(HitsView):
         """Number of items interacted with, shape (n,)."""
         return self.interacted.copy()
 
-    def best(self, k: int | None) -> HitCells:
+    def best(self, k: int | None) -> HitRows:
         """The hits of the ideal order: the relevant items by descending gain, up to rank k."""
         owners, ranks, gains = self._ideal
         here = up_to(ranks, k)
         owner, rank = owners[here], ranks[here]
-        return HitCells(
+        return HitRows(
             rank=rank,
             hits=np.ones_like(rank),
             ordinals=rank,
@@ -249,13 +249,13 @@ class Lists(HitsView):
             lists=len(self),
         )
 
-    def cells_by(self, size: int, k: int | None) -> HitCells:
+    def rows_by(self, size: int, k: int | None) -> HitRows:
         """See `HitsView`."""
         here = up_to(self.rank, k)
         if size == FIRST:
             here &= self.ordinal == 1
         owner = self.owner[here]
-        return HitCells(
+        return HitRows(
             rank=self.rank[here],
             hits=np.ones(owner.size, np.int64),
             ordinals=self.ordinal[here],

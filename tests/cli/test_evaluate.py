@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator, Event, metric
-from streameval.statistics.hitcells import HitsView
+from streameval.statistics.hitrows import HitsView
 from tests.cli.program import asked, json_lines, ran, readings, refused, saved
 
 EVENTS = [

@@ -144,7 +144,7 @@ MISTAKES = (
         twin,
         replaced(readings, "lists_in_mean", lambda _, hits: np.maximum(hits.count, 1)),
     ),
-    Mistake("a cut-off that keeps one rank more", twin, around(HitsOfCells, "cells_by", _one_more)),
+    Mistake("a cut-off that keeps one rank more", twin, around(HitsOfCells, "rows_by", _one_more)),
     Mistake("no evidence that reads as 0", undefined, replaced(accumulator, "readings_of", _zero)),
     Mistake(
         "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval import Event, metric
 from streameval.statistics.exposures import Exposures
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitrows import HitsView, Total
 from streameval.statistics.lists import Lists
 
 _calls = itertools.count(1)
@@ -19,8 +19,8 @@ _calls = itertools.count(1)
 @metric(bounds=(0, math.inf), source="our own rule")
 def dcg2(hits: HitsView, k: int | None, *, power: float = 0.5) -> Total:
     """Hits, discounted by a power of the rank."""
-    cells = hits.by_interacted(k)
-    return cells.total(cells.hits / cells.rank**power)
+    rows = hits.by_interacted(k)
+    return rows.total(rows.hits / rows.rank**power)
 
 
 @metric(bounds=(0, math.inf), source="our own rule")
@@ -101,14 +101,14 @@ def spoils_events(event: Event) -> float:
 
 @metric(bounds=(0, math.inf), source="our own rule")
 def knows_one_slice(hits: HitsView, k: int | None) -> Total:
-    cells = hits.by_interacted(k)
-    return np.array([math.fsum(cells.hits / cells.rank)])
+    rows = hits.by_interacted(k)
+    return np.array([math.fsum(rows.hits / rows.rank)])
 
 
 @metric(bounds=(0, math.inf), source="our own rule")
 def mixes_slices(hits: HitsView, k: int | None) -> Total:
-    cells = hits.by_interacted(k)
-    return np.full(cells.lists, math.fsum(cells.hits / cells.rank))
+    rows = hits.by_interacted(k)
+    return np.full(rows.lists, math.fsum(rows.hits / rows.rank))
 
 
 @metric(bounds=(0, math.inf), source="our own rule")
@@ -141,9 +141,9 @@ def replaces_items(event: Event) -> float:
 
 @metric(bounds=(0, math.inf), source="our own rule")
 def writes_to_hits(hits: HitsView, k: int | None) -> Total:
-    cells = hits.by_interacted(k)
-    cells.rank[cells.rank > 3] = 3
-    return cells.total(cells.hits / cells.rank)
+    rows = hits.by_interacted(k)
+    rows.rank[rows.rank > 3] = 3
+    return rows.total(rows.hits / rows.rank)
 
 
 @metric(bounds=(0, 1), source="our own rule")

@@ -115,7 +115,7 @@ def test_a_formula_that_takes_only_lists_is_found(broken: Callable[..., Any]) ->
 
 
 def test_a_formula_that_knows_only_one_slice_is_told_how_to_sum() -> None:
-    with pytest.raises(MetricLawError, match=r"a sum over all lists, by cells\.total") as raised:
+    with pytest.raises(MetricLawError, match=r"a sum over all lists, by rows\.total") as raised:
         check_metric(declared.knows_one_slice, seeds=1)
     assert raised.value.law == "many slices"
 

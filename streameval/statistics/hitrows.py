@@ -15,7 +15,7 @@ Total: TypeAlias = Any
 """One sum per owner, a cell or a list; floats of shape (owners,)."""
 
 
-class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class HitRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Hits at ranks up to a cut-off, as read-only columns of equal length.
 
     Attributes:
@@ -79,23 +79,23 @@ class HitsView:
     `k` is the cut-off; None is the whole list.
     """
 
-    def by_interacted(self, k: int | None) -> HitCells:
+    def by_interacted(self, k: int | None) -> HitRows:
         """Hits up to rank k; `size` is the number of items interacted with."""
-        return self.cells_by(INTERACTED, k)
+        return self.rows_by(INTERACTED, k)
 
-    def by_length(self, k: int | None) -> HitCells:
+    def by_length(self, k: int | None) -> HitRows:
         """Hits up to rank k; `size` is the length of the list."""
-        return self.cells_by(LENGTH, k)
+        return self.rows_by(LENGTH, k)
 
-    def by_ideal(self, k: int | None) -> HitCells:
+    def by_ideal(self, k: int | None) -> HitRows:
         """Hits up to rank k; `size` is the smaller of interacted items and list length."""
-        return self.cells_by(IDEAL, k)
+        return self.rows_by(IDEAL, k)
 
-    def first(self, k: int | None) -> HitCells:
+    def first(self, k: int | None) -> HitRows:
         """The first hit of each list that has one up to rank k; `size` is 1."""
-        return self.cells_by(FIRST, k)
+        return self.rows_by(FIRST, k)
 
-    def cells_by(self, size: int, k: int | None) -> HitCells:
+    def rows_by(self, size: int, k: int | None) -> HitRows:
         """Hits up to rank k; `size` is one of the constants above."""
         raise NotImplementedError
 
