@@ -28,7 +28,7 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import metrics
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
-from streameval.sources.schemas.registry import SchemaDefinition, UnusableSchemaError
+from streameval.sources.schemas.registry import RejectedSchemaError, SchemaDefinition
 from tests.batches import batch_of
 from tests.decoding.records import anything, ids, json_values, mutilated, records
 from tests.fuzz import configurations
@@ -207,6 +207,6 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
 
 def _compiled(text: str, records: Sequence[bytes]) -> None:
     """Compile what may be a schema, and read records with it that are not of it."""
-    with suppress(UnusableSchemaError):
+    with suppress(RejectedSchemaError):
         reader = avro.reader(SchemaDefinition("AVRO", text, {"shop.Item": json.dumps(ITEM)}), "ms")
         FramedDecoder(Decoder(_FIELDS, []), reader).decode_many(records)

@@ -141,7 +141,7 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
         assert "still trying" in daemon.get("/-/ready").text
         assert daemon.get("/-/healthy").status_code == 200
         daemon.until(lambda: failures(daemon) > 0)
-        assert f"{WAITING} 2" in daemon.get("/metrics").text
+        daemon.until(lambda: f"{WAITING} 2" in daemon.get("/metrics").text)
         assert daemon.document()["health"]["consumed"] == 0
         registry.start()
         daemon.consumed(30)

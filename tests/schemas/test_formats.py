@@ -42,8 +42,8 @@ from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import (
     Registry,
     RegistryOptions,
+    RejectedSchemaError,
     SchemaDefinition,
-    UnusableSchemaError,
 )
 from streameval.sources.schemas.source import Schemas
 from tests.effort import PATIENCE
@@ -299,7 +299,7 @@ def test_a_local_timestamp_has_no_time_zone() -> None:
     ],
 )
 def test_an_unusable_avro_schema_has_a_reason(text: str, problem: str) -> None:
-    with pytest.raises(UnusableSchemaError, match=problem):
+    with pytest.raises(RejectedSchemaError, match=problem):
         avro.reader(SchemaDefinition("AVRO", text), "ms")
 
 

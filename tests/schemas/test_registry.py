@@ -14,7 +14,7 @@ from streameval.sources.schemas.registry import (
     Registry,
     RegistryError,
     RegistryOptions,
-    UnknownSchemaError,
+    RejectedSchemaError,
 )
 from tests.certificates import Authority
 from tests.schemas.messages import ITEM_PROTO, PROTO
@@ -50,7 +50,7 @@ def test_a_protobuf_schema_is_returned_as_registered(url: str, client: Registry)
 
 
 def test_a_missing_id_is_unknown(client: Registry) -> None:
-    with pytest.raises(UnknownSchemaError, match="999999 not found"):
+    with pytest.raises(RejectedSchemaError, match="999999 not found"):
         client.definition(999_999)
 
 
@@ -166,7 +166,7 @@ def test_a_redirect_is_not_followed(registry: SmallRegistry) -> None:
 def test_an_id_beyond_those_of_a_registry_is_not_asked_for(registry: SmallRegistry) -> None:
     with (
         asking(registry.url) as client,
-        pytest.raises(UnknownSchemaError, match="end at 2,147,483,647"),
+        pytest.raises(RejectedSchemaError, match="end at 2,147,483,647"),
     ):
         client.definition(2**31)
     assert registry.asked == []

@@ -1,6 +1,6 @@
 """Avro by Confluent's deserializer: a record is decoded with its writer's schema.
 
-UnusableSchemaError is raised for an invalid schema, for a record that contains itself (fastavro
+RejectedSchemaError is raised for an invalid schema, for a record that contains itself (fastavro
 overflows the stack), and for an array of zero-length items, of which a few bytes could declare any
 number.
 """
@@ -21,7 +21,7 @@ from fastavro.read import LOGICAL_READERS
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.framing import HEADER, ToText, json_text, not_of_its_schema, schema_id
-from streameval.sources.schemas.registry import SchemaDefinition, UnusableSchemaError
+from streameval.sources.schemas.registry import RejectedSchemaError, SchemaDefinition
 
 _PER_SECOND: Final = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,7 +33,7 @@ def reader(definition: SchemaDefinition, unit: TimeUnit) -> ToText:
     """A function that converts records of a schema to JSON text."""
     if definition.kind != "AVRO":
         problem = f"it is of type {definition.kind}, and the stream's format is 'avro'"
-        raise UnusableSchemaError(problem)
+        raise _unusable(problem)
     named: dict[str, Any] = {}
     try:
         references = {
@@ -43,12 +43,16 @@ def reader(definition: SchemaDefinition, unit: TimeUnit) -> ToText:
             parse_schema(msgspec.json.decode(text), named_schemas=named)
         text = _rename_types(definition.text, unit)
         _check(parse_schema(msgspec.json.decode(text), named_schemas=named), named)
-    except UnusableSchemaError:
+    except RejectedSchemaError:
         raise
     except Exception as error:  # fastavro raises errors of any type
         problem = f"it is not an Avro schema ({type(error).__name__}: {error})"
-        raise UnusableSchemaError(problem) from error
+        raise _unusable(problem) from error
     return _Reader(text, references)
+
+
+def _unusable(problem: str) -> RejectedSchemaError:
+    return RejectedSchemaError("unusable_schema", problem)
 
 
 class _Reader:
@@ -157,11 +161,11 @@ def _check(schema: Any, named: Mapping[str, Any]) -> None:
             return sum(least(field["type"], inner) for field in schema["fields"])
         if kind in {"array", "map"}:
             if least(schema.get("items", "string"), within) == 0:
-                raise UnusableSchemaError("it has an array whose items have no bytes")
+                raise _unusable("it has an array whose items have no bytes")
             least(schema.get("values", "string"), within)
             return 1
         if kind in within:
-            raise UnusableSchemaError(f"its record {kind!r} contains itself")
+            raise _unusable(f"its record {kind!r} contains itself")
         if kind in named and kind not in sizes:
             sizes[kind] = least(named[kind], within)
         return int(schema["size"]) if kind == "fixed" else sizes.get(kind, int(kind != "null"))

@@ -1,7 +1,7 @@
 """Confluent's client of a schema registry, with one deadline for a whole answer.
 
-Functions raise RegistryError if the registry cannot be queried, and UnknownSchemaError if it has no
-such schema.
+Functions raise RegistryError if the registry cannot be queried, and RejectedSchemaError if it has
+no such schema.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from streameval.decoding.invalid import Reason
 from streameval.errors import ConfigError, OptionError, SourceError, StreamevalError
 from streameval.extras import import_extra
 from streameval.sources.secrets import substitute
@@ -74,12 +75,12 @@ class RegistryError(StreamevalError):
         super().__init__(f"the schema registry at {url}: {problem}")
 
 
-class UnknownSchemaError(StreamevalError):
-    """The registry has no such schema."""
+class RejectedSchemaError(StreamevalError):
+    """The registry has no such schema, or it cannot be used to decode records."""
 
-
-class UnusableSchemaError(StreamevalError):
-    """A schema cannot be used to decode records."""
+    def __init__(self, reason: Reason, problem: str) -> None:
+        self.reason: Reason = reason
+        super().__init__(problem)
 
 
 class Registry:
@@ -103,7 +104,9 @@ class Registry:
     def definition(self, number: int) -> SchemaDefinition:
         """The schema with this id, including its references."""
         if number > _LARGEST_ID:
-            raise UnknownSchemaError(f"the ids of a registry end at {_LARGEST_ID:,}")
+            raise RejectedSchemaError(
+                "unknown_schema", f"the ids of a registry end at {_LARGEST_ID:,}"
+            )
         return self._ask(lambda client: _fetch(client, number))
 
     def kinds(self) -> list[str]:
@@ -114,7 +117,7 @@ class Registry:
         """Query the registry once; returns one sentence."""
         try:
             kinds = self.kinds()
-        except (RegistryError, UnknownSchemaError) as error:
+        except (RegistryError, RejectedSchemaError) as error:
             problem = getattr(error, "problem", str(error)).rstrip(".")
             remedy = "start it, or correct url in [registry]"
             raise SourceError(f"the schema registry at {self.url}", problem, remedy) from error
@@ -181,7 +184,8 @@ class Registry:
     def _refused(self, error: Any) -> StreamevalError:
         status: int = error.http_status_code
         if status == 404 and error.error_code in _NOT_FOUND:
-            return UnknownSchemaError(f"the registry says: {str(error.error_message).rstrip('.')}")
+            told = str(error.error_message).rstrip(".")
+            return RejectedSchemaError("unknown_schema", f"the registry says: {told}")
         failure: Failure = "other"
         problem = f"it answers with status {status}"
         if status in {401, 403}:

@@ -13,17 +13,16 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
-from streameval.decoding.invalid import Reason, Refusal
+from streameval.decoding.invalid import Refusal
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 from streameval.extras import import_extra
 from streameval.sources.schemas.registry import (
     FAILURES,
     Registry,
     RegistryError,
-    UnknownSchemaError,
-    UnusableSchemaError,
+    RejectedSchemaError,
 )
-from streameval.sources.source import Source, SourceStatus
+from streameval.sources.source import Positions, Source, SourceStatus
 
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 8.0
@@ -40,6 +39,9 @@ _STEP: Final = 0.05
 """Seconds between polls of other partitions while records of some wait."""
 
 _NEVER: Final = float("inf")
+
+_NAMED: Final = 5
+"""Most partitions that `trouble` lists."""
 
 
 class SchemaRequest(NamedTuple):
@@ -103,14 +105,9 @@ class Schemas:
         self, encoding: Encoding, values: Iterable[bytes | None]
     ) -> dict[SchemaRequest, None]:
         """The schemas that must be fetched before these records can be read, in their order."""
-        readers = self._readers.setdefault(encoding, {})
-        now = self._clock() if self._refused_until else 0.0
+        readers, now = self._readers.setdefault(encoding, {}), self._clock()
         headers = dict.fromkeys(value[:HEADER] for value in values if value is not None)
-        requests = (
-            SchemaRequest(encoding, header)
-            for header in headers
-            if header not in readers or self._refused_until
-        )
+        requests = (SchemaRequest(encoding, header) for header in headers)
         return {
             request: None
             for request in requests
@@ -135,10 +132,9 @@ class Schemas:
         """Wait until these records can be read; returns whether they can."""
         self.start()
         self.request(self.missing(encoding, values))
-        with self._changed:
-            loaded = self._changed.wait_for(lambda: not self.missing(encoding, values), seconds)
+        self.wait(seconds)
         self.request(())
-        return loaded
+        return not self.missing(encoding, values)
 
     def close(self) -> None:
         """Stop fetching; a pending query ends by its deadline, and then the connection."""
@@ -184,68 +180,55 @@ class Schemas:
         self._problem = problem if needed is None else f"{problem}; {needed} is needed"
 
     def _fetch(self, request: SchemaRequest) -> None:
-        reader = self._reader(request)
-        with self._changed:
-            self._refused_until.pop(request, None)
-            if isinstance(reader, _FailingReader):
-                self._refuse(request)
-            self._readers[request.encoding][request.header] = reader
-            self._requested.pop(request, None)
-            self._changed.notify_all()
-
-    def _refuse(self, request: SchemaRequest) -> None:
-        """Ask again later; of ids that mean nothing, only the newest are remembered."""
-        self._refused_until[request] = self._clock() + _RETRY_SECONDS
-        if len(self._refused_until) > _MAX_REFUSED:
-            oldest = next(iter(self._refused_until))
-            del self._refused_until[oldest], self._readers[oldest.encoding][oldest.header]
-
-    def _reader(self, request: SchemaRequest) -> ToText:
+        retry = None
         try:
             definition = self._registry.definition(schema_id(request.header))
             reader: ToText = _avro().reader(definition, request.encoding.time_unit)
-        except UnknownSchemaError as error:
-            return _FailingReader("unknown_schema", f"{request}: {error}")
-        except UnusableSchemaError as error:
-            return _FailingReader("unusable_schema", f"{request}: {error}")
-        return reader
+        except RejectedSchemaError as error:
+            reader, retry = _refusing(error, request), self._clock() + _RETRY_SECONDS
+        with self._changed:
+            self._refused_until.pop(request, None)
+            if retry is not None:
+                self._refused_until[request] = retry
+            self._readers[request.encoding][request.header] = reader
+            if len(self._refused_until) > _MAX_REFUSED:
+                # Of ids that mean nothing, only the newest are remembered.
+                oldest = next(iter(self._refused_until))
+                del self._refused_until[oldest], self._readers[oldest.encoding][oldest.header]
+            self._requested.pop(request, None)
+            self._changed.notify_all()
 
 
 def _avro() -> Any:
     return import_extra("streameval.sources.schemas.avro", "format = 'avro'", "schemas")
 
 
-class _FailingReader:
-    """Takes the place of a reader if the schema is missing or unusable."""
+def _refusing(error: RejectedSchemaError, request: SchemaRequest) -> ToText:
+    """The reader of records whose schema is missing or unusable."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        self._reason: Reason = reason
-        self._detail = detail
+    def refuse(_value: bytes) -> NoReturn:
+        raise Refusal(error.reason, f"{request}: {error}")
 
-    def __call__(self, _value: bytes) -> NoReturn:
-        raise Refusal(self._reason, self._detail)
-
-
-_NAMED: Final = 5
-"""Most partitions that `trouble` lists."""
+    return refuse
 
 
 class SchemaSource:
     """Holds records back until their schemas have been fetched; delivers all others at once.
 
     While the registry does not answer, partitions whose next record needs a schema are paused: no
-    record is lost or counted as invalid.
+    record is lost or counted as invalid. It owns the partitions of the source itself, for the
+    owner: waiting records of a partition that is given up are dropped.
     """
 
     def __init__(self, source: Source, schemas: Schemas, encodings: Mapping[str, Encoding]) -> None:
         self._source = source
         self._schemas = schemas
         self._encodings = encodings
+        self._owner: Owner = Positions()
         self._waiting: dict[Partition, deque[RecordBatch]] = {}
         self._asked: frozenset[Partition] = frozenset()
         self._paused: frozenset[Partition] = frozenset()
-        self.name = source.name
-        self.budget = source.budget
+        self.name, self.budget = source.name, source.budget
 
     @property
     def cluster(self) -> str:
@@ -279,9 +262,24 @@ class SchemaSource:
 
     def open(self, owner: Owner) -> None:
         """See `Source.open`."""
+        self._owner = owner
         self._waiting.clear()
         self._schemas.start()
-        self._source.open(_DroppingOwner(owner, self._waiting))
+        self._source.open(self)
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """See `Owner.assigned`."""
+        return self._owner.assigned(assignments)
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """See `Owner.revoked`."""
+        self._owner.revoked(partitions)
+        self._drop(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """See `Owner.lost`."""
+        self._owner.lost(partitions)
+        self._drop(partitions)
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """See `Source.poll`; a record is delivered once its schema is known."""
@@ -289,13 +287,12 @@ class SchemaSource:
             self._schemas.wait(min(seconds, _STEP))
         # Poll the source first: it may revoke partitions whose records wait here.
         new = self._source.poll(0.0 if self._waiting else seconds)
-        deliverable = self._deliverable()
+        deliverable = [piece for log in list(self._waiting) for piece in self._next_of(log)]
         delivered = {batch.partition for batch in deliverable}
         for batch in new:
-            if batch.partition in self._waiting or batch.partition in delivered:
-                self._waiting.setdefault(batch.partition, deque()).append(batch)
-            else:
-                deliverable += self._split(batch)
+            self._waiting.setdefault(batch.partition, deque()).append(batch)
+            if len(self._waiting[batch.partition]) == 1 and batch.partition not in delivered:
+                deliverable += self._next_of(batch.partition)
         self._request_schemas()
         return deliverable
 
@@ -315,32 +312,24 @@ class SchemaSource:
         self._source.close()
         self._schemas.close()
 
-    def _deliverable(self) -> list[RecordBatch]:
-        """The deliverable part of the first waiting batch of each partition."""
-        deliverable: list[RecordBatch] = []
-        for partition, waiting in list(self._waiting.items()):
-            deliverable += self._split(waiting.popleft())
-            if not waiting:
-                del self._waiting[partition]
-        return deliverable
+    def _next_of(self, partition: Partition) -> list[RecordBatch]:
+        """The deliverable part of the first waiting batch of a partition; the rest waits on."""
+        waiting = self._waiting[partition]
+        batch = waiting.popleft()
+        headers = {request.header for request in self._missing(batch)}
+        places = enumerate(batch.values) if headers else ()
+        stop = next((place for place, value in places if value and value[:HEADER] in headers), None)
+        if stop is not None:
+            waiting.appendleft(batch.piece(stop, len(batch.values), batch.next_offset))
+        elif not waiting:
+            del self._waiting[partition]
+        if stop is None:
+            return [batch]
+        return [batch.piece(0, stop, batch.offsets[stop])] if stop else []
 
-    def _split(self, batch: RecordBatch) -> list[RecordBatch]:
-        """The deliverable part of a batch; the rest waits in front of later batches."""
+    def _missing(self, batch: RecordBatch) -> Iterable[SchemaRequest]:
         encoding = self._encodings.get(batch.partition.topic)
-        if encoding is None:
-            return [batch]
-        missing = self._schemas.missing(encoding, batch.values)
-        if not missing:
-            return [batch]
-        headers = {request.header for request in missing}
-        place = next(
-            place
-            for place, value in enumerate(batch.values)
-            if value is not None and value[:HEADER] in headers
-        )
-        rest = batch.piece(place, len(batch.values), batch.next_offset)
-        self._waiting.setdefault(batch.partition, deque()).appendleft(rest)
-        return [batch.piece(0, place, batch.offsets[place])] if place else []
+        return () if encoding is None else self._schemas.missing(encoding, batch.values)
 
     def _request_schemas(self) -> None:
         self._schemas.waiting = len(self._waiting)
@@ -350,38 +339,16 @@ class SchemaSource:
         share = _MAX_REFUSED // (2 * len(self._waiting) or 1) or 1
         self._schemas.request(
             request
-            for partition, waiting in self._waiting.items()
-            for request in islice(self._missing(partition, waiting[0]), share)
+            for waiting in self._waiting.values()
+            for request in islice(self._missing(waiting[0]), share)
         )
         self._pause()
-
-    def _missing(self, partition: Partition, batch: RecordBatch) -> Iterable[SchemaRequest]:
-        return self._schemas.missing(self._encodings[partition.topic], batch.values)
 
     def _pause(self) -> None:
         request = self._asked.union(self._waiting)
         if request or self._paused:
             self._source.pause(request)
         self._paused = request
-
-
-class _DroppingOwner:
-    """Passes calls on to an owner, and drops waiting records of partitions that are given up."""
-
-    def __init__(self, owner: Owner, held: dict[Partition, deque[RecordBatch]]) -> None:
-        self._owner = owner
-        self._waiting = held
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        return self._owner.assigned(assignments)
-
-    def revoked(self, partitions: Sequence[Partition]) -> None:
-        self._owner.revoked(partitions)
-        self._drop(partitions)
-
-    def lost(self, partitions: Sequence[Partition]) -> None:
-        self._owner.lost(partitions)
-        self._drop(partitions)
 
     def _drop(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
