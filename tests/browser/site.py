@@ -59,7 +59,7 @@ def heard(page: Page) -> list[str]:
     return said
 
 
-def asked(page: Page) -> list[str]:
+def requests_of(page: Page) -> list[str]:
     """The addresses of its requests from now on."""
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))

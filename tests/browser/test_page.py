@@ -15,12 +15,12 @@ from streameval.exporters.web.answers import metrics
 from streameval.sources.options import SimulatorOptions
 from tests.browser.site import (
     Site,
-    asked,
     heard,
     moment,
     numbers,
     panes,
     records_read,
+    requests_of,
     values,
     with_windows,
 )
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page: Page) -> None:
-    said, requests = heard(page), asked(page)
+    said, requests = heard(page), requests_of(page)
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(3)
     assert values(page) == site.expected()
@@ -100,7 +100,7 @@ def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, own_page: Pa
     own_page.get_by_role("button", name="Pause").click()
     own_page.wait_for_load_state("networkidle")
     site.snapshot = moment(2)
-    requests = asked(own_page)
+    requests = requests_of(own_page)
     own_page.clock.run_for(20_000)
     assert requests == []
     own_page.get_by_role("button", name="Resume").click()
@@ -114,7 +114,7 @@ def test_a_hidden_tab_asks_for_nothing(site: Site, own_page: Page) -> None:
     # Requests of the first drawing may come after its cards.
     own_page.wait_for_load_state("networkidle")
     own_page.evaluate(_HIDE, arg=True)
-    requests = asked(own_page)
+    requests = requests_of(own_page)
     own_page.clock.run_for(20_000)
     assert requests == []
     site.snapshot = moment(2)

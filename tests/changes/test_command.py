@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.changes.events import estimates, events
-from tests.cli.program import json_lines, ran, refused
+from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
 
 TIME = ("--time", "ts", "--time-unit", "s")
@@ -32,7 +32,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report_rows(*arguments: str | Path) -> list[dict[str, Any]]:
-    done = ran("changes", *arguments, "--json")
+    done = run("changes", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
     rows: list[dict[str, Any]] = content["changes"]
@@ -71,18 +71,18 @@ def test_a_table_says_it_and_the_status_tells(log: Path) -> None:
         "a",
         *TIME,
     ]
-    done = ran(*arguments, "--fail-on", "worse")
+    done = run(*arguments, "--fail-on", "worse")
     assert done.returncode == 1, done.stderr
     assert "worse than a" in done.stdout
     assert "ctr of b is worse than a since" in done.stdout
     assert "at most once in 91 days" in done.stdout
-    assert ran(*arguments, "--once-in", "9999d", "--tolerate", "0.9").returncode == 0
+    assert run(*arguments, "--once-in", "9999d", "--tolerate", "0.9").returncode == 0
 
 
 def test_the_open_day_counts_only_where_it_is_named(log: Path) -> None:
     rows = report_rows(log, "-m", "ctr", "--until", "2026-02-05", *TIME)
     assert rows[0]["until"] == "2026-02-05"
-    assert "up to 2026-02-05" in refused(
+    assert "up to 2026-02-05" in usage_error(
         "changes", str(log), "-m", "ctr", "--until", "2026-02-06", *TIME
     )
 
@@ -111,16 +111,16 @@ def test_replay_shows_the_turns(log: Path) -> None:
     assert days == sorted(days)
     earlier = report_rows(log, "-m", "ctr", "--label", "variant", "--until", days[-4], *TIME)
     assert [row for row in rows if row["until"] == days[-4]] == earlier
-    table = ran("changes", log, "-m", "ctr", "--label", "variant", "--replay", *TIME).stdout
+    table = run("changes", log, "-m", "ctr", "--label", "variant", "--replay", *TIME).stdout
     assert table.count("worse than the others") >= 1
     assert len(table.splitlines()) < len(rows)
 
 
 def test_csv_and_prometheus_have_every_series(log: Path) -> None:
     asked = ("-m", "ctr", "--label", "variant", *TIME)
-    rows = list(csv.DictReader(io.StringIO(ran("changes", log, *asked, "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(run("changes", log, *asked, "--format", "csv").stdout)))
     assert [row["slice"] for row in rows] == ["", "a", "b"]
-    text = ran("changes", log, *asked, "--format", "prometheus").stdout
+    text = run("changes", log, *asked, "--format", "prometheus").stdout
     line = 'streameval_change_verdict{against="others",metric="ctr",variant="b",verdict="worse"} 1'
     assert line in text
     assert "streameval_change_until_timestamp_seconds 1.77" in text
@@ -132,14 +132,14 @@ def test_an_objection_to_an_estimate_leaves_no_change_to_fail_on(tmp_path: Path)
     }
     chances = [f"--column=per_item.{name}={name}" for name in ("propensity", "target")]
     asked = ("-m", "ips", "-m", "snips", *chances, *TIME, "--fail-on")
-    good = ran("changes", paths[1.0], *asked, "worse", "--json")
-    bad = ran("changes", paths[0.7], *asked, "worse", "--json")
+    good = run("changes", paths[1.0], *asked, "worse", "--json")
+    bad = run("changes", paths[0.7], *asked, "worse", "--json")
     assert (good.returncode, bad.returncode) == (1, 0), bad.stderr
     assert [row["verdict"] for row in json.loads(good.stdout)["changes"]] == ["worse", "worse"]
     for row in json.loads(bad.stdout)["changes"]:
         assert (row["verdict"], row["worse_days"], row["since"]) == ("do not trust", None, None)
         assert "the mean weight is 0.7" in row["reason"]
-    table = ran("changes", paths[0.7], *asked, "untrusted")
+    table = run("changes", paths[0.7], *asked, "untrusted")
     assert table.returncode == 1
     assert "No series is judged" in table.stdout
     assert "at most once in" not in table.stdout
@@ -179,7 +179,7 @@ def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path)
     config = tmp_path / "streameval.toml"
     assert of_state == report_rows(tmp_path / "events.ndjson", "--config", config)
     assert verdicts(of_state)["b"] == "worse"
-    assert ran("changes", tmp_path / "state", "--format", "prometheus").stdout in text
+    assert run("changes", tmp_path / "state", "--format", "prometheus").stdout in text
 
 
 def _exposed(text: str) -> str:
@@ -214,6 +214,6 @@ def _exposed(text: str) -> str:
     ],
 )
 def test_what_cannot_be_asked_is_refused(log: Path, arguments: list[str], words: str) -> None:
-    done = ran("changes", str(log), *arguments)
+    done = run("changes", str(log), *arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert words in done.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from tests.changes.events import DAY, FIRST, audience, events, slices
 from tests.changes.test_command import TIME, report_rows
-from tests.cli.program import json_lines, ran
+from tests.cli.program import json_lines, run
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_an_audience_that_changes_is_loud_raw_and_silent_if_it_is_held_constant(
     assert held["mix"] == pytest.approx(held["raw"] - held["effect"])
     assert held["mix"] < -0.3 < held["effect"]
     assert "come from another audience" in held["text"]
-    assert "another audience" in ran("changes", log, "-m", "ctr", "--mix", "country", *TIME).stdout
+    assert "another audience" in run("changes", log, "-m", "ctr", "--mix", "country", *TIME).stdout
 
 
 JOINED = """

@@ -137,7 +137,10 @@ def problems(
 def progress(config: DaemonConfig, *, ended: bool = False) -> Problems:
     """Partitions that break committed <= checkpoint <= end, or equality if `ended`."""
     told = committed(config)
-    covered = {number: checkpoint.header.offset for number, checkpoint in saved(config).items()}
+    covered = {
+        number: checkpoint.header.offset
+        for number, checkpoint in newest_checkpoints(config).items()
+    }
     there = ends(config)
     return [
         f"partition {number}: committed {told.get(number)}, saved {covered.get(number)}, end {end}"
@@ -147,7 +150,7 @@ def progress(config: DaemonConfig, *, ended: bool = False) -> Problems:
     ]
 
 
-def saved(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
+def newest_checkpoints(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
     """Partition number -> newest valid checkpoint, for the current topic id."""
     with closing(Cluster({"bootstrap_servers": config.address})) as cluster:
         described = cluster.topics([config.topic])
@@ -174,7 +177,7 @@ def committed(config: DaemonConfig) -> dict[int, int]:
 
 
 def _states(config: DaemonConfig, fold: Fold) -> Problems:
-    states, there = [], saved(config)
+    states, there = [], newest_checkpoints(config)
     for number, here in sorted(fold.digests.items()):
         digests = there[number].digests if number in there else {}
         names = sorted(here.keys() | digests.keys())

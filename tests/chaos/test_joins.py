@@ -10,7 +10,7 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import Running, exact, running
 from tests.join.test_daemon import streams
 from tests.kafka.topics import PARTITIONS, create, lines, send
@@ -40,7 +40,7 @@ types = {{ click = 1, cart = 3, purchase = 10 }} }}]
 def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[bytes]]:
     """Impressions and interactions with a request id."""
     folder = tmp_path_factory.mktemp("streams") / "logs"
-    done = ran("simulate", "--streams", str(folder), "--events", str(EVENTS), "--seed", "7")
+    done = run("simulate", "--streams", str(folder), "--events", str(EVENTS), "--seed", "7")
     assert done.returncode == 0, done.stderr
     records = [lines(folder / f"{name}.ndjson") for name in ("impressions", "interactions")]
     shown, reported = ([record for record in log if _has_request(record)] for log in records)
@@ -65,12 +65,12 @@ def _config(broker: Broker, topics: tuple[str, str], folder: Path, name: str) ->
 
 
 def _exported(folder: Path, name: str) -> str:
-    done = ran("state", "export", str(folder / name))
+    done = run("state", "export", str(folder / name))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def _saved(daemon: Running) -> dict[str, int]:
+def _saved_positions(daemon: Running) -> dict[str, int]:
     """Position of each log if all of them are saved, else empty."""
     health: dict[str, Any] = daemon.document().get("health", {})
     logs = health.get("partitions", [])
@@ -122,11 +122,11 @@ def test_kills_leave_the_results_unchanged(
         send(broker, topics[1], part)
     with running(_config(broker, topics, tmp_path, "calm"), tmp_path) as daemon:
         daemon.consumed(sum(map(len, logs)))
-        stands = daemon.until(lambda: _saved(daemon))
+        stands = daemon.until(lambda: _saved_positions(daemon))
         told = [sum(stream["outcomes"].values()) + stream["open"] for stream in streams(daemon)]
         assert daemon.stop() == 0
     with running(rough, tmp_path) as daemon:
-        daemon.until(lambda: _saved(daemon) == stands)
+        daemon.until(lambda: _saved_positions(daemon) == stands)
         assert daemon.stop() == 0
     assert 0 < sum(told) == sum(stands.values()), "every record that had its turn is somewhere"
     assert _digests(tmp_path / "rough") == _digests(tmp_path / "calm")

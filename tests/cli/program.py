@@ -30,7 +30,7 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "streameval", *map(str, arguments)]
 
 
-def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
     """Run the program to its end in this process, through its entry point."""
     before = sys.argv, sys.path[:]
     with _standard_input(stdin), _text_file() as out, _text_file() as err:
@@ -48,21 +48,21 @@ def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProce
 
 def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:
     """The JSON output of `evaluate`."""
-    done = ran("evaluate", *arguments, "--format", "json", stdin=stdin)
+    done = run("evaluate", *arguments, "--format", "json", stdin=stdin)
     assert done.returncode == 0, done.stderr
     entries: list[dict[str, Any]] = json.loads(done.stdout)
     return entries
 
 
-def refused(*arguments: str | Path) -> str:
+def usage_error(*arguments: str | Path) -> str:
     """The one line of a usage error."""
-    done = ran(*arguments)
+    done = run(*arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     assert done.stderr.startswith("streameval: ")
     return done.stderr
 
 
-def asked(metrics: Iterable[str]) -> list[str]:
+def metric_options(metrics: Iterable[str]) -> list[str]:
     """The options -m for some metrics."""
     return [part for text in metrics for part in ("-m", text)]
 
@@ -73,7 +73,7 @@ def json_lines(path: Path, records: Iterable[object]) -> Path:
     return path
 
 
-def saved(path: Path, text: str) -> Path:
+def write_file(path: Path, text: str) -> Path:
     """Write the text to a file."""
     path.write_text(text)
     return path
@@ -120,7 +120,7 @@ def _content(descriptor: int) -> str:
     return os.pread(descriptor, 1 << 30, 0).decode()
 
 
-def spawned(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def spawn(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the program to its end in a new process."""
     with Path(os.devnull).open("rb") as given, TemporaryFile() as out, TemporaryFile() as err:
         streams = [given.fileno(), out.fileno(), err.fileno()]

@@ -20,7 +20,7 @@ from streameval.checkpoints.format import CheckpointDraft, Part
 from streameval.checkpoints.store import store_of
 from streameval.offline.states import StoredCheckpoint, newest_checkpoints
 from streameval.partials import arrow_table, partials
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import exact, readings, running
 
 METRICS = ("ctr", "ndcg@10", "item_coverage@10", "ndcg(statistic=median)@10")
@@ -47,7 +47,7 @@ LENGTH = 20
 def lines() -> list[str]:
     """Simulated events, three minutes apart: the backfill covers five hours of two days."""
     shifted = []
-    for number, line in enumerate(ran("simulate", "--events", str(ALL)).stdout.splitlines()):
+    for number, line in enumerate(run("simulate", "--events", str(ALL)).stdout.splitlines()):
         at = BEGIN + timedelta(minutes=3 * number)
         shifted.append(json.dumps(json.loads(line) | {"ts": at.isoformat()}) + "\n")
     return shifted
@@ -105,9 +105,9 @@ class BackfilledLog:
 
     def merged(self, *backfills: Path, state: Path | None = None, into: str) -> Any:
         options = [part for path in backfills for part in ("--backfill", path)]
-        return ran("state", "merge", state or self.state, *options, "--into", self.folder / into)
+        return run("state", "merge", state or self.state, *options, "--into", self.folder / into)
 
-    def refused(self, *backfills: Path, state: Path | None = None) -> str:
+    def merge_error(self, *backfills: Path, state: Path | None = None) -> str:
         """The error of a merge that writes nothing."""
         done = self.merged(*backfills, state=state, into="refused")
         assert (done.returncode, done.stdout) == (2, "")
@@ -125,8 +125,8 @@ class BackfilledLog:
         config = self.folder / "streameval.toml"
         together = self.folder / "together.ndjson"
         together.write_text("".join(self.records))
-        evaluated = ran("evaluate", together, "--config", config, "--format", "json").stdout
-        assert ran("state", "export", self.folder / into).stdout == evaluated
+        evaluated = run("evaluate", together, "--config", config, "--format", "json").stdout
+        assert run("state", "export", self.folder / into).stdout == evaluated
         live = {exact([reading]) for reading in readings(document)}
         lifetime = [reading for reading in json.loads(evaluated) if reading["window"] == "lifetime"]
         assert {exact([reading]) for reading in readings({"metrics": lifetime})} <= live
@@ -146,7 +146,7 @@ def test_a_daemon_continues_a_backfill_as_if_it_had_counted_everything(
     assert (done.returncode, done.stderr) == (0, "")
     assert f"offset {STOPPED - BEFORE:,}" in done.stdout
     assert f"{BEFORE:,} lists of 2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in done.stdout
-    assert ran("state", "verify", world.folder / "joined").returncode == 0
+    assert run("state", "verify", world.folder / "joined").returncode == 0
     world.goes_on("joined")
 
 
@@ -154,29 +154,29 @@ def test_a_repeated_or_overlapping_backfill_is_rejected(world: BackfilledLog) ->
     once = world.merged(world.backfill, into="once")
     assert once.returncode == 0
     for again in (world.backfill, world.counted("by-day", every="1d")):
-        said = world.refused(again, state=world.folder / "once")
+        said = world.merge_error(again, state=world.folder / "once")
         assert "count twice" in said
         assert "2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in said
-    assert "count twice" in world.refused(world.backfill, world.backfill)
+    assert "count twice" in world.merge_error(world.backfill, world.backfill)
 
 
 def test_merging_stores_never_loses_or_repeats_a_backfill(world: BackfilledLog) -> None:
     assert world.merged(world.backfill, into="with").returncode == 0
     into = world.folder / "of-two"
     later = saved_as(world.folder / "later", world.state, more=1)
-    lost = ran("state", "merge", world.folder / "with", later, "--into", into)
+    lost = run("state", "merge", world.folder / "with", later, "--into", into)
     assert lost.returncode == 2
     assert "has a backfill of 2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z with" in lost.stderr
     assert f"Merge without {world.folder / 'with'}, and give the backfill again" in lost.stderr
     other = saved_as(world.folder / "other-number", world.folder / "with", number=1)
-    twice = ran("state", "merge", world.folder / "with", other, "--into", into)
+    twice = run("state", "merge", world.folder / "with", other, "--into", into)
     assert twice.returncode == 2
     assert "lists in both would count twice" in twice.stderr
     assert not into.exists()
-    read = ran("state", "export", world.folder / "with", later)
+    read = run("state", "export", world.folder / "with", later)
     assert (read.returncode, f"{later} lacks it" in read.stderr) == (2, True)
     earlier = saved_as(world.folder / "earlier", world.state, more=-1)
-    kept = ran("state", "merge", world.folder / "with", earlier, "--into", into)
+    kept = run("state", "merge", world.folder / "with", earlier, "--into", into)
     assert (kept.returncode, kept.stderr) == (0, "")
 
 
@@ -212,7 +212,7 @@ _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", _UNLIKE)
 def test_a_backfill_with_other_settings_is_rejected(world: BackfilledLog, case: str) -> None:
     metrics, options, message = _UNLIKE[case]
-    said = world.refused(world.counted("unlike", *metrics, **options))
+    said = world.merge_error(world.counted("unlike", *metrics, **options))
     assert re.search(message, said), said
 
 
@@ -222,7 +222,7 @@ def test_a_backfill_newer_than_the_log_is_rejected(world: BackfilledLog) -> None
     options: dict[str, Any] = {"by": BY, "every": "1m", "intervals": Intervals(groups=64)}
     rows = partials([newer], *METRICS, catalog=1200, **options)
     parquet.write_table(arrow_table(rows), path)
-    said = world.refused(path)
+    said = world.merge_error(path)
     assert "the newest event of the state is from 2026-03-02T05:27:00Z" in said
 
 
@@ -242,6 +242,6 @@ def test_a_file_that_is_not_a_backfill_is_a_usage_error(world: BackfilledLog) ->
         (world.folder / "nowhere", "no rows of streameval.partials in parquet"),
         (empty, "it has no row"),
     ):
-        said = world.refused(path)
+        said = world.merge_error(path)
         assert message in said
         assert said.count("\n") == 1

@@ -26,7 +26,7 @@ from streameval.errors import (
     UnsavedStateError,
 )
 from streameval.kernel import KERNEL
-from tests.cli.program import command, ran, refused, saved
+from tests.cli.program import command, run, usage_error, write_file
 from tests.effort import PATIENCE
 
 _TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
@@ -34,11 +34,11 @@ _FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
 
 
 def test_version_prints_the_version_of_the_package_and_the_kernel_in_use() -> None:
-    assert ran("--version").stdout == f"streameval {version('streameval')} (kernel: {KERNEL})\n"
+    assert run("--version").stdout == f"streameval {version('streameval')} (kernel: {KERNEL})\n"
 
 
 def test_without_a_command_the_help_is_printed() -> None:
-    done = ran()
+    done = run()
     assert done.returncode == 0
     assert [name for name in COMMANDS if name not in done.stdout] == []
 
@@ -47,7 +47,7 @@ def test_without_a_command_the_help_is_printed() -> None:
     "name", [*COMMANDS, *(f"state {name}" for name in ("show", "verify", "export", "merge"))]
 )
 def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> None:
-    done = ran(*name.split(), "--help")
+    done = run(*name.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.split("Usage")[1].splitlines()[1:]
     examples = [line.strip() for line in lines if line.strip().startswith("streameval ")]
@@ -115,12 +115,14 @@ def test_a_usage_error_is_one_line_and_status_2(
     (tmp_path / "x").write_text("")
     (tmp_path / "plain.toml").write_text(_FILES)
     (tmp_path / "letters.toml").write_text(f'{_FILES}dead_letters = {{ path = "dead.ndjson" }}')
-    assert said in refused(*arguments)
+    assert said in usage_error(*arguments)
 
 
 def test_an_invalid_path_is_not_reported_as_standard_output(tmp_path: Path) -> None:
-    config = saved(tmp_path / "letters.toml", f'{_FILES}dead_letters = {{ path = "{"x" * 300}" }}')
-    done = ran("dlq", config)
+    config = write_file(
+        tmp_path / "letters.toml", f'{_FILES}dead_letters = {{ path = "{"x" * 300}" }}'
+    )
+    done = run("dlq", config)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith("xxx: file name too long; check the path.\n")
 
@@ -171,14 +173,14 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
 
 
 def test_the_table_has_every_metric_with_its_summary() -> None:
-    shown = ran("metrics").stdout
+    shown = run("metrics").stdout
     for definition in catalogue().values():
         assert definition.name in shown
         assert definition.summary in shown
 
 
 def test_one_metric_is_documented_in_full() -> None:
-    done = ran("metrics", "ndcg@10")
+    done = run("metrics", "ndcg@10")
     definition = catalogue()["ndcg"]
     assert done.returncode == 0
     for part in (definition.documentation, definition.source, "0 to 1", "gain = linear", "exp2"):
@@ -187,7 +189,7 @@ def test_one_metric_is_documented_in_full() -> None:
 
 def test_json_has_every_metric_with_its_parameters() -> None:
     metrics = {
-        metric["name"]: metric for metric in json.loads(ran("metrics", "--format", "json").stdout)
+        metric["name"]: metric for metric in json.loads(run("metrics", "--format", "json").stdout)
     }
     assert list(metrics) == list(catalogue())
     assert metrics["ndcg"]["parameters"]["gain"] == {
@@ -196,25 +198,25 @@ def test_json_has_every_metric_with_its_parameters() -> None:
     }
     assert (metrics["dcg"]["bounds"], metrics["novelty"]["bounds"]) == ([0, None], [None, None])
     assert metrics["novelty"]["needs"] == ["popularity"]
-    assert json.loads(ran("metrics", "ctr", "--format", "json").stdout) == metrics["ctr"]
+    assert json.loads(run("metrics", "ctr", "--format", "json").stdout) == metrics["ctr"]
 
 
 def test_a_metric_is_explained_under_its_convention() -> None:
-    shown = ran("metrics", "recbole:gauc").stdout
+    shown = run("metrics", "recbole:gauc").stdout
     for part in ("as in RecBole 0.2.1, recbole:gauc means:", "single = true", "reads:", "memory:"):
         assert part in shown
-    assert "recbole:gauc" in ran("metrics", "gauc").stdout
-    assert "also called: group_auc" in ran("metrics", "gauc").stdout
+    assert "recbole:gauc" in run("metrics", "gauc").stdout
+    assert "also called: group_auc" in run("metrics", "gauc").stdout
 
 
 def test_a_shared_parameter_is_described_with_its_metric() -> None:
-    (by,) = (line for line in ran("metrics", "gini").stdout.splitlines() if "by = " in line)
+    (by,) = (line for line in run("metrics", "gini").stdout.splitlines() if "by = " in line)
     assert by == (
         "  by = item (an attribute of items): the attribute whose values are counted instead of "
         "items"
     )
-    assert "per = list (list, user): whether it is a mean" in ran("metrics", "ndcg").stdout
+    assert "per = list (list, user): whether it is a mean" in run("metrics", "ndcg").stdout
 
 
 def test_a_spelling_of_the_system_leads_to_the_same_page() -> None:
-    assert ran("metrics", "replay:HitRate@10").stdout == ran("metrics", "replay:hit_rate@10").stdout
+    assert run("metrics", "replay:HitRate@10").stdout == run("metrics", "replay:hit_rate@10").stdout

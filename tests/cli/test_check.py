@@ -10,7 +10,7 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
-from tests.cli.program import ran, refused, saved, terminal_of
+from tests.cli.program import run, terminal_of, usage_error, write_file
 from tests.daemon.running import running
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.house.checkout import ROOT
@@ -19,7 +19,7 @@ from tests.ports import free_port
 
 
 def written(folder: Path, text: str) -> Path:
-    return saved(folder / "streameval.toml", text)
+    return write_file(folder / "streameval.toml", text)
 
 
 def kafka(folder: Path, address: str, topic: str) -> Path:
@@ -29,7 +29,7 @@ def kafka(folder: Path, address: str, topic: str) -> Path:
 
 
 def test_check_prints_the_plan(tmp_path: Path) -> None:
-    done = ran("check", written(tmp_path, SIMULATOR))
+    done = run("check", written(tmp_path, SIMULATOR))
     assert (done.returncode, done.stderr) == (0, "")
     for part in ("valid", "seed = 5", "item_coverage@10", "variant", "1,200 items", "127.0.0.1:0"):
         assert part in done.stdout
@@ -37,18 +37,18 @@ def test_check_prints_the_plan(tmp_path: Path) -> None:
 
 def test_check_prints_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", SECRET)
-    done = ran("check", written(tmp_path, KAFKA.format(port=1)))
+    done = run("check", written(tmp_path, KAFKA.format(port=1)))
     assert done.returncode == 0, done.stderr
     assert "sasl_plain_password = ***" in done.stdout
     assert SECRET not in done.stdout
 
 
 def test_an_unset_variable_is_a_configuration_error(tmp_path: Path) -> None:
-    assert "PASSWORD is not set" in refused("check", written(tmp_path, KAFKA.format(port=1)))
+    assert "PASSWORD is not set" in usage_error("check", written(tmp_path, KAFKA.format(port=1)))
 
 
 def test_mistakes_of_every_kind_are_reported_in_one_run(tmp_path: Path) -> None:
-    done = ran("check", written(tmp_path, _MANY))
+    done = run("check", written(tmp_path, _MANY))
     assert done.returncode == 2
     keys = [line.split(": ")[2] for line in done.stderr.splitlines()]
     assert keys == [
@@ -60,7 +60,7 @@ def test_mistakes_of_every_kind_are_reported_in_one_run(tmp_path: Path) -> None:
     ]
     whole = _MANY.replace('stat = "state"', "").replace("7x", "7d").replace("ctr", "recal@4")
     keys = [
-        line.split(": ")[2] for line in ran("check", written(tmp_path, whole)).stderr.splitlines()
+        line.split(": ")[2] for line in run("check", written(tmp_path, whole)).stderr.splitlines()
     ]
     assert keys[:3] == ["metrics[0]", "metrics[1]", "labels[1]"]
     assert keys[-1] == "source.kafka.nope"
@@ -84,14 +84,14 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = written(tmp_path, _kept("new/state", "dead.ndjson"))
-    done = ran("check", config, "--connect")
+    done = run("check", config, "--connect")
     assert (done.returncode, done.stderr) == (0, "")
     assert "simulator can be read" in done.stdout
     assert f"{tmp_path}/new/state can be created\n" in done.stdout
     assert f"{tmp_path}/dead.ndjson can be created\n" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == [config.name]
     monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)
-    done = ran("check", config, "--connect")
+    done = run("check", config, "--connect")
     assert done.returncode == 1
     state, letters = done.stderr.splitlines()
     assert f"{tmp_path}/new/state: permission denied; let this user read and write" in state
@@ -109,7 +109,7 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
 def test_connect_names_what_is_in_the_way_of_files(
     path: str, letters: str, said: str, tmp_path: Path
 ) -> None:
-    done = ran("check", written(tmp_path, _kept(path, letters)), "--connect")
+    done = run("check", written(tmp_path, _kept(path, letters)), "--connect")
     assert done.returncode == 1
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
@@ -117,7 +117,7 @@ def test_connect_names_what_is_in_the_way_of_files(
 
 def test_connect_reports_state_that_a_start_would_refuse(tmp_path: Path) -> None:
     folder_store(tmp_path / "foreign").claim("c9", "g9")
-    done = ran("check", written(tmp_path, _kept("foreign", "dead.ndjson")), "--connect")
+    done = run("check", written(tmp_path, _kept("foreign", "dead.ndjson")), "--connect")
     assert done.returncode == 1
     assert "foreign: its state belongs to group 'g9', and this process reads" in done.stderr
 
@@ -132,7 +132,7 @@ source = {{ type = "files", paths = ["{name}"] }}
 state = {{ path = "state", on_recreated = "restart" }}
 web = {{ listen = "127.0.0.1:0" }}
 """
-        done = ran("check", written(tmp_path, config), "--connect")
+        done = run("check", written(tmp_path, config), "--connect")
         assert (done.returncode, done.stderr) == (0, "")
         with running(config, tmp_path) as daemon:
             daemon.consumed(1)
@@ -143,7 +143,7 @@ def test_connect_reports_each_failure(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         text = FILE.format(path="none.ndjson").replace("127.0.0.1:0", address)
-        done = ran("check", written(tmp_path, text), "--connect")
+        done = run("check", written(tmp_path, text), "--connect")
     assert done.returncode == 1
     first, second = done.stderr.splitlines()
     assert "none.ndjson: no such file" in first
@@ -152,7 +152,7 @@ def test_connect_reports_each_failure(tmp_path: Path) -> None:
 
 def test_connect_without_a_broker_is_one_sentence(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
-    done = ran("check", kafka(tmp_path, address, "t"), "--connect")
+    done = run("check", kafka(tmp_path, address, "t"), "--connect")
     assert done.returncode == 1
     assert f"cannot reach Kafka at {address}: connection refused" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -161,10 +161,10 @@ def test_connect_without_a_broker_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.kafka
 def test_connect_describes_the_topics_of_a_broker(broker: Broker, tmp_path: Path) -> None:
     topic = filled(broker, {0: [b"{}"] * 3, 1: [b"{}"] * 4})
-    done = ran("check", kafka(tmp_path, broker.bootstrap_servers, topic), "--connect")
+    done = run("check", kafka(tmp_path, broker.bootstrap_servers, topic), "--connect")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{topic}: 2 partitions, 7 offsets in use" in done.stdout
-    absent = ran("check", kafka(tmp_path, broker.bootstrap_servers, "absent"), "--connect")
+    absent = run("check", kafka(tmp_path, broker.bootstrap_servers, "absent"), "--connect")
     assert absent.returncode == 1
     assert "topic 'absent': not found on this cluster" in absent.stderr
 
@@ -183,19 +183,19 @@ def test_a_rejected_kafka_setting_names_the_file(
     tmp_path: Path, name: str, source: str, key: str
 ) -> None:
     path = written(tmp_path, f'metrics = ["ctr"]\n[source]\ntype = "kafka"\n{source}')
-    done = ran(name, path)
+    done = run(name, path)
     assert done.returncode == 2
     assert f"{path}: {key}" in done.stderr
 
 
 def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = written(tmp_path, '\ufeffmetrics = ["ctr"]\nsource = {type = "simulator"}')
-    assert ran("check", path).returncode == 0
+    assert run("check", path).returncode == 0
 
 
 def test_check_prints_labels_windows_and_state(tmp_path: Path) -> None:
     example = ROOT / "deploy" / "config" / "durable.toml"
-    done = ran("check", written(tmp_path, example.read_text()))
+    done = run("check", written(tmp_path, example.read_text()))
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert lines["segments"] == "country"
@@ -214,7 +214,7 @@ source = { type = "simulator" }
 attributes.genre = { path = "genres.csv" }
 attributes.provider = { path = "providers.csv" }
 """
-    done = ran("check", written(tmp_path, config))
+    done = run("check", written(tmp_path, config))
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert lines["attributes"] == "genre = drama, news; provider = 1,200 values"
@@ -237,7 +237,7 @@ interactions = [{ source = "clicks.ndjson", types = { click = 1, buy = 5.5 } }]
 
 
 def test_check_prints_the_join_the_experiment_and_the_dead_letters(tmp_path: Path) -> None:
-    done = ran("check", written(tmp_path, JOINED))
+    done = run("check", written(tmp_path, JOINED))
     assert (done.returncode, done.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     shown, clicks = (tmp_path / f"{name}.ndjson" for name in ("shown", "clicks"))
@@ -255,7 +255,7 @@ def test_run_prints_the_summary_of_check_on_a_terminal(tmp_path: Path) -> None:
     for name in ("shown", "clicks"):
         (tmp_path / f"{name}.ndjson").touch()
     config = written(tmp_path, JOINED)
-    summary = ran("check", config).stdout.splitlines()
+    summary = run("check", config).stdout.splitlines()
     with terminal_of("run", config) as lines:
         shown = [next(lines) for _ in range(len(summary) + 1)]
     assert shown[:-1] == summary

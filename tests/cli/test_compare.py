@@ -22,8 +22,7 @@ import pytest
 from streameval import Accumulator, Intervals, compare
 from streameval.accumulator.comparison import Method
 from streameval.events import Event
-from tests.cli.program import json_lines, ran
-from tests.cli.program import refused as refused_call
+from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
 
 METRICS = ("ctr", "ndcg@3")
@@ -67,14 +66,14 @@ def file_of(folder: Path, **how: Any) -> Path:
 
 
 def compared(*arguments: str | Path) -> dict[str, Any]:
-    done = ran("compare", *arguments, "--format", "json")
+    done = run("compare", *arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
     comparison: dict[str, Any] = json.loads(done.stdout)
     return comparison
 
 
-def refused(*arguments: str | Path) -> str:
-    return refused_call("compare", *arguments)
+def compare_error(*arguments: str | Path) -> str:
+    return usage_error("compare", *arguments)
 
 
 def as_counted(record: Mapping[str, Any]) -> Event:
@@ -118,7 +117,7 @@ def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: Meth
 
 def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5)
-    done = ran("compare", path, "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
+    done = run("compare", path, "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
     assert done.returncode == 0
     assert "ctr *" in done.stdout
     assert "treatment is better: by at least " in done.stdout
@@ -131,7 +130,7 @@ def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
 
 
 def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
-    done = ran("compare", file_of(tmp_path), "-m", "ctr", "--method", "anytime")
+    done = run("compare", file_of(tmp_path), "-m", "ctr", "--method", "anytime")
     assert "not enough evidence yet" in done.stdout
     assert "are wrong, however often you look." in done.stdout
     assert "better:" not in done.stdout
@@ -140,23 +139,23 @@ def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
 
 def test_html_says_the_verdict_of_the_table(tmp_path: Path) -> None:
     arguments = (file_of(tmp_path, lift=0.5), "-m", "ctr")
-    verdict = re.search(r"better: by at least [\d.]+ %", ran("compare", *arguments).stdout)
+    verdict = re.search(r"better: by at least [\d.]+ %", run("compare", *arguments).stdout)
     assert verdict is not None
-    assert verdict[0] in ran("compare", *arguments, "--format", "html").stdout
+    assert verdict[0] in run("compare", *arguments, "--format", "html").stdout
 
 
 def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> None:
     path = file_of(tmp_path)
     assert compared(path, "-m", "ctr")["method"] == "fixed"
     assert compared(path, "-m", "ctr", "--looks", "14")["method"] == "anytime"
-    done = ran("compare", path, "-m", "ctr", "--looks", "14", "--method", "fixed")
+    done = run("compare", path, "-m", "ctr", "--looks", "14", "--method", "fixed")
     assert "fixed holds for one look only: for 14 looks use --method anytime" in done.stderr
-    assert "--looks" not in ran("compare", path, "-m", "ctr", "--method", "fixed").stderr
+    assert "--looks" not in run("compare", path, "-m", "ctr", "--method", "fixed").stderr
 
 
 def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5)
-    done = ran("compare", path, "-m", "ctr", "--guardrail", "ctr=-0.05", "--format", "csv")
+    done = run("compare", path, "-m", "ctr", "--guardrail", "ctr=-0.05", "--format", "csv")
     row, *per_user = csv.DictReader(io.StringIO(done.stdout))
     assert [row_entry["metric"] for row_entry in per_user] == ["lists_per_user", "clicks_per_user"]
     whole = compared(path, "-m", "ctr", "--guardrail", "ctr=-0.05")["comparisons"][0]
@@ -199,10 +198,10 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
     (alone,) = compared(only, "-m", "ctr")["comparisons"][:1]
     assert segments["nl", "ctr"]["lift"] == pytest.approx(alone["lift"])
     assert segments["nl", "ctr"]["lift_low"] < alone["lift_low"]
-    table = ran("compare", *arguments, "--by", "country").stdout
+    table = run("compare", *arguments, "--by", "country").stdout
     assert "segment" in table
     assert "treatment: not judged" in table
-    lines = ran("compare", *arguments, "--by", "country", "--format", "csv").stdout
+    lines = run("compare", *arguments, "--by", "country", "--format", "csv").stdout
     assert {row["segment"] for row in csv.DictReader(io.StringIO(lines))} == {
         *("", "de", "nl", "__missing__")
     }
@@ -213,7 +212,7 @@ def test_users_in_both_variants_are_reported(tmp_path: Path) -> None:
     comparison = compared(path, "-m", "ctr")
     assert "of the users are in several variants" in comparison["checks"]["trouble"][0]
     assert comparison["comparisons"][0]["verdict"] == "do not trust"
-    table = ran("compare", path, "-m", "ctr").stdout
+    table = run("compare", path, "-m", "ctr").stdout
     assert table.startswith("Do not trust these numbers: ")
     assert "verdicts and intervals are wrong" not in table
     meant = compared(path, "-m", "ctr", "--same-users")
@@ -224,12 +223,12 @@ def test_users_in_both_variants_are_reported(tmp_path: Path) -> None:
 
 def test_missing_users_are_reported(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5, users=2_000, lost=0.2)
-    done = ran("compare", path, "-m", "ctr", "--fail-on", "untrusted")
+    done = run("compare", path, "-m", "ctr", "--fail-on", "untrusted")
     assert done.returncode == 1
     assert "users are not split as planned (control 1,000, treatment 800;" in done.stdout
     planned = compared(path, "-m", "ctr", "--shares", "control=5,treatment=4")
     assert planned["checks"]["trouble"] == []
-    told = ran("compare", path, "-m", "ctr", "--format", "csv").stderr
+    told = run("compare", path, "-m", "ctr", "--format", "csv").stderr
     assert told.startswith("streameval: do not trust this: users are not split as planned")
 
 
@@ -256,17 +255,17 @@ def test_shares_may_have_dates(tmp_path: Path) -> None:
     assert dated["experiment"]["shares"][0] == {"since": "2025-06-15", "control": 3, "treatment": 1}
     (trouble,) = compared(path, *time)["checks"]["trouble"]
     assert trouble.startswith("users are not split as planned")
-    told = ran("compare", path, *time).stdout
+    told = run("compare", path, *time).stdout
     assert "would be noticed" in told
 
 
 def test_fail_on_sets_the_exit_status(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=-0.5)
     arguments: list[str | Path] = ["compare", path, "-m", "ctr", "-m", "ndcg@3"]
-    assert ran(*arguments, "--fail-on", "worse").returncode == 1
-    assert ran(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "guardrail").returncode == 1
-    assert ran(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "untrusted").returncode == 0
-    assert ran(*arguments, "--control", "treatment", "--fail-on", "worse").returncode == 0
+    assert run(*arguments, "--fail-on", "worse").returncode == 1
+    assert run(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "guardrail").returncode == 1
+    assert run(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "untrusted").returncode == 0
+    assert run(*arguments, "--control", "treatment", "--fail-on", "worse").returncode == 0
 
 
 def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
@@ -288,8 +287,10 @@ def test_days_before_the_start_do_not_count(tmp_path: Path) -> None:
     whole = compared(path, "-m", "ctr", *time)["comparisons"][0]
     later = compared(path, "-m", "ctr", *time, "--since", "2025-06-17")["comparisons"][0]
     assert later["control"] != whole["control"]
-    assert "give a day, like 2026-03-01" in refused(path, "-m", "ctr", *time, "--since", "monday")
-    assert "--since needs event time" in refused(path, "-m", "ctr", "--since", "2025-06-17")
+    assert "give a day, like 2026-03-01" in compare_error(
+        path, "-m", "ctr", *time, "--since", "monday"
+    )
+    assert "--since needs event time" in compare_error(path, "-m", "ctr", "--since", "2025-06-17")
 
 
 @pytest.mark.parametrize("metrics", [["-m", "ndcg@3"], []])
@@ -305,27 +306,27 @@ def test_primary_metrics_and_guardrails_are_counted(tmp_path: Path, metrics: lis
 
 def test_a_metric_without_an_interval_is_left_out(tmp_path: Path) -> None:
     path = file_of(tmp_path)
-    done = ran("compare", path, "-m", "ctr", "-m", "gini@3", "--format", "json")
+    done = run("compare", path, "-m", "ctr", "-m", "gini@3", "--format", "json")
     metrics = [row["metric"] for row in json.loads(done.stdout)["comparisons"]]
     assert metrics == ["ctr", "lists_per_user", "clicks_per_user"]
     assert done.stderr.startswith("streameval: gini@3 is not compared: ")
-    alone = ran("compare", path, "-m", "gini@3")
+    alone = run("compare", path, "-m", "gini@3")
     assert alone.returncode == 2
     assert "no metric that can be compared" in alone.stderr
-    done = ran("compare", path, "-m", "ctr", "-m", "item_coverage@10", "--format", "json")
+    done = run("compare", path, "-m", "ctr", "-m", "item_coverage@10", "--format", "json")
     assert (done.returncode, json.loads(done.stdout)["comparisons"][0]["metric"]) == (0, "ctr")
-    told = ran("compare", path, "-m", "item_coverage@10").stderr
+    told = run("compare", path, "-m", "item_coverage@10").stderr
     assert "item_coverage@10 is not compared: it is not a mean over lists or items" in told
 
 
 def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
-    told = refused(file_of(tmp_path, named=False), "-m", "ctr")
+    told = compare_error(file_of(tmp_path, named=False), "-m", "ctr")
     assert "names its user" in told
     assert "--column user=FIELD" in told
     table = tmp_path / "events.csv"
     table.write_text("recommendations,interactions,variant\na|b,a,control\na|b,,treatment\n")
-    assert "--column user=FIELD" in refused(table, "-m", "ctr")
-    assert "no column 'who'" in refused(table, "-m", "ctr", "--column", "user=who")
+    assert "--column user=FIELD" in compare_error(table, "-m", "ctr")
+    assert "no column 'who'" in compare_error(table, "-m", "ctr", "--column", "user=who")
 
 
 @pytest.mark.parametrize(
@@ -346,7 +347,7 @@ def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
     ],
 )
 def test_unusable_input_is_rejected(tmp_path: Path, arguments: list[str], message: str) -> None:
-    assert message in refused(file_of(tmp_path, users=40), "-m", "ctr", *arguments)
+    assert message in compare_error(file_of(tmp_path, users=40), "-m", "ctr", *arguments)
 
 
 def test_a_single_variant_is_rejected(tmp_path: Path) -> None:
@@ -354,7 +355,7 @@ def test_a_single_variant_is_rejected(tmp_path: Path) -> None:
     path.write_text(
         '{"recommendations": ["a"], "interactions": [], "user": "u", "variant": "control"}'
     )
-    assert "every event has variant=control" in refused(path, "-m", "ctr")
+    assert "every event has variant=control" in compare_error(path, "-m", "ctr")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -388,7 +389,7 @@ def one_list_of_each(folder: Path, form: str, arms: Sequence[str | None], click:
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
 def test_ids_that_never_match_are_reported(tmp_path: Path, form: str) -> None:
     path = one_list_of_each(tmp_path, form, ["control", "treatment"] * 1_200, "A")
-    said = ran("compare", path, "-m", "ctr").stderr
+    said = run("compare", path, "-m", "ctr").stderr
     assert "variant=control: 1,200 lists with interactions and no hit" in said
 
 
@@ -403,24 +404,24 @@ def test_an_item_that_pads_all_lists_is_reported(tmp_path: Path, form: str) -> N
         path.write_text("\n".join([",".join(names), *lines]) + "\n")
     else:
         json_lines(path, [dict(zip(names, row, strict=True)) for row in rows])
-    assert "item '0' is in " in ran("compare", path, "-m", "ctr").stderr
+    assert "item '0' is in " in run("compare", path, "-m", "ctr").stderr
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
 def test_lists_without_a_variant_are_reported(tmp_path: Path, form: str) -> None:
     arms = ["control", "treatment", None, "control", None]
     path = one_list_of_each(tmp_path, form, arms, "a")
-    assert "2 lists have no variant and are left out." in ran("compare", path, "-m", "ctr").stderr
+    assert "2 lists have no variant and are left out." in run("compare", path, "-m", "ctr").stderr
 
 
 def test_mostly_invalid_records_are_reported_and_fail(tmp_path: Path) -> None:
     record = {"recommendations": ["a", "b"], "variant": "control", "user": "u"}
     records = [record | {"interactions": ["a"]}] * 9 + [record | {"interactions": [1.5]}] * 20
     path = json_lines(tmp_path / "events.ndjson", [*records, drawn()[0], drawn()[-1]])
-    done = ran("compare", path, "-m", "ctr")
+    done = run("compare", path, "-m", "ctr")
     assert "records with interactions are invalid, most often invalid_id" in done.stderr
     assert done.returncode == 1
-    anyway = ran("compare", path, "-m", "ctr", "--allow-invalid")
+    anyway = run("compare", path, "-m", "ctr", "--allow-invalid")
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 
@@ -430,9 +431,9 @@ def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
     if form == "parquet":
         path = tmp_path / "events.parquet"
         pq.write_table(pa.Table.from_pylist(drawn()), path)
-    said = ran("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "ms").stderr
+    said = run("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "ms").stderr
     assert said == "streameval: the newest event is of 1970-01-21: is 'ms' the unit of ts?\n"
-    assert ran("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "s").stderr == ""
+    assert run("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "s").stderr == ""
 
 
 def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> None:
@@ -452,7 +453,7 @@ def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> N
     assert (row["metric"], row["primary"]) == ("ndcg@3", True)
     both = compared(*given, "-m", "ndcg@3")["comparisons"][:2]
     assert [(row["metric"], row["primary"]) for row in both] == [("ndcg@3", False), ("ctr", True)]
-    evaluated = ran("evaluate", *given, "-m", "ndcg@3", "--by", "arm", "--format", "csv")
+    evaluated = run("evaluate", *given, "-m", "ndcg@3", "--by", "arm", "--format", "csv")
     assert (evaluated.returncode, evaluated.stdout.count("\n")) == (0, 3), evaluated.stderr
 
 
@@ -472,13 +473,13 @@ guardrails = {{ ctr = -0.05 }}
 
 
 def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
-    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "1500").stdout)
+    (tmp_path / "events.ndjson").write_text(run("simulate", "--events", "1500").stdout)
     with running(CONFIG.format(), tmp_path) as daemon:
         daemon.consumed(1_500)
         assert daemon.stop() == 0
     config, state = tmp_path / "streameval.toml", tmp_path / "state"
-    saved = ran("compare", state, "--format", "json")
-    files = ran("compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME)
+    saved = run("compare", state, "--format", "json")
+    files = run("compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME)
     assert saved.stdout == files.stdout
     comparison = json.loads(saved.stdout)
     assert (comparison["method"], comparison["precision"]) == ("anytime", 0.05)
@@ -489,16 +490,16 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
         "lists_per_user": False,
         "clicks_per_user": False,
     }
-    segments = json.loads(ran("compare", state, "--by", "country", "--format", "json").stdout)
-    lines = ran(
+    segments = json.loads(run("compare", state, "--by", "country", "--format", "json").stdout)
+    lines = run(
         "compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME, "--by", "country"
     )
     assert segments["segments"] == json.loads(lines.stdout)["segments"] != []
-    told = ran("compare", state, "--by", "planet").stderr
+    told = run("compare", state, "--by", "planet").stderr
     assert "--by planet: neither a label nor a segment of the state: variant, country" in told
-    told = ran("compare", state, "--label", "arm").stderr
+    told = run("compare", state, "--label", "arm").stderr
     assert "no such label in the state; its labels: variant, country" in told
-    told = ran("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
+    told = run("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
     assert "-m mrr: not in the state, which has ctr, ndcg@10" in told
 
 
@@ -533,10 +534,10 @@ def test_halves_in_any_order_compare_like_the_whole(tmp_path: Path) -> None:
     for order in ("ab", "ba"):
         config = tmp_path / f"of_{order[0]}" / "streameval.toml"
         states = [tmp_path / f"of_{name}" / "state" for name in order]
-        assert ran("state", "merge", *states, "--into", tmp_path / order).returncode == 0
-        outputs.add(ran("compare", tmp_path / order, "--format", "json").stdout)
+        assert run("state", "merge", *states, "--into", tmp_path / order).returncode == 0
+        outputs.add(run("compare", tmp_path / order, "--format", "json").stdout)
         for files in ([whole], [halves[name] for name in order]):
-            outputs.add(ran("compare", *files, "--config", config, *_ANYTIME).stdout)
+            outputs.add(run("compare", *files, "--config", config, *_ANYTIME).stdout)
     (output,) = outputs
     row = json.loads(output)["comparisons"][1]
     assert (row["metric"], row["verdict"]) == ("ndcg@10", "not enough evidence")

@@ -14,7 +14,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, compare
 from streameval.errors import NotComparableError
-from tests.cli.program import json_lines, ran, refused
+from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
 from tests.strategies import event_of
 
@@ -56,13 +56,13 @@ def log_of(folder: Path, scale: float = 1.0) -> tuple[Path, Path]:
     return json_lines(folder / "log.ndjson", [*rows(scale)]), config
 
 
-def asked(folder: Path, *others: str, scale: float = 1.0) -> list[Any]:
+def compare_arguments(folder: Path, *others: str, scale: float = 1.0) -> list[Any]:
     log, config = log_of(folder, scale)
     return [log, "--config", config, *(others or ("-m", UNIFORM, "--against", "value_per_list"))]
 
 
 def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
-    shown = json.loads(ran("compare", *asked(tmp_path), "--format", "json").stdout)
+    shown = json.loads(run("compare", *compare_arguments(tmp_path), "--format", "json").stdout)
     (comparison,) = shown["comparisons"]
     log = Accumulator(UNIFORM, "value_per_list", intervals=Intervals())
     log.update_many(
@@ -85,20 +85,20 @@ def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
 
 
 def test_every_format_says_the_verdict_and_that_it_is_an_estimate(tmp_path: Path) -> None:
-    arguments = asked(tmp_path)
-    table = ran("compare", *arguments).stdout
+    arguments = compare_arguments(tmp_path)
+    table = run("compare", *arguments).stdout
     assert "Control is value_per_list of the same lists." in table
-    lines = ran("compare", *arguments, "--format", "csv").stdout
+    lines = run("compare", *arguments, "--format", "csv").stdout
     (row,) = csv.DictReader(io.StringIO(lines))
     assert (row["metric"], row["verdict"]) == (UNIFORM, "better")
-    html = ran("compare", *arguments, "--format", "html").stdout
+    html = run("compare", *arguments, "--format", "html").stdout
     for text in (table, html):
         assert row["text"] in text
         assert "An estimate for a policy that was not shown" in " ".join(text.split())
 
 
 def test_an_estimate_without_support_gets_no_verdict(tmp_path: Path) -> None:
-    shown = ran("compare", *asked(tmp_path, scale=0.7), "--format", "json")
+    shown = run("compare", *compare_arguments(tmp_path, scale=0.7), "--format", "json")
     (row,) = json.loads(shown.stdout)["comparisons"]
     assert row["verdict"] == "do not trust"
     assert "were never shown" in row["sentence"]
@@ -106,13 +106,13 @@ def test_an_estimate_without_support_gets_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
-    files = ran("compare", *asked(tmp_path), "--format", "json", "--method", "anytime")
+    files = run("compare", *compare_arguments(tmp_path), "--format", "json", "--method", "anytime")
     with running(CONFIG, tmp_path) as daemon:
         daemon.consumed(6_000)
         assert daemon.stop() == 0
     state, policies = tmp_path / "state", ("-m", UNIFORM, "--against", "value_per_list")
-    assert ran("compare", state, *policies, "--format", "json").stdout == files.stdout
-    told = refused("compare", state, "-m", UNIFORM, "--against", "ips(target=uniform)")
+    assert run("compare", state, *policies, "--format", "json").stdout == files.stdout
+    told = usage_error("compare", state, "-m", UNIFORM, "--against", "ips(target=uniform)")
     assert (
         "--against ips(target=uniform): not counted here; there are snips(target=uniform)" in told
     )
@@ -137,14 +137,14 @@ def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_refused(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    assert message in refused("compare", *asked(tmp_path, *arguments))
+    assert message in usage_error("compare", *compare_arguments(tmp_path, *arguments))
 
 
 def test_a_log_without_users_is_refused(tmp_path: Path) -> None:
     log, config = log_of(tmp_path)
     json_lines(log, [event | {"user": None} for event in rows()])
     policies = ("-m", UNIFORM, "--against", "value_per_list")
-    assert "names its user" in refused("compare", log, "--config", config, *policies)
+    assert "names its user" in usage_error("compare", log, "--config", config, *policies)
 
 
 def test_python_refuses_metrics_of_other_units_too() -> None:
@@ -178,6 +178,6 @@ def test_estimates_of_variants_carry_the_note_too(tmp_path: Path) -> None:
     ]
     both: list[str | Path] = [*asked_alone, "-m", UNIFORM, "-m", "value_per_list"]
     for form in ("table", "json", "html"):
-        assert NOTE in " ".join(ran(*both, "--format", form).stdout.split())
-        shown = ran(*asked_alone, "-m", "value_per_list", "--format", form).stdout
+        assert NOTE in " ".join(run(*both, "--format", form).stdout.split())
+        shown = run(*asked_alone, "-m", "value_per_list", "--format", form).stdout
         assert NOTE not in " ".join(shown.split())

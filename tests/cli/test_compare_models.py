@@ -12,8 +12,7 @@ import pytest
 
 from streameval import Accumulator, Intervals
 from streameval import compare as compare_accumulators
-from tests.cli.program import ran, readings
-from tests.cli.program import refused as refused_call
+from tests.cli.program import readings, run, usage_error
 from tests.strategies import event_of
 
 METRICS = ("ndcg@3", "recbole:map@3")
@@ -66,14 +65,14 @@ def arguments(truth: Path, *models: str | Path) -> list[str | Path]:
 
 
 def compared(*given: str | Path) -> dict[str, Any]:
-    done = ran("compare", *given, *_ASKED, "--format", "json")
+    done = run("compare", *given, *_ASKED, "--format", "json")
     assert done.returncode == 0, done.stderr
     comparison: dict[str, Any] = json.loads(done.stdout)
     return comparison
 
 
-def refused(*given: str | Path) -> str:
-    return refused_call("compare", *given, "-m", "ndcg@3")
+def compare_error(*given: str | Path) -> str:
+    return usage_error("compare", *given, "-m", "ndcg@3")
 
 
 def test_two_models_are_compared_as_accumulators_of_the_same_users(
@@ -139,12 +138,12 @@ def test_models_may_be_named_and_the_control_chosen(old: Path, new: Path, truth:
     report = compared(*named, "--control", "second")
     assert report["experiment"]["control"] == "second"
     assert {row["variant"] for row in report["comparisons"]} == {"first", "new"}
-    assert "Did you mean 'second'?" in refused(*named, "--control", "secnd")
+    assert "Did you mean 'second'?" in compare_error(*named, "--control", "secnd")
 
 
 def test_doubts_name_the_model(tmp_path: Path, old: Path, truth: Path) -> None:
     fewer = model_file(tmp_path / "fewer.csv", drawn(2, 0.5, users=600))
-    done = ran("compare", *arguments(truth, old, fewer), *_ASKED)
+    done = run("compare", *arguments(truth, old, fewer), *_ASKED)
     assert "fewer: users in both files: 600; without recommendations: 300" in done.stderr
     assert "old: " not in done.stderr
 
@@ -152,18 +151,18 @@ def test_doubts_name_the_model(tmp_path: Path, old: Path, truth: Path) -> None:
 def test_one_name_for_two_files_is_refused(tmp_path: Path, old: Path, truth: Path) -> None:
     (tmp_path / "again").mkdir()
     twin = model_file(tmp_path / "again" / "old.csv", drawn(2, 0.5))
-    told = refused(*arguments(truth, old, twin))
+    told = compare_error(*arguments(truth, old, twin))
     assert f"{old} and {twin} are both 'old'; name one, like" in told
 
 
 def test_files_alone_are_refused(old: Path, new: Path, truth: Path) -> None:
-    assert "give a file for each model to compare" in refused(*arguments(truth, old))
+    assert "give a file for each model to compare" in compare_error(*arguments(truth, old))
     both: list[str | Path] = ["--recommendations", old, "--recommendations", new]
-    assert "belong together; give both" in refused(*both)
-    assert "belong together; give both" in refused("--truth", truth)
-    assert "give one or the other" in refused(old, *both, "--truth", truth)
-    assert "give NAME=PATH or a path" in refused(*arguments(truth, old, "=x.csv"))
-    assert "missing argument 'PATH...'" in refused()
+    assert "belong together; give both" in compare_error(*both)
+    assert "belong together; give both" in compare_error("--truth", truth)
+    assert "give one or the other" in compare_error(old, *both, "--truth", truth)
+    assert "give NAME=PATH or a path" in compare_error(*arguments(truth, old, "=x.csv"))
+    assert "missing argument 'PATH...'" in compare_error()
 
 
 @pytest.mark.parametrize(
@@ -179,11 +178,11 @@ def test_files_alone_are_refused(old: Path, new: Path, truth: Path) -> None:
 def test_options_of_events_are_refused(
     old: Path, new: Path, truth: Path, option: tuple[str, str]
 ) -> None:
-    told = refused(*arguments(truth, old, new), *option)
+    told = compare_error(*arguments(truth, old, new), *option)
     assert f"{option[0]} is for events" in told
 
 
 def test_options_of_pairs_are_refused_for_events(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"recommendations": ["a"], "interactions": [], "user": "u"}\n')
-    assert "--ties and --form are for --recommendations" in refused(path, "--ties", "id_asc")
+    assert "--ties and --form are for --recommendations" in compare_error(path, "--ties", "id_asc")

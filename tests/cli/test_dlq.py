@@ -11,7 +11,7 @@ import pytest
 from streameval.dead_letters.file import DeadLetterFile
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.dead_letters.places import deliver, destination, letter, records_in
 from tests.kafka.topics import create, options
 
@@ -47,7 +47,7 @@ def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
 def test_show_prints_reasons_times_and_the_last_records(tmp_path: Path) -> None:
     odd = letter(40, value=b"\x1b[31m\xff")
     _dead_file(tmp_path, letter(1), letter(1), *map(letter, range(10, 14)), odd)
-    done = ran("dlq", _files(tmp_path, _IN_FILE))
+    done = run("dlq", _files(tmp_path, _IN_FILE))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("6 records in file ")
     row = next(line for line in done.stdout.splitlines() if "2023-11-14T22:13:20Z" in line)
@@ -59,7 +59,7 @@ def test_show_prints_reasons_times_and_the_last_records(tmp_path: Path) -> None:
 
 def test_show_prints_the_same_as_json(tmp_path: Path) -> None:
     _dead_file(tmp_path, letter(1), letter(2), letter(2))
-    shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
+    shown = json.loads(run("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
     (group,) = shown["reasons"]
     assert shown["records"] == group["count"] == 2
     assert (group["first_ms"], group["last_ms"]) == (1_700_000_000_001, 1_700_000_000_002)
@@ -76,11 +76,11 @@ def test_show_prints_the_same_as_json(tmp_path: Path) -> None:
 
 def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
     _dead_file(tmp_path, letter(1), letter(2, size=3_000_000))
-    done = ran("dlq", _files(tmp_path, _IN_FILE))
+    done = run("dlq", _files(tmp_path, _IN_FILE))
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
     assert done.stdout.count("truncated") == 1
     assert "truncated: 1 letter; their logs have the records." in done.stderr
-    shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
+    shown = json.loads(run("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
     (group,) = shown["reasons"]
     assert group["truncated"] == 1
     assert [(sample["size"], sample["truncated"]) for sample in group["samples"]] == [
@@ -90,7 +90,7 @@ def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_has_no_letters_yet(tmp_path: Path) -> None:
-    done = ran("dlq", _files(tmp_path, _IN_FILE))
+    done = run("dlq", _files(tmp_path, _IN_FILE))
     assert done.stdout.startswith("no dead letters yet in file ")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -98,7 +98,7 @@ def test_a_missing_file_has_no_letters_yet(tmp_path: Path) -> None:
 def test_an_unreachable_broker_is_a_failure_in_one_line(tmp_path: Path) -> None:
     config = _kafka(tmp_path, "127.0.0.1:1", "events")
     for command in ("show", "replay"):
-        done = ran("dlq", command, config)
+        done = run("dlq", command, config)
         assert (done.returncode, done.stdout) == (1, "")
         assert "topic events.dlq: cannot reach Kafka at 127.0.0.1:1" in done.stderr
         assert done.stderr.count("\n") == 1
@@ -110,11 +110,11 @@ def test_an_empty_topic_has_no_letters_and_a_missing_one_is_an_error(
 ) -> None:
     topic = create(broker)
     config = _kafka(tmp_path, broker.bootstrap_servers, topic)
-    done = ran("dlq", config)
+    done = run("dlq", config)
     assert done.stdout == f"no dead letters yet in topic {topic}.dlq.\n"
-    done = ran("dlq", "replay", config)
+    done = run("dlq", "replay", config)
     assert done.stdout == f"0 records of topic {topic}.dlq were replayed.\n"
-    done = ran("dlq", _kafka(tmp_path, broker.bootstrap_servers, "nowhere"))
+    done = run("dlq", _kafka(tmp_path, broker.bootstrap_servers, "nowhere"))
     assert done.returncode == 1
     assert "topic 'nowhere': not found on this cluster" in done.stderr
 
@@ -129,10 +129,10 @@ def test_replay_republishes_records_unchanged_to_their_partitions(
     _dead_topic(broker, first, second, first)
     config = _kafka(tmp_path, broker.bootstrap_servers, topic)
     for reason, count in {"missing_field": 0, "not_json": 2}.items():
-        done = ran("dlq", "replay", config, "--dry-run", "--reason", reason)
+        done = run("dlq", "replay", config, "--dry-run", "--reason", reason)
         assert done.stdout == f"{count} records of topic {topic}.dlq would be replayed.\n"
     assert records_in(broker, topic) == []
-    done = ran("dlq", "replay", config)
+    done = run("dlq", "replay", config)
     assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
     assert [
         (record.partition, record.key, record.value, record.headers)
@@ -155,7 +155,7 @@ def test_a_record_rejected_again_after_a_replay_is_replayed_once(
         letter(5, topic=topic, headers=again),
         letter(6, topic=topic),
     )
-    done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    done = run("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
     assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
     names = [record.headers[-1][1].decode() for record in records_in(broker, topic)]
     assert names == [f"{topic}/0/1", f"{topic}/0/6"]
@@ -167,7 +167,7 @@ def test_replay_skips_letters_of_topics_that_are_not_configured(
 ) -> None:
     topic = create(broker)
     _dead_file(tmp_path, letter(3, topic=topic), letter(4, topic="another"))
-    done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic, _IN_FILE))
+    done = run("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic, _IN_FILE))
     assert done.stdout.startswith("1 record of file ")
     assert "letters of another were skipped" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"]
@@ -182,7 +182,7 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
     _dead_topic(broker, *cut, letter(2, topic=topic), letter(3, topic=topic))
     config = _kafka(tmp_path, broker.bootstrap_servers, topic)
     for dry_run in (["--dry-run"], []):
-        done = ran("dlq", "replay", config, *dry_run)
+        done = run("dlq", "replay", config, *dry_run)
         assert done.stdout.startswith(f"2 records of topic {topic}.dlq ")
         assert f"have deleted the records: 1 letter ({topic}/0/7); publish" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"] * 2
@@ -192,6 +192,6 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
 def test_a_missing_partition_is_a_clear_failure(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, letter(3, topic=topic, number=5))
-    done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    done = run("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
     assert done.returncode == 1
     assert "after 0 records: it no longer has partition 5; these were written" in done.stderr

@@ -13,7 +13,7 @@ import pytest
 
 from streameval import Accumulator, Event, metric
 from streameval.statistics.hitrows import HitsView
-from tests.cli.program import asked, json_lines, ran, readings, refused, saved
+from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
 
 EVENTS = [
     {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
@@ -51,13 +51,13 @@ def test_ranks_and_scores_that_are_not_read_are_reported(tmp_path: Path) -> None
     lists = {"recommendations": ["a", "b"], "interactions": ["a"]}
     record = {**lists, "positions": [3, 4], "scores": [0.2, 0.1]}
     path = json_lines(tmp_path / "events.ndjson", [record])
-    done = ran("evaluate", path, "-m", "mrr", "--format", "csv")
+    done = run("evaluate", path, "-m", "mrr", "--format", "csv")
     assert done.stdout.endswith("mrr,1.0,1\n")
     told = "positions of the records are not read; name them with --column positions=positions."
     assert done.stderr == f"streameval: {told}\n"
-    assert "scores of the records are not read" in ran("evaluate", path, "-m", "auc").stderr
+    assert "scores of the records are not read" in run("evaluate", path, "-m", "auc").stderr
     named = ("--column", "positions=positions", "--column", "scores=scores")
-    done = ran("evaluate", path, "-m", "mrr", "-m", "auc", *named, "--format", "csv")
+    done = run("evaluate", path, "-m", "mrr", "-m", "auc", *named, "--format", "csv")
     assert (done.stdout, done.stderr) == (f"metric,value,count\nmrr,{1 / 3},1\nauc,1.0,1\n", "")
 
 
@@ -77,7 +77,7 @@ def test_files_in_another_form_are_explained(
     tmp_path: Path, content: str, says: str | None
 ) -> None:
     (tmp_path / "events.ndjson").write_text(content, encoding="latin-1")
-    done = ran("evaluate", tmp_path / "events.ndjson", "-m", "mrr")
+    done = run("evaluate", tmp_path / "events.ndjson", "-m", "mrr")
     assert done.returncode == 1
     said = "does not look like JSON lines" in done.stderr
     assert says in done.stderr if says else not said
@@ -85,7 +85,7 @@ def test_files_in_another_form_are_explained(
 
 def test_csv_has_a_column_for_each_label(events: Path) -> None:
     arguments = ["-m", "recall@3", "--by", "variant", "--by", "arm", "--format", "csv"]
-    done = ran("evaluate", events, *arguments)
+    done = run("evaluate", events, *arguments)
     assert list(csv.reader(io.StringIO(done.stdout))) == [
         ["metric", "variant", "arm", "value", "count"],
         ["recall@3", "x", "1", "1.0", "1"],
@@ -95,13 +95,13 @@ def test_csv_has_a_column_for_each_label(events: Path) -> None:
 
 
 def test_a_value_that_a_convention_leaves_undefined_has_a_reason(events: Path) -> None:
-    done = ran("evaluate", events, "-m", "capri:recall@3", "-m", "hit_rate@3", "--format", "json")
+    done = run("evaluate", events, "-m", "capri:recall@3", "-m", "hit_rate@3", "--format", "json")
     assert [reading["value"] for reading in json.loads(done.stdout)] == [None, pytest.approx(2 / 3)]
     assert "capri:recall@3 has no value: capri raises an error on 1 of the lists." in done.stderr
 
 
 def test_a_table_is_for_people(events: Path) -> None:
-    done = ran("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm")
+    done = run("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm")
     assert done.stderr == ""
     assert "metric" in done.stdout
     rows = [line.split("│") for line in done.stdout.splitlines() if "│" in line]
@@ -112,14 +112,14 @@ def test_a_table_is_for_people(events: Path) -> None:
 
 
 def test_html_is_one_file_with_the_values_and_nothing_from_elsewhere(events: Path) -> None:
-    done = ran("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm", "--format", "html")
+    done = run("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm", "--format", "html")
     assert (done.stderr, done.stdout[:15]) == ("", "<!DOCTYPE html>")
     assert all(text in done.stdout for text in ("recall@3", "0.7500", "0.5000"))
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", done.stdout)
 
 
 def test_a_label_without_events_is_reported(events: Path) -> None:
-    done = ran("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
+    done = run("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
     assert done.returncode == 0
     assert done.stderr.startswith("streameval: no event has the label 'varaint'; ")
     assert done.stderr.count("\n") == 1
@@ -146,7 +146,7 @@ def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
 def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"shown": ["a", "b"], "interactions": ["b"], "arm": "left"}\n')
-    config = saved(tmp_path / "streameval.toml", CONFIG)
+    config = write_file(tmp_path / "streameval.toml", CONFIG)
     labels = {"group": "left"}
     assert readings(path, "--config", config) == [
         {"metric": "mrr", "labels": labels, "value": 0.5, "count": 1}
@@ -160,20 +160,20 @@ def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> 
 
 
 def test_a_catalogue_may_be_a_number_or_a_file(events: Path, tmp_path: Path) -> None:
-    catalog = saved(tmp_path / "items.txt", "a\nb\n\nz\nq\n")
+    catalog = write_file(tmp_path / "items.txt", "a\nb\n\nz\nq\n")
     (by_number,) = readings(events, "-m", "item_coverage@3", "--catalog", "4")
     (by_file,) = readings(events, "-m", "item_coverage@3", "--catalog", str(catalog))
     assert (by_number["value"], by_file["value"]) == (0.75, 0.5)
 
 
 def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
-    simulated = ran("simulate", "--events", "3000", "--seed", "5").stdout
+    simulated = run("simulate", "--events", "3000", "--seed", "5").stdout
     texts = ["ctr", "ndcg@10", "mrr", "map@7", "recall@3", "distinct_items@20"]
     accumulator = Accumulator(*texts)
     for line in simulated.splitlines():
         record = json.loads(line)
         accumulator.update(record["recommendations"], record["interactions"])
-    read = readings("-", *asked(texts), stdin=simulated.encode())
+    read = readings("-", *metric_options(texts), stdin=simulated.encode())
     expected = accumulator.compute()
     assert {reading["metric"]: reading["value"] for reading in read} == {
         text: expected[text].value for text in texts
@@ -183,7 +183,7 @@ def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
 def test_invalid_records_are_summed_up_with_an_example_each(events: Path) -> None:
     bad = b'{"recommendations": ["a"\n{"recommendations": [true], "interactions": []}\n[1]\n\xff\n'
     content = events.read_bytes() + bad + bad
-    done = ran("evaluate", "-", "-m", "ctr", "--format", "json", stdin=content)
+    done = run("evaluate", "-", "-m", "ctr", "--format", "json", stdin=content)
     assert done.returncode == 0
     assert json.loads(done.stdout)[0]["count"] == 7
     first, *reasons = done.stderr.splitlines()
@@ -196,7 +196,7 @@ def test_invalid_records_are_summed_up_with_an_example_each(events: Path) -> Non
 
 @pytest.mark.parametrize("written_as", ["table", "json", "csv"])
 def test_without_a_valid_event_only_the_error_is_printed(written_as: str) -> None:
-    done = ran("evaluate", "-", "-m", "ctr", "--format", written_as, stdin=b"[]\n")
+    done = run("evaluate", "-", "-m", "ctr", "--format", written_as, stdin=b"[]\n")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1] == "streameval: no valid event in -."
 
@@ -210,16 +210,16 @@ def test_losing_all_interactions_is_reported_and_fails(tmp_path: Path, written_a
     clicks = [[{"item": "a"}]] * 20 + [[]] * 80
     path = json_lines(tmp_path / "events.ndjson", map(clicked, clicks))
     call = ("evaluate", path, "-m", "hit_rate@1", "--format", written_as)
-    done = ran(*call)
+    done = run(*call)
     assert done.returncode == 1
     assert "streameval: 20 of 20 records with interactions are invalid, most often missing" in (
         done.stderr
     )
     assert "--allow-invalid accepts the values" in done.stderr
-    anyway = ran(*call, "--allow-invalid")
+    anyway = run(*call, "--allow-invalid")
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
     assert "20 of 20 records with interactions are invalid" in anyway.stderr
-    right = ran(*call, "--column", "interaction_item=item")
+    right = run(*call, "--column", "interaction_item=item")
     assert (right.returncode, right.stderr) == (0, "")
 
 
@@ -228,7 +228,7 @@ def test_lost_interactions_are_reported_with_the_keys_of_their_reason(tmp_path: 
     right = {"recommendations": ["a"], "interactions": [], "ts": 1}
     path = json_lines(tmp_path / "events.ndjson", [*[wrong] * 20, right])
     timed = ("--every", "1h", "--time", "ts", "--time-unit", "s")
-    done = ran("evaluate", path, "-m", "hit_rate@1", *timed)
+    done = run("evaluate", path, "-m", "hit_rate@1", *timed)
     assert "do time and time_unit in [event] name the right fields?" in done.stderr
 
 
@@ -242,7 +242,7 @@ def test_lost_interactions_are_reported_with_spans_too(tmp_path: Path) -> None:
     records = [clicked({"a": "x"}) | {"ts": 0}] * 10 + [clicked([]) | {"ts": 0}]
     path = json_lines(tmp_path / "events.ndjson", records)
     time = ("--every", "1h", "--time", "ts", "--time-unit", "s")
-    done = ran("evaluate", path, "-m", "ctr", *time)
+    done = run("evaluate", path, "-m", "ctr", *time)
     assert done.returncode == 1
     assert done.stderr.count("10 of 10 records with interactions are invalid") == 1
 
@@ -255,8 +255,8 @@ def test_more_items_than_in_the_catalogue_are_reported(tmp_path: Path, kind: str
     else:
         path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
     call = ("evaluate", path, "-m", "item_coverage", "--catalog", "2", "--format", "csv")
-    assert "streameval: 3 distinct items, and catalog = 2: " in ran(*call).stderr
-    assert ran(*call[:-3], "3").stderr == ""
+    assert "streameval: 3 distinct items, and catalog = 2: " in run(*call).stderr
+    assert run(*call[:-3], "3").stderr == ""
 
 
 def test_a_catalogue_with_other_ids_is_reported(tmp_path: Path) -> None:
@@ -264,17 +264,17 @@ def test_a_catalogue_with_other_ids_is_reported(tmp_path: Path) -> None:
     path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
     call = ("evaluate", path, "-m", "item_coverage", "--catalog", items, "--format", "csv")
     items.write_text("a,shoe\nb,hat\n")
-    assert "streameval: 3 distinct items, and none is in the catalogue of 2: " in ran(*call).stderr
+    assert "streameval: 3 distinct items, and none is in the catalogue of 2: " in run(*call).stderr
     items.write_text("\n".join(map(str, range(1_000))))
-    assert ran(*call).stderr == ""
+    assert run(*call).stderr == ""
     items.write_text("a\nx\n")
-    assert ran(*call).stderr == ""
+    assert run(*call).stderr == ""
 
 
 def test_many_lists_without_a_hit_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)
-    done = ran("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")
+    done = run("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")
     assert done.stderr.startswith("streameval: v=1: 1,000 lists with interactions and no hit")
 
 
@@ -283,16 +283,16 @@ def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
     path, config = json_lines(tmp_path / "events.ndjson", events), tmp_path / "streameval.toml"
     config.write_text('metrics = ["distinct_items", "gini", "ctr"]\nmax_items = 100\n')
     call = ("evaluate", path, "--config", config, "--format")
-    (distinct, gini, ctr) = json.loads(ran(*call, "json").stdout)
+    (distinct, gini, ctr) = json.loads(run(*call, "json").stdout)
     assert distinct["estimated"]
     assert distinct["low"] < 500 < distinct["high"]
     assert gini["estimated"]
     assert gini["low"] <= 0.0 < gini["high"] < 1.0
     assert "estimated" not in ctr
-    rows = list(csv.DictReader(io.StringIO(ran(*call, "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(run(*call, "csv").stdout)))
     assert [row["estimated"] for row in rows] == ["true", "true", ""]
     assert [float(rows[0][end]) for end in ("low", "high")] == [distinct["low"], distinct["high"]]
-    table = " ".join(ran(*call, "table").stdout.split())
+    table = " ".join(run(*call, "table").stdout.split())
     assert table.count("(estimated, between ") == 2
 
 
@@ -300,10 +300,10 @@ def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
 def test_a_file_without_events_exits_with_the_same_status_in_every_form(
     tmp_path: Path, name: str
 ) -> None:
-    path = saved(tmp_path / name, "recommendations,interactions\n" if "header" in name else "")
+    path = write_file(tmp_path / name, "recommendations,interactions\n" if "header" in name else "")
     commands = ["evaluate"] if "header" in name else ["evaluate", "compare"]
     for command in commands:
-        done = ran(command, path, "-m", "ctr")
+        done = run(command, path, "-m", "ctr")
         assert (done.returncode, done.stdout) == (1, ""), done
         assert name in done.stderr
         assert "first line" not in done.stderr
@@ -313,15 +313,15 @@ def test_an_absent_field_of_time_is_asked_for_by_its_name(tmp_path: Path) -> Non
     event = {"recommendations": ["a"], "interactions": ["a"]}
     time = ("-m", "ctr", "--every", "1h", "--time", "tz", "--time-unit", "s")
     lines = json_lines(tmp_path / "events.ndjson", [event] * 100)
-    said = ran("evaluate", lines, *time).stderr
+    said = run("evaluate", lines, *time).stderr
     assert "tz is absent or null" in said
     assert "do time, recommendations, interactions and interaction_item in [event]" in said
-    table = saved(tmp_path / "events.csv", "recommendations,interactions\na,a\n")
-    assert "no column 'tz'" in refused("evaluate", table, *time)
-    assert "holds the time with --time NAME" in refused("evaluate", table, *time)
-    rows = saved(tmp_path / "rows.csv", "user,item\n1,a\n")
+    table = write_file(tmp_path / "events.csv", "recommendations,interactions\na,a\n")
+    assert "no column 'tz'" in usage_error("evaluate", table, *time)
+    assert "holds the time with --time NAME" in usage_error("evaluate", table, *time)
+    rows = write_file(tmp_path / "rows.csv", "user,item\n1,a\n")
     pair = ("evaluate", "--recommendations", rows, "--truth", rows, *time)
-    assert "no column 'tz'; its columns: user, item; name it with --time NAME" in refused(*pair)
+    assert "no column 'tz'; its columns: user, item; name it with --time NAME" in usage_error(*pair)
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
@@ -330,8 +330,8 @@ def test_a_failing_metric_of_a_users_own_is_named_with_its_event(tmp_path: Path,
     event = {"recommendations": [], "interactions": ["clicked"]}
     path = json_lines(tmp_path / "events.ndjson", [event])
     if form == "csv":
-        path = saved(tmp_path / "events.csv", "recommendations,interactions\n,clicked\n")
-    done = ran("evaluate", path, "-m", f"{__name__}:share_of_none")
+        path = write_file(tmp_path / "events.csv", "recommendations,interactions\n,clicked\n")
+    done = run("evaluate", path, "-m", f"{__name__}:share_of_none")
     # The record is left out, as by the daemon; no other one is left here.
     assert done.returncode == 1
     said = done.stderr
@@ -341,7 +341,7 @@ def test_a_failing_metric_of_a_users_own_is_named_with_its_event(tmp_path: Path,
     if form == "csv":
         assert '{"recommendations":[],"interactions":["clicked"]' in said
         assert "events.csv, row 1: " in said
-    said = refused("evaluate", path, "-m", f"{__name__}:sum_of_none")
+    said = usage_error("evaluate", path, "-m", f"{__name__}:sum_of_none")
     assert f"metric '{__name__}:sum_of_none' failed (ZeroDivisionError: " in said
 
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from tests.cli.program import asked, json_lines, ran, readings, refused, saved
+from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
 
 _TIME = ("--time", "at", "--time-unit", "iso8601")
 EVENTS = [
@@ -64,20 +64,20 @@ def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
         pq.write_table(pa.Table.from_pylist(events), path)
     call = ("evaluate", path, "-m", "mrr", "--every", "1h", "--time", "at", "--time-unit")
     said = "streameval: the newest event is of 1970-01-21: is 'ms' the unit of at?\n"
-    assert ran(*call, "ms").stderr == said
-    assert ran(*call, "s").stderr == ""
+    assert run(*call, "ms").stderr == said
+    assert run(*call, "s").stderr == ""
 
 
 def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
     events = [event | {"variant": "x,y"} for event in EVENTS]
     path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
     call = ("evaluate", path, *named, "--every", "24h", *_TIME)
-    rows = list(csv.reader(io.StringIO(ran(*call, "--format", "csv").stdout)))
+    rows = list(csv.reader(io.StringIO(run(*call, "--format", "csv").stdout)))
     assert rows == [
         ["start", "metric", "variant", "value", "count"],
         ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.375", "4"],
     ]
-    lines = ran(*call).stdout.replace("\N{BOX DRAWINGS HEAVY VERTICAL}", "│")
+    lines = run(*call).stdout.replace("\N{BOX DRAWINGS HEAVY VERTICAL}", "│")
     cells = [
         [cell.strip() for cell in line.split("│") if cell.strip()] for line in lines.split("\n")
     ]
@@ -116,7 +116,7 @@ def test_a_span_has_the_values_of_its_events(
             for begin in range(0, len(events), size)
         ]
         spans = ("--by", "variant", "--every", f"{seconds}s", *_SECONDS)
-        read = readings(*files, *asked(_NAMES), *spans)
+        read = readings(*files, *metric_options(_NAMES), *spans)
     assert len(read) == len(_NAMES) * len(expected)
     for entry in read:
         span = datetime.fromisoformat(entry["start"]), entry["labels"]["variant"]
@@ -157,7 +157,7 @@ def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Pat
     assert [(reading["window"], reading["count"]) for reading in read] == [
         *(("5m", 1), ("lifetime", 2), ("5m", 1), ("lifetime", 2))
     ]
-    done = ran("evaluate", path, "--config", tmp_path / "c.toml", "--format", "csv")
+    done = run("evaluate", path, "--config", tmp_path / "c.toml", "--format", "csv")
     rows = list(csv.reader(io.StringIO(done.stdout)))
     assert rows[0] == ["metric", "variant", "country", "window", "value", "count"]
     assert rows[1] == ["ctr", "v", "", "5m", "1.0", "1"]
@@ -198,7 +198,7 @@ def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None
 def test_missing_options_for_spans_are_usage_errors(
     tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    assert sentence in refused("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
+    assert sentence in usage_error("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
 
 
 def _csv(folder: Path, times: Sequence[object]) -> Path:
@@ -265,7 +265,7 @@ def test_an_invalid_time_is_explained(
     written_as = [] if unit is None else ["--time-unit", unit]
     path = _csv(tmp_path, times)
     hourly = ("--every", "1h", "--time", "at")
-    said = refused("evaluate", path, "-m", "ctr", *hourly, *written_as)
+    said = usage_error("evaluate", path, "-m", "ctr", *hourly, *written_as)
     assert sentence in said
     assert "--time-unit (s, ms, us or iso8601)" in said
 
@@ -278,7 +278,7 @@ def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:
         (pa.array([0, 1, 1 << 62, 0], pa.timestamp("us")), "row 3, column 'at': not in the years"),
     ):
         table = _parquet(tmp_path / "events.parquet", times)
-        said = refused("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
+        said = usage_error("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
         assert sentence in said
 
 
@@ -318,7 +318,7 @@ def _events(item: Callable[[int], str | int], *, users: bool) -> list[dict[str, 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    return saved(tmp_path / "config.toml", WITH_INTERVALS)
+    return write_file(tmp_path / "config.toml", WITH_INTERVALS)
 
 
 @pytest.mark.parametrize("every", [(), ("--every", "1d")], ids=["all", "by day"])
@@ -352,9 +352,9 @@ def test_intervals_do_not_depend_on_the_form_of_the_records(
 def test_csv_has_the_bounds_and_a_table_the_words(tmp_path: Path, config: Path) -> None:
     path = json_lines(tmp_path / "events.ndjson", _events(str, users=True))
     call = ("evaluate", path, "--config", config, "--every", "1d")
-    rows = list(csv.DictReader(io.StringIO(ran(*call, "--format", "csv").stdout)))
-    listed = json.loads(ran(*call, "--format", "json").stdout)
+    rows = list(csv.DictReader(io.StringIO(run(*call, "--format", "csv").stdout)))
+    listed = json.loads(run(*call, "--format", "json").stdout)
     for row, reading in zip(rows, listed, strict=True):
         for end in ("low", "high"):
             assert row[f"interval_{end}"] == str((reading["interval"] or {end: ""})[end])
-    assert "95 % interval 0." in ran(*call).stdout
+    assert "95 % interval 0." in run(*call).stdout

@@ -32,7 +32,14 @@ from streameval.offline.counting import accumulator_of, count_events
 from streameval.offline.parallel import LostProcessError, map_in_processes
 from streameval.offline.request import Request, config_of, expand_paths
 from streameval.statistics.intervals import Intervals
-from tests.cli.program import asked, command, in_a_terminal, json_lines, ran, refused
+from tests.cli.program import (
+    command,
+    in_a_terminal,
+    json_lines,
+    metric_options,
+    run,
+    usage_error,
+)
 from tests.effort import PATIENCE, sampled
 
 METRICS = ("ndcg@3", "hit_rate@2", "distinct_items@2", "mrr", "users_covered")
@@ -70,8 +77,15 @@ def csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 def test_the_output_is_the_same_whatever_the_number_of_processes(tmp_path: Path) -> None:
     files = [csv(tmp_path / f"{n}.csv", events(40, n)) for n in range(3)]
     hourly = ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]
-    call: list[str | Path] = [*files, *asked(METRICS), *hourly, "--format", "json", "--processes"]
-    alone, two = (ran("evaluate", *call, number) for number in ("1", "2"))
+    call: list[str | Path] = [
+        *files,
+        *metric_options(METRICS),
+        *hourly,
+        "--format",
+        "json",
+        "--processes",
+    ]
+    alone, two = (run("evaluate", *call, number) for number in ("1", "2"))
     assert (two.returncode, two.stdout, two.stderr) == (0, alone.stdout, alone.stderr)
     assert len(json.loads(alone.stdout)) >= len(METRICS)
 
@@ -128,7 +142,7 @@ def test_invalid_records_are_reported_alike_by_any_number_of_processes(tmp_path:
     paths = [json_lines(tmp_path / f"{n}.ndjson", events(5, n)) for n in range(3)]
     for path, bad in zip(paths, ("", "{\n", "{\n[]\n"), strict=True):
         path.write_text(path.read_text() + bad)
-    alone, two = (ran("evaluate", *paths, "-m", "mrr", "--processes", n) for n in ("1", "2"))
+    alone, two = (run("evaluate", *paths, "-m", "mrr", "--processes", n) for n in ("1", "2"))
     assert f"not_json, first in {paths[1]}, line 6" in alone.stderr
     assert (alone.stdout, alone.stderr) == (two.stdout, two.stderr)
 
@@ -144,10 +158,10 @@ def test_an_error_names_the_file_and_the_row(tmp_path: Path) -> None:
     damaged = tmp_path / "bad.ndjson.gz"
     damaged.write_bytes(gzip.compress(json_lines(tmp_path / "a.ndjson", rows).read_bytes())[:-20])
     for processes in ("1", "2"):
-        said = refused("evaluate", good, bad, "-m", "mrr", "--processes", processes)
+        said = usage_error("evaluate", good, bad, "-m", "mrr", "--processes", processes)
         assert "bad.pq: row 17: position 0; positions are whole numbers" in said
         lines = (tmp_path / "a.ndjson", damaged)
-        done = ran("evaluate", *lines, "-m", "hits", "--processes", processes)
+        done = run("evaluate", *lines, "-m", "hits", "--processes", processes)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert "bad.ndjson.gz: its gzip data is truncated; wait until" in done.stderr
 
@@ -172,7 +186,7 @@ def test_a_folder_means_the_files_in_it(tmp_path: Path) -> None:
     assert expand_paths([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
     assert expand_paths([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
     assert expand_paths([str(second)]) == [str(second)]
-    done = ran("evaluate", tmp_path, "-m", "mrr", "--format", "json")
+    done = run("evaluate", tmp_path, "-m", "mrr", "--format", "json")
     assert json.loads(done.stdout)[0]["count"] == 40
 
 
@@ -190,7 +204,7 @@ def test_a_path_without_files_or_given_twice_is_rejected(
 ) -> None:
     (tmp_path / "empty").mkdir()
     path = parquet(tmp_path / "a.pq", events(5, 1))
-    assert says in refused("evaluate", path, f"{tmp_path}/{given}", "-m", "mrr")
+    assert says in usage_error("evaluate", path, f"{tmp_path}/{given}", "-m", "mrr")
 
 
 def end_hard(task: int) -> int:

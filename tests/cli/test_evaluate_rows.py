@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import asked, ran, readings, refused, saved
+from tests.cli.program import metric_options, readings, run, usage_error, write_file
 from tests.datasets import PRINTED, dataset
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
@@ -52,13 +52,13 @@ def expected(ties: str = "arrival") -> dict[str, tuple[float, int]]:
 
 
 def results_of(*arguments: str | Path) -> dict[str, tuple[Any, Any]]:
-    metrics = [] if "-m" in arguments else asked(METRICS)
+    metrics = [] if "-m" in arguments else metric_options(METRICS)
     read = readings(*arguments, *metrics)
     return {reading["metric"]: (reading["value"], reading["count"]) for reading in read}
 
 
-def told(*arguments: str | Path) -> str:
-    return refused("evaluate", *arguments, "-m", "mrr")
+def error_of(*arguments: str | Path) -> str:
+    return usage_error("evaluate", *arguments, "-m", "mrr")
 
 
 def files(recommendations: Path, truth: Path) -> Arguments:
@@ -108,7 +108,7 @@ def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) 
     text = TRUTH.replace("\t", ",").replace(":token", "").replace(":float", "")
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
     both = files(tmp_path / "recs.parquet", tmp_path / "truth.csv.gz")
-    assert "name it with --column recommendations.user=NAME" in told(*both)
+    assert "name it with --column recommendations.user=NAME" in error_of(*both)
     renamed = text.replace("user_id,item_id", "who,what").encode()
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(renamed))
     roles = ("user=who", "item=what", "score=how_much")
@@ -122,7 +122,7 @@ def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> N
     truth = {"user_idx": [7, 9], "item_idx": [10, 11]}
     pq.write_table(pa.table(truth), tmp_path / "truth.parquet")
     (tmp_path / "truth.csv").write_text("user_idx,item_idx\n7,10\n9,11\n")
-    metrics = asked(["mrr", "distinct_items", "replay:MRR@2"])
+    metrics = metric_options(["mrr", "distinct_items", "replay:MRR@2"])
     integers, text = (
         results_of(*files(tmp_path / "recs.parquet", tmp_path / name), *metrics)
         for name in ("truth.parquet", "truth.csv")
@@ -141,7 +141,7 @@ def test_folders_and_patterns_are_read_as_one_file(tmp_path: Path) -> None:
     both = files(tmp_path / "recs", tmp_path / "truth" / "part-*.tsv")
     assert results_of(*both) == expected()
     (tmp_path / "recs" / "part-2.tsv").write_text("user_id\nu1\n")
-    assert "recs: Schema at index 2 was different" in told(*both)
+    assert "recs: Schema at index 2 was different" in error_of(*both)
 
 
 def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
@@ -151,13 +151,13 @@ def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
 
 def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,why\n1,a,new\n1,b,old\n", "user,item\n1,a\n")
-    said = ran("evaluate", *both, "-m", "mrr").stderr
+    said = run("evaluate", *both, "-m", "mrr").stderr
     assert "no column has a usual name of a score or rank (not read: why)" in said
 
 
 def test_a_column_of_numbers_that_may_be_the_score_is_not_left_unread(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,est\n1,a,.1\n1,b,.9\n", "user,item\n1,b\n")
-    said = told(*both)
+    said = error_of(*both)
     assert "no column has a usual name of a score or rank, and 'est' has numbers; if it" in said
     assert "--column score=est (highest first) or --column rank=est (lowest first)" in said
     assert results_of(*both, "-m", "mrr", "--column", "score=est") == {"mrr": (1.0, 1)}
@@ -171,16 +171,18 @@ def test_columns_may_have_another_name_in_each_file(tmp_path: Path) -> None:
     names = ["recommendations.user=client", "truth.user=member"]
     options = [part for name in names for part in ("--column", name)]
     assert results_of(*both, "-m", "mrr", *options) == {"mrr": (0.5, 1)}
-    assert "name it with --column recommendations.user=NAME; the first" in told(*both)
-    assert "name it with --column truth.user=NAME; the" in told(*both, *options[:2])
+    assert "name it with --column recommendations.user=NAME; the first" in error_of(*both)
+    assert "name it with --column truth.user=NAME; the" in error_of(*both, *options[:2])
     swapped = ["--column", "truth.user=client", "--column", "user=client"]
-    assert "truth.csv: no column 'client'; its columns: member, product" in told(*both, *swapped)
-    assert "known: user, item, score" in told(*both, "--column", "truth.score=x")
+    assert "truth.csv: no column 'client'; its columns: member, product" in error_of(
+        *both, *swapped
+    )
+    assert "known: user, item, score" in error_of(*both, "--column", "truth.score=x")
 
 
 def test_a_column_named_for_the_rank_is_read(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,place\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
-    done = ran("evaluate", *both, "-m", "mrr", "--column", "rank=place", "--format", "csv")
+    done = run("evaluate", *both, "-m", "mrr", "--column", "rank=place", "--format", "csv")
     assert (done.stdout, done.stderr) == ("metric,value,count\nmrr,0.5,1\n", "")
 
 
@@ -189,7 +191,7 @@ def test_without_scores_the_lowest_rank_comes_first(tmp_path: Path, first: int) 
     rows = [("a", 2), ("b", 0), ("c", 1), ("d", 10)]
     shown = "".join(f"1,{item},{rank + first}\n" for item, rank in rows)
     both = written(tmp_path, f"user,item,rank\n{shown}", "user,item\n1,d\n1,c\n")
-    assert results_of(*both, *asked(["mrr", "precision@3"])) == {
+    assert results_of(*both, *metric_options(["mrr", "precision@3"])) == {
         "mrr": (0.5, 1),
         "precision@3": (1 / 3, 1),
     }
@@ -198,7 +200,7 @@ def test_without_scores_the_lowest_rank_comes_first(tmp_path: Path, first: int) 
 def test_scores_come_before_ranks_unless_these_are_named(tmp_path: Path) -> None:
     recommended = "user,item,score,rank\n1,a,0.9,2\n1,b,0.5,1\n2,b,0.5,1\n"
     both = written(tmp_path, recommended, "user,item\n1,a\n")
-    metrics = asked(["mrr", "auc"])
+    metrics = metric_options(["mrr", "auc"])
     assert results_of(*both, *metrics) == {"mrr": (0.5, 2), "auc": (1.0, 2)}
     assert results_of(*both, *metrics, "--column", "rank=rank") == {
         "mrr": (0.25, 2),
@@ -221,7 +223,7 @@ def test_ranks_that_contradict_the_scores_are_reported(
     scored = zip(("1,a,0.9", "1,b,0.5", "2,a,0.9"), ranks, strict=True)
     rows = "".join(f"{row},{rank}\n" for row, rank in scored)
     both = written(tmp_path, f"user,item,score,rank\n{rows}", "user,item\n1,a\n2,b\n")
-    said = ran("evaluate", *both, "-m", "mrr").stderr
+    said = run("evaluate", *both, "-m", "mrr").stderr
     assert says in said
     assert bool(said) == bool(says)
 
@@ -231,28 +233,28 @@ def test_systems_that_read_no_ratings_count_every_row_of_the_truth(tmp_path: Pat
         tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n"
     )
     systems = ["recbole", "replay", "replay_0_9", "replay_0_11", "replay_0_22", "rectools"]
-    values = results_of(*rated, *asked([f"{system}:map@1" for system in systems]))
+    values = results_of(*rated, *metric_options([f"{system}:map@1" for system in systems]))
     assert {value for value, _ in values.values()} == {1.0, 1 / 3}
     assert values["rectools:map@1"] == (1 / 3, 1)
-    assert results_of(*rated, *asked(["hit_rate@1", "trec:map"])) == {
+    assert results_of(*rated, *metric_options(["hit_rate@1", "trec:map"])) == {
         "hit_rate@1": (0.0, 1),
         "trec:map": (0.0, 1),
     }
-    assert ran("evaluate", *rated, *asked(["recbole:map@1"])).stderr == ""
+    assert run("evaluate", *rated, *metric_options(["recbole:map@1"])).stderr == ""
 
 
 def test_a_file_joined_twice_is_reported(tmp_path: Path) -> None:
     rows = "1,a,3\n1,b,2\n2,a,1\n"
     both = written(tmp_path, f"user,item,score\n{rows}", "user,item\n1,a\n2,b\n")
-    assert ran("evaluate", *both, "-m", "mrr").stderr == ""
+    assert run("evaluate", *both, "-m", "mrr").stderr == ""
     both = written(tmp_path, f"user,item,score\n{rows}1,b,2\n{rows}", "user,item\n1,a\n2,b\n")
-    said = ran("evaluate", *both, "-m", "mrr").stderr
+    said = run("evaluate", *both, "-m", "mrr").stderr
     assert "repeat an item of the same user: 4, for example item 'b' of user '1'" in said
 
 
 def test_users_of_only_one_file_are_counted_aloud(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item\n1,a\n2,b\n2,c\n", "user,item\n2,b\n3,b\n4,b\n4,c\n")
-    said = ran("evaluate", *both, "-m", "mrr").stderr
+    said = run("evaluate", *both, "-m", "mrr").stderr
     assert "users in both files: 1; without recommendations: 2; without truth: 1." in said
 
 
@@ -260,22 +262,22 @@ def test_users_of_only_one_file_are_counted_aloud(tmp_path: Path) -> None:
 def test_clicks_of_0_and_1_that_are_not_read_are_reported(tmp_path: Path, zero: str) -> None:
     rows = f"user,item,at,clicked\n1,a,7,1\n1,b,8,{zero}\n"
     both = written(tmp_path, "user,item\n1,a\n", rows)
-    said = ran("evaluate", *both, "-m", "recall").stderr
+    said = run("evaluate", *both, "-m", "recall").stderr
     assert "'clicked' of 0 and 1, which is not read, so every row is an interaction" in said
     both = written(tmp_path, "user,item\n1,a\n", rows.replace(zero, "1"))
-    assert ran("evaluate", *both, "-m", "recall").stderr == ""
+    assert run("evaluate", *both, "-m", "recall").stderr == ""
     columns = {"user": ["1"], "item": ["a"], "seen": [[0]], "more": [{"at": 0}], "no": [None]}
     pq.write_table(pa.table(columns), tmp_path / "truth.parquet")
     both[-1] = tmp_path / "truth.parquet"
-    assert ran("evaluate", *both, "-m", "recall").stderr == ""
+    assert run("evaluate", *both, "-m", "recall").stderr == ""
 
 
 def test_scores_in_the_truth_are_reported(tmp_path: Path) -> None:
     truth, recommended = "user,item\n1,a\n", "user,item,score\n1,a,0.9\n"
-    said = ran("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr").stderr
+    said = run("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr").stderr
     assert "or are --recommendations and --truth swapped?" in said
     named = ("--column", "rating=score")
-    assert ran("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr", *named).stderr == ""
+    assert run("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr", *named).stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,7 @@ def test_files_that_do_not_fit_each_other_are_reported(
     tmp_path: Path, truth: str, says: str | None
 ) -> None:
     both = written(tmp_path, "user,item,score\n7,1,0.5\n", truth)
-    said = ran("evaluate", *both, "-m", "mrr").stderr
+    said = run("evaluate", *both, "-m", "mrr").stderr
     assert said == "" if says is None else says in said and said.count("\n") == 1
 
 
@@ -307,7 +309,7 @@ def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
 
 def test_users_are_counted_if_a_metric_reads_them(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item\n1,b\n2,x\n1,a\n", "user,item\n1,a\n3,a\n")
-    of = results_of(*both, *asked(["users_covered", "users_covered(having=hit)"]))
+    of = results_of(*both, *metric_options(["users_covered", "users_covered(having=hit)"]))
     assert [value for value, _ in of.values()] == [2.0, 1.0]
 
 
@@ -322,30 +324,30 @@ def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
     pq.write_table(lists, tmp_path / "lists.parquet")
     (tmp_path / "items.txt").write_text("5\nsix\n")
     for given in (both, [tmp_path / "lists.parquet"]):
-        done = ran("evaluate", *given, *options)
+        done = run("evaluate", *given, *options)
         assert done.returncode == 2
         assert "items.txt: invalid literal for int() with base 10: 'six'; give" in done.stderr
 
 
 def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None:
     (tmp_path / "results.gz").write_bytes(gzip.compress(RUN.encode()))
-    both, metrics = written(tmp_path, RUN, QRELS, ""), asked(["map", "mrr", "hits"])
+    both, metrics = written(tmp_path, RUN, QRELS, ""), metric_options(["map", "mrr", "hits"])
     for given in (both, [both[0], tmp_path / "results.gz", *both[2:]]):
         assert results_of(*given, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
     by_arrival = results_of(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
     said = "2 topics are in only one file and are left out, as in trec_eval."
-    assert said in ran("evaluate", *both, "-m", "mrr").stderr
+    assert said in run("evaluate", *both, "-m", "mrr").stderr
 
 
 def test_trec_evals_files_in_the_wrong_place_are_explained(tmp_path: Path) -> None:
-    assert "give the results as --recommendations" in told(*written(tmp_path, QRELS, RUN))
+    assert "give the results as --recommendations" in error_of(*written(tmp_path, QRELS, RUN))
     table = "user,item\nq1,d1\n"
-    assert "truth.csv does not; give two of trec_eval" in told(*written(tmp_path, RUN, table))
+    assert "truth.csv does not; give two of trec_eval" in error_of(*written(tmp_path, RUN, table))
     unscored = RUN.replace("2.5", "nan")
     both = written(tmp_path, unscored, QRELS)
-    assert "recs.csv does not; give two of trec_eval" in told(*both)
-    assert "row 1: found 'q1 Q0 d1 1 nan tag'" in told(*both, "--form", "trec")
+    assert "recs.csv does not; give two of trec_eval" in error_of(*both)
+    assert "row 1: found 'q1 Q0 d1 1 nan tag'" in error_of(*both, "--form", "trec")
 
 
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:
@@ -355,7 +357,7 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     printed = PRINTED.read_text()
     values = {line.split()[0]: line.split()[2] for line in printed.splitlines()}
     both = files(folder / "results.test.gz", folder / "qrels.test.gz")
-    read = results_of(*both, *asked(f"trec:{name}" for name in names))
+    read = results_of(*both, *metric_options(f"trec:{name}" for name in names))
     digits = [f"{value:.4f}" for value, _ in read.values()]
     assert digits == [f"{float(values[name]):.4f}" for name in names]
 
@@ -384,7 +386,7 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
 def test_an_unusable_file_is_explained(
     tmp_path: Path, recommendations: str, truth: str, says: str
 ) -> None:
-    assert says in told(*written(tmp_path, recommendations, truth))
+    assert says in error_of(*written(tmp_path, recommendations, truth))
 
 
 def test_columns_of_parquet_that_cannot_be_used_are_explained(tmp_path: Path) -> None:
@@ -394,7 +396,7 @@ def test_columns_of_parquet_that_cannot_be_used_are_explained(tmp_path: Path) ->
     ):
         pq.write_table(pa.table({"user": users, "item": [1]}), tmp_path / "recs.parquet")
         both = files(tmp_path / "recs.parquet", tmp_path / "recs.parquet")
-        assert says in told(*both)
+        assert says in error_of(*both)
 
 
 def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
@@ -409,27 +411,27 @@ def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
 def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval-terrier is not installed")
     draw = random.Random(7)
-    run, qrels = {}, {}
+    ranking, qrels = {}, {}
     for topic in (f"q{number}" for number in range(40)):
         items = draw.sample(range(100), 30)
         # Neighbours of a kNN: few distinct similarities, and sums of them that differ by an ulp.
-        run[topic] = {
+        ranking[topic] = {
             f"d{item}": draw.choice((0.1, 0.2, 0.7)) + draw.choice((0.1, 1e-9, 0.2)) / 3
             for item in items
         }
         qrels[topic] = {f"d{item}": draw.randint(0, 2) for item in draw.sample(range(100), 40)}
     lines = (
         f"{topic} Q0 {item} 0 {score!r} tag\n"
-        for topic, scores in run.items()
+        for topic, scores in ranking.items()
         for item, score in scores.items()
     )
     judged = (f"{q} 0 {item} {rel}\n" for q, rels in qrels.items() for item, rel in rels.items())
     both = written(tmp_path, "".join(lines), "".join(judged), "")
     names = ("recip_rank", "map", "Rprec", "bpref", "P_5", "P_10", "num_rel_ret")
-    ours = results_of(*both, *asked(f"trec:{name}" for name in names))
+    ours = results_of(*both, *metric_options(f"trec:{name}" for name in names))
     theirs = pytrec_eval.RelevanceEvaluator(
         qrels, {"recip_rank", "map", "Rprec", "bpref", "P", "num_rel_ret"}
-    ).evaluate(run)
+    ).evaluate(ranking)
     for name, (read, _) in zip(names, ours.values(), strict=True):
         values = [measures[name] for measures in theirs.values()]
         whole = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
@@ -455,7 +457,7 @@ def test_spans_join_rows_of_both_files_by_time(tmp_path: Path) -> None:
 
 
 def test_trec_evals_files_have_no_event_time(tmp_path: Path) -> None:
-    said = told(*written(tmp_path, RUN, QRELS, ""), "--every", "1h", "--time", "at")
+    said = error_of(*written(tmp_path, RUN, QRELS, ""), "--every", "1h", "--time", "at")
     assert "--every needs event time, and trec_eval's files have none." in said
 
 
@@ -466,25 +468,25 @@ def test_a_pair_has_no_labels_and_no_streams_to_join(pair: Arguments, tmp_path: 
         event = { time = "ts", time_unit = "ms" }
         attribution = { impressions = "shown", window = "1h", interactions = [{ source = "acts" }] }
     """
-    config = saved(tmp_path / "streameval.toml", text)
-    assert results_of(*pair, "--config", config, *asked(METRICS)) == expected()
+    config = write_file(tmp_path / "streameval.toml", text)
+    assert results_of(*pair, "--config", config, *metric_options(METRICS)) == expected()
 
 
 def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> None:
-    assert "belong together" in told(*pair[:2])
-    assert "give one or the other" in told(*pair, "events.ndjson")
-    assert "--recommendations and --truth have no labels" in told(*pair, "--by", "variant")
-    wrong = told(*pair, "--column", "user=wer")
+    assert "belong together" in error_of(*pair[:2])
+    assert "give one or the other" in error_of(*pair, "events.ndjson")
+    assert "--recommendations and --truth have no labels" in error_of(*pair, "--by", "variant")
+    wrong = error_of(*pair, "--column", "user=wer")
     assert "no column 'wer'; its columns: user_id:token" in wrong
-    assert "no column 'x'" in told(*pair, "--column", "score=x")
-    assert "known: user, item, score, rank, rating" in told(*pair, "--column", "scores=x")
-    assert "--separator is for files with one event" in told(*pair, "--separator", "|")
-    assert "no column 'at'" in told(*pair, "--every", "1h", "--time", "at")
-    assert "no-such: no such file" in told(*pair[:2], "--truth", "no-such")
+    assert "no column 'x'" in error_of(*pair, "--column", "score=x")
+    assert "known: user, item, score, rank, rating" in error_of(*pair, "--column", "scores=x")
+    assert "--separator is for files with one event" in error_of(*pair, "--separator", "|")
+    assert "no column 'at'" in error_of(*pair, "--every", "1h", "--time", "at")
+    assert "no-such: no such file" in error_of(*pair[:2], "--truth", "no-such")
 
 
 def test_files_without_a_row_have_no_event(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,score\n", "user,item,rating\n")
-    done = ran("evaluate", *both, "-m", "mrr")
+    done = run("evaluate", *both, "-m", "mrr")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no valid event in " in done.stderr

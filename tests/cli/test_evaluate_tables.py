@@ -23,7 +23,7 @@ from streameval.offline.counting import count_events
 from streameval.offline.request import Request, config_of
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import EmptyFileError, table_file, tables_of
-from tests.cli.program import asked, json_lines, ran, readings, refused, saved
+from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
 SHOWN = [[1, 2, 3], [2], [], [3, 1]]
@@ -32,7 +32,7 @@ VARIANTS = ["b", "a", "a", "b"]
 
 
 def readings_of(*arguments: str | Path, metrics: tuple[str, ...] = METRICS) -> list[dict[str, Any]]:
-    return readings(*arguments, *asked(metrics))
+    return readings(*arguments, *metric_options(metrics))
 
 
 def values(read: list[dict[str, Any]], **labels: str) -> dict[str, tuple[float, int]]:
@@ -48,8 +48,8 @@ def expected(rows: list[int]) -> dict[str, tuple[float, int]]:
     return {reading.metric: (reading.value, reading.count) for reading in read}
 
 
-def told(*arguments: str | Path) -> str:
-    return refused("evaluate", *arguments, "-m", "mrr")
+def error_of(*arguments: str | Path) -> str:
+    return usage_error("evaluate", *arguments, "-m", "mrr")
 
 
 def parquet(path: Path, **columns: Any) -> Path:
@@ -108,13 +108,13 @@ def test_scores_and_positions_are_read_where_there_are_any(tmp_path: Path) -> No
 
 
 def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> None:
-    path = saved(tmp_path / "events.csv", "recommendations,interactions\n01 2,1\n")
+    path = write_file(tmp_path / "events.csv", "recommendations,interactions\n01 2,1\n")
     config = tmp_path / "streameval.toml"
     config.write_text('metrics = ["mrr"]\n[source]\ntype = "simulator"\n[event]\nids = "integer"\n')
     assert readings_of(path, metrics=("mrr",))[0]["value"] == 0.0
     assert readings_of(path, "--config", config, metrics=("mrr",))[0]["value"] == 1.0
     mixed = parquet(tmp_path / "a.parquet", recommendations=[[1, 2]], interactions=[["2"]])
-    assert 'or set ids = "integer" under [event]' in told(mixed)
+    assert 'or set ids = "integer" under [event]' in error_of(mixed)
     assert readings_of(mixed, "--config", config, metrics=("mrr",))[0]["value"] == 0.5
 
 
@@ -135,7 +135,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
         f"{'|'.join(map(str, shown))},{';'.join(map(str, acts))}\n"
         for shown, acts in zip(SHOWN, ACTS, strict=True)
     )
-    path = saved(tmp_path / "events.csv", "".join(["shown,clicks\n", *lines]))
+    path = write_file(tmp_path / "events.csv", "".join(["shown,clicks\n", *lines]))
     named = ["--column", "recommendations=shown", "--column", "interactions=clicks"]
     assert values(readings_of(path, *named, "--separator", "clicks=;")) == expected([0, 1, 2, 3])
     both = ["--separator", "shown=|", "--separator", ";"]
@@ -182,7 +182,7 @@ def test_a_list_in_another_form_is_rejected(
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("recommendations", "interactions"), columns, ("1", "4")])
     given = [] if option is None else ["--separator", option]
-    said = told(path, *given)
+    said = error_of(path, *given)
     assert says in said
     assert "line 2" in said or "line 3" in said or "no column" in said
 
@@ -192,7 +192,7 @@ def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
     path.write_text(
         'note,recommendations,interactions\r\n"two\r\nlines, ""quoted""",a b,a\r\n\r\n,a b,a;b\r\n'
     )
-    assert "events.csv: line 5, column 'interactions': found 'a;b'" in told(path)
+    assert "events.csv: line 5, column 'interactions': found 'a;b'" in error_of(path)
 
 
 def test_a_separator_of_a_column_is_always_used(tmp_path: Path) -> None:
@@ -233,11 +233,11 @@ def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content:
 def test_integers_that_became_floats_in_one_file_are_rejected(
     tmp_path: Path, shown: str, acts: str, refused_as: str | None
 ) -> None:
-    path = saved(tmp_path / "events.csv", f"recommendations,interactions\n{shown},{acts}\n")
+    path = write_file(tmp_path / "events.csv", f"recommendations,interactions\n{shown},{acts}\n")
     if refused_as is None:
         assert len(readings_of(path, metrics=("mrr",))) == 1
     else:
-        assert refused_as in told(path)
+        assert refused_as in error_of(path)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -251,7 +251,7 @@ def test_marks_of_0_and_1_in_place_of_items_are_refused(tmp_path: Path, form: st
         path.write_text("recommendations,interactions\n" + f"{row}\n" * rows)
         return path
 
-    assert "have a 0 or 1 for each recommendation" in told(given([7, 8, 1], [0, 1, 0]))
+    assert "have a 0 or 1 for each recommendation" in error_of(given([7, 8, 1], [0, 1, 0]))
     for shown, acts in (([7, 8, 1], [0, 1]), ([0, 1], [1, 0]), ([7, 8], [0, 2])):
         assert len(readings_of(given(shown, acts), metrics=("mrr",))) == 1
     assert len(readings_of(given([7, 8], [0, 1], rows=9), metrics=("mrr",))) == 1
@@ -264,7 +264,7 @@ def test_an_empty_label_is_missing(tmp_path: Path, form: str) -> None:
     if form == "parquet":
         parquet(path, **columns)
     elif form == "csv":
-        saved(path, "recommendations,interactions,variant\na,a,x\na,a,\n")
+        write_file(path, "recommendations,interactions,variant\na,a,x\na,a,\n")
     else:
         json_lines(path, pa.table(columns).to_pylist())
     read = readings_of(path, "--by", "variant", metrics=("mrr",))
@@ -272,13 +272,13 @@ def test_an_empty_label_is_missing(tmp_path: Path, form: str) -> None:
 
 
 def test_a_configuration_needs_no_source_if_files_are_given(events: Path, tmp_path: Path) -> None:
-    config = saved(tmp_path / "streameval.toml", 'metrics = ["mrr"]\n')
+    config = write_file(tmp_path / "streameval.toml", 'metrics = ["mrr"]\n')
     pairs = zip(SHOWN, ACTS, strict=True)
     records = ({"recommendations": shown, "interactions": acts} for shown, acts in pairs)
     for path in (events, json_lines(tmp_path / "events.ndjson", records)):
         (read,) = readings_of(path, "--config", config, metrics=())
         assert read["value"] == expected([0, 1, 2, 3])["mrr"][0]
-    assert "source: this key is missing" in told("--config", config)
+    assert "source: this key is missing" in error_of("--config", config)
 
 
 def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
@@ -291,45 +291,45 @@ def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
 
 
 def test_an_unknown_column_is_explained(events: Path) -> None:
-    assert "Did you mean 'interactions'" in told(events, "--column", "interaction=x")
-    assert "give FIELD=COLUMN" in told(events, "--column", "interactions")
-    twice = told(events, "--column", "user=who", "--column", "user=whom")
+    assert "Did you mean 'interactions'" in error_of(events, "--column", "interaction=x")
+    assert "give FIELD=COLUMN" in error_of(events, "--column", "interactions")
+    twice = error_of(events, "--column", "user=who", "--column", "user=whom")
     assert "--column: 'user' is given twice; give it once." in twice
-    assert "unknown field 'gains'" in told("events.ndjson", "--column", "gains=x")
-    assert "Did you mean 'gains'" in told(events, "--column", "gain=worth")
-    assert "unknown field 'baseline'" in told(events, "--column", "baseline=x")
+    assert "unknown field 'gains'" in error_of("events.ndjson", "--column", "gains=x")
+    assert "Did you mean 'gains'" in error_of(events, "--column", "gain=worth")
+    assert "unknown field 'baseline'" in error_of(events, "--column", "baseline=x")
     for setting in ("format=json", "max_id_bytes=99", "ids=integer"):
-        assert "--column: unknown field" in told("events.ndjson", "--column", setting)
-    said = told(events, "--column", "gains=worth")
+        assert "--column: unknown field" in error_of("events.ndjson", "--column", setting)
+    said = error_of(events, "--column", "gains=worth")
     assert "name the one that holds the gains with --column gains=NAME" in said
 
 
 def test_rows_of_items_are_sent_to_their_own_options(tmp_path: Path) -> None:
     (tmp_path / "recs.csv").write_text("user,item,score\nu,a,1\n")
-    said = told(tmp_path / "recs.csv")
+    said = error_of(tmp_path / "recs.csv")
     assert "--column recommendations=NAME, or give rows of users and items" in said
     assert "as --recommendations and --truth" in said
     for option in (("--ties", "id_desc"), ("--form", "table")):
-        assert "are for --recommendations with --truth" in told(tmp_path / "recs.csv", *option)
+        assert "are for --recommendations with --truth" in error_of(tmp_path / "recs.csv", *option)
 
 
 def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path: Path) -> None:
     typed = "hit_rate(type=buy)@3"
-    assert "types of interactions, which tables" in refused("evaluate", events, "-m", typed)
+    assert "types of interactions, which tables" in usage_error("evaluate", events, "-m", typed)
     missing = "replay_0_22:unexpectedness@3"
-    assert "baseline, which tables cannot have" in refused("evaluate", events, "-m", missing)
-    config = saved(tmp_path / "streameval.toml", f'metrics = ["mrr", "{typed}"]\n')
-    said = ran("evaluate", events, "--config", config).stderr
+    assert "baseline, which tables cannot have" in usage_error("evaluate", events, "-m", missing)
+    config = write_file(tmp_path / "streameval.toml", f'metrics = ["mrr", "{typed}"]\n')
+    said = run("evaluate", events, "--config", config).stderr
     assert f"do not use the value of {typed}: it needs types of interactions" in said
     records = [{"recommendations": [1], "interactions": [1], "other": [1]}]
     path = json_lines(tmp_path / "events.ndjson", records)
-    assert "--column baseline=FIELD" in refused("evaluate", path, "-m", missing)
+    assert "--column baseline=FIELD" in usage_error("evaluate", path, "-m", missing)
     assert (
         readings_of(path, "--column", "baseline=other", metrics=(missing,))[0]["value"] == 1 - 1 / 3
     )
     new = "user_novelty@3"
-    assert "history, which tables cannot have" in refused("evaluate", events, "-m", new)
-    assert "--column history=FIELD" in refused("evaluate", path, "-m", new)
+    assert "history, which tables cannot have" in usage_error("evaluate", events, "-m", new)
+    assert "--column history=FIELD" in usage_error("evaluate", path, "-m", new)
     assert readings_of(path, "--column", "history=other", metrics=(new,))[0]["value"] == 0.0
 
 
@@ -366,7 +366,7 @@ def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
     tmp_path: Path,
 ) -> None:
     rows = repeated_events()
-    config = saved(tmp_path / "streameval.toml", CONFIG)
+    config = write_file(tmp_path / "streameval.toml", CONFIG)
     lines = json_lines(tmp_path / "events.ndjson", rows)
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "events.parquet", row_group_size=64)
     header = ",".join(rows[0])
@@ -374,7 +374,7 @@ def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
         ",".join("|".join(x) if isinstance(x, list) else str(x or "") for x in row.values())
         for row in rows
     ]
-    table = saved(tmp_path / "events.csv", "\n".join([header, *cells]))
+    table = write_file(tmp_path / "events.csv", "\n".join([header, *cells]))
     expected = state(str(lines), str(config))
     assert {name.partition("/")[0] for name in expected} >= {"labels", "country", "seen"}
     assert expected == state(str(tmp_path / "events.parquet"), str(config))
@@ -384,7 +384,7 @@ def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
     assert set(csv_state) == {*expected}
     call = ("--config", config, "--format", "json", "--processes")
     outputs = [
-        ran("evaluate", path, *call, processes).stdout
+        run("evaluate", path, *call, processes).stdout
         for path in (lines, tmp_path / "events.parquet")
         for processes in ("1", "2")
     ]
@@ -404,10 +404,10 @@ def state(path: str, config: str) -> dict[str, bytes]:
 
 
 def test_rows_of_items_have_no_windows_segments_or_event_ids(tmp_path: Path) -> None:
-    path = saved(tmp_path / "rows.csv", "user,item\nu,a\n")
-    config = saved(tmp_path / "streameval.toml", CONFIG)
+    path = write_file(tmp_path / "rows.csv", "user,item\nu,a\n")
+    config = write_file(tmp_path / "streameval.toml", CONFIG)
     pair = ("--recommendations", path, "--truth", path, "--config", config)
-    done = ran("evaluate", *pair, "--format", "json")
+    done = run("evaluate", *pair, "--format", "json")
     assert "windows, segments and dedup need events; rows of items have none." in done.stderr
     values = {row["metric"]: row["value"] for row in json.loads(done.stdout)}
     assert values == {"mrr": 1.0, "ndcg@2": 1.0, "users_covered": 1.0, "recall@2": 1.0}
@@ -486,8 +486,8 @@ def test_parquet_and_json_lines_give_the_same_bits(
 def test_a_file_that_is_not_a_table_of_events_is_explained(
     tmp_path: Path, content: str, says: str
 ) -> None:
-    path = saved(tmp_path / "events.csv", content)
-    assert says in told(path)
+    path = write_file(tmp_path / "events.csv", content)
+    assert says in error_of(path)
 
 
 @pytest.mark.parametrize(
@@ -504,16 +504,16 @@ def test_columns_of_parquet_that_hold_no_ids_are_explained(
     tmp_path: Path, shown: Any, says: str
 ) -> None:
     path = parquet(tmp_path / "events.parquet", recommendations=shown, interactions=[[1]])
-    assert says in told(path)
+    assert says in error_of(path)
 
 
 def test_contradicting_options_are_explained(events: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(events.read_bytes()[:-9])
-    assert "bad.parquet: " in told(tmp_path / "bad.parquet")
-    assert "evaluate them separately" in told(events, "events.ndjson")
-    assert "no column 'campaign'" in told(events, "--by", "campaign")
-    assert "row 1: label: an array is neither" in told(events, "--by", "recommendations")
-    assert "no-such.parquet: no such file" in told("no-such.parquet")
+    assert "bad.parquet: " in error_of(tmp_path / "bad.parquet")
+    assert "evaluate them separately" in error_of(events, "events.ndjson")
+    assert "no column 'campaign'" in error_of(events, "--by", "campaign")
+    assert "row 1: label: an array is neither" in error_of(events, "--by", "recommendations")
+    assert "no-such.parquet: no such file" in error_of("no-such.parquet")
 
 
 def test_users_are_read_if_a_metric_reads_them(tmp_path: Path) -> None:
@@ -548,7 +548,7 @@ def test_a_word_instead_of_a_chance_leaves_out_its_row_alone(tmp_path: Path, for
             csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
     (config := tmp_path / "streameval.toml").write_text(CHANCES)
     metrics = ("ips", "importance_weight", "ctr", "interleaving(a=old,b=new)")
-    done = ran("evaluate", path, "--config", config, "--format", "json", *asked(metrics))
+    done = run("evaluate", path, "--config", config, "--format", "json", *metric_options(metrics))
     assert done.returncode == 0, done.stderr
     read = [(row["value"], row["count"]) for row in json.loads(done.stdout)]
     log = Accumulator(*metrics)

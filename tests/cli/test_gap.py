@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streameval import Accumulator, Intervals, gap
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import running
 
 LEVELS = {"de": 3, "nl": 3, "fr": 1}
@@ -40,7 +40,7 @@ def _lines(folder: Path, events: list[dict[str, Any]]) -> Path:
 
 
 def _json(*arguments: str | Path) -> list[dict[str, Any]]:
-    done = ran("compare", *arguments, "--format", "json")
+    done = run("compare", *arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["by"] == "country"
@@ -79,7 +79,7 @@ def test_files_have_the_gaps_of_accumulators(tmp_path: Path, form: str) -> None:
 
 
 def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> None:
-    done = ran("compare", _lines(tmp_path, _events()), "-m", "ndcg@2", "--gap", "country")
+    done = run("compare", _lines(tmp_path, _events()), "-m", "ndcg@2", "--gap", "country")
     assert (done.returncode, done.stderr) == (0, "")
     first, *rows = done.stdout.splitlines()
     assert first.startswith("ndcg@2 by country: difference 0.")
@@ -89,7 +89,7 @@ def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> No
 
 def test_csv_has_a_line_for_each_value(tmp_path: Path) -> None:
     path = _lines(tmp_path, [*_events(), {**_events(1)[0], "country": "xx"}])
-    done = ran("compare", path, "-m", "ndcg@2", "--gap", "country", "--format", "csv")
+    done = run("compare", path, "-m", "ndcg@2", "--gap", "country", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {row["country"]: row["worst"] for row in rows} == {
         "fr": "true",
@@ -131,7 +131,7 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     state = tmp_path / "state"
     asked = ["-m", "ndcg@2", "--gap", "country"]
     assert _json(state, *asked) == _json(path, *asked, "--method", "anytime")
-    told = ran("compare", state, "--gap", "contry").stderr
+    told = run("compare", state, "--gap", "contry").stderr
     assert "--gap contry: neither a label nor a segment of the state: variant, country" in told
 
 
@@ -144,7 +144,7 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     ],
 )
 def test_unusable_input_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
-    done = ran("compare", _lines(tmp_path, _events(20)), "-m", "ndcg@2", *arguments)
+    done = run("compare", _lines(tmp_path, _events(20)), "-m", "ndcg@2", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
 

@@ -11,7 +11,7 @@ import pytest
 from streameval import Accumulator, Columns
 from streameval.errors import MissingExtraError
 from streameval.sources import schemas
-from tests.cli.program import refused
+from tests.cli.program import usage_error
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ class FromElsewhere:
 @pytest.mark.parametrize("name", ["events.parquet", "events.csv"])
 def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("recommendations,interactions\na,a\n")
-    said = refused("evaluate", tmp_path / name, "-m", "mrr")
+    said = usage_error("evaluate", tmp_path / name, "-m", "mrr")
     assert "(import of pyarrow halted; None in sys.modules)" in said
     # What the package asks for can be had wherever the package itself is from.
     assert "pip install 'pyarrow" in said
@@ -57,7 +57,7 @@ def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
         'event = { format = "avro" }\nregistry = { url = "http://127.0.0.1:1" }\n'
     )
-    said = refused("check", config)
+    said = usage_error("check", config)
     assert "format = 'avro' needs the extra 'schemas'" in said
     assert "'confluent-kafka[avro,schemaregistry]" in said
 
@@ -65,7 +65,7 @@ def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "streameval.checkpoints.bucket", raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
-    said = refused("state", "show", "s3://bucket/state")
+    said = usage_error("state", "show", "s3://bucket/state")
     assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
     assert "pip install 'obstore" in said
 
@@ -86,6 +86,6 @@ def test_a_decoder_that_cannot_be_loaded_is_refused(
         'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
         f'event = {{ decoder = "{name}" }}\n'
     )
-    said = refused("check", config)
+    said = usage_error("check", config)
     assert "[event].decoder: " in said
     assert problem in said

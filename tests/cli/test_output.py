@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streameval.cli.app import status
-from tests.cli.program import command, ran
+from tests.cli.program import command, run
 from tests.effort import PATIENCE, sampled
 from tests.house.checkout import ROOT
 
@@ -60,7 +60,7 @@ def test_a_full_disk_is_one_sentence(call: list[str]) -> None:
 
 
 def test_a_pipe_closed_before_an_explanation_is_not_an_error(tmp_path: Path) -> None:
-    ran("simulate", "--streams", tmp_path / "two", "--events", "5")
+    run("simulate", "--streams", tmp_path / "two", "--events", "5")
     first = (tmp_path / "two" / "impressions.ndjson").read_text().splitlines()[0]
     key = json.loads(first)["request_id"]
     reader, writer = os.pipe()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator, Intervals, plan
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.cli.test_compare import CONFIG, as_counted, drawn, file_of
 from tests.daemon.running import running
 
@@ -20,7 +20,7 @@ TIME = ("--time", "ts", "--time-unit", "s")
 def test_a_plan_of_files_is_that_of_an_accumulator(tmp_path: Path) -> None:
     path = file_of(tmp_path)
     options = ("--lift", "5%", "--shares", "90:10", "--power", "0.9")
-    done = ran("plan", path, "-m", "ctr", *TIME, *options, "--format", "json")
+    done = run("plan", path, "-m", "ctr", *TIME, *options, "--format", "json")
     assert done.returncode == 0, done.stderr
     (planned,) = json.loads(done.stdout)
     counted = Accumulator("ctr", intervals=Intervals())
@@ -32,13 +32,13 @@ def test_a_plan_of_files_is_that_of_an_accumulator(tmp_path: Path) -> None:
 
 
 def test_a_table_says_what_is_needed_by_both_methods(tmp_path: Path) -> None:
-    done = ran("plan", file_of(tmp_path), "-m", "ctr", *TIME)
+    done = run("plan", file_of(tmp_path), "-m", "ctr", *TIME)
     assert done.stdout.startswith("To find a lift of 2.0 % in 80.0 % of experiments, with 95 %")
     assert "Counted so far: 600 users on 4 days." in done.stdout
-    text = ran("plan", file_of(tmp_path), "-m", "ctr", *TIME, "--format", "csv").stdout
+    text = run("plan", file_of(tmp_path), "-m", "ctr", *TIME, "--format", "csv").stdout
     fixed, anytime = csv.DictReader(io.StringIO(text))
     assert float(fixed["users"]) < float(anytime["users"])
-    assert "600 users on 1 day." in ran("plan", file_of(tmp_path), "-m", "ctr").stdout
+    assert "600 users on 1 day." in run("plan", file_of(tmp_path), "-m", "ctr").stdout
     assert float(fixed["detectable"]) < float(anytime["detectable"])
 
 
@@ -56,18 +56,18 @@ def test_unusable_options_are_refused(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     metric = () if "-m" in arguments else ("-m", "ctr")
-    done = ran("plan", file_of(tmp_path, users=40), *metric, *arguments)
+    done = run("plan", file_of(tmp_path, users=40), *metric, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
 
 
 def test_a_state_has_the_plan_of_its_files(tmp_path: Path) -> None:
-    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "1500").stdout)
+    (tmp_path / "events.ndjson").write_text(run("simulate", "--events", "1500").stdout)
     with running(CONFIG.format(), tmp_path) as daemon:
         daemon.consumed(1_500)
         assert daemon.stop() == 0
     options = ("-m", "ctr", "--precision", "0.02", "--format", "json")
-    saved = ran("plan", tmp_path / "state", *options)
+    saved = run("plan", tmp_path / "state", *options)
     time = ("--time", "ts", "--time-unit", "iso8601")
-    files = ran("plan", tmp_path / "events.ndjson", *options, *time)
+    files = run("plan", tmp_path / "events.ndjson", *options, *time)
     assert saved.stdout == files.stdout != ""

@@ -14,7 +14,7 @@ import pytest
 from streameval import Accumulator, Columns, Intervals, compare
 from streameval.errors import InvalidEventError
 from streameval.events import Event
-from tests.cli.program import json_lines, ran, readings, refused
+from tests.cli.program import json_lines, readings, run, usage_error
 from tests.daemon.running import running
 
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
@@ -75,7 +75,7 @@ def test_evaluate_has_a_column_for_each_ranker_and_the_overlap(log: Path) -> Non
     assert found["overlap", "shown"]["value"] is None
     assert found["ctr", "challenger"]["note"] == f"B{SENTENCE[1:]}; see ips."
     assert "note" not in found["ctr", "shown"]
-    table = ran("evaluate", log, "-m", "ctr", *COLUMN).stdout
+    table = run("evaluate", log, "-m", "ctr", *COLUMN).stdout
     assert all(text in table for text in ("challenger", "shown", "overlap", "0.5000"))
 
 
@@ -83,23 +83,23 @@ def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
     log: Path, tmp_path: Path
 ) -> None:
     asked = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--primary", "ctr"]
-    shown = ran("compare", fanned(tmp_path), *asked, "--same-users", "--fail-on", "worse")
+    shown = run("compare", fanned(tmp_path), *asked, "--same-users", "--fail-on", "worse")
     assert shown.returncode == 1, "of shown variants, half the clicks are worse"
-    table = ran("compare", log, *COLUMN, *asked, "--fail-on", "worse")
+    table = run("compare", log, *COLUMN, *asked, "--fail-on", "worse")
     assert (table.returncode, f"challenger: {SENTENCE}" in table.stdout) == (0, True), table
-    document = json.loads(ran("compare", log, *COLUMN, *asked, "--format", "json").stdout)
+    document = json.loads(run("compare", log, *COLUMN, *asked, "--format", "json").stdout)
     row = document["comparisons"][0]
     assert (row["metric"], row["verdict"], row["lift"]) == ("ctr", "do not trust", None)
     assert row["sentence"] == f"B{SENTENCE[1:]}; see ips."
-    lines = ran("compare", log, *COLUMN, *asked, "--format", "csv").stdout
+    lines = run("compare", log, *COLUMN, *asked, "--format", "csv").stdout
     (first, *_) = csv.DictReader(io.StringIO(lines))
     assert (first["verdict"], first["text"]) == ("do not trust", f"challenger: {SENTENCE}")
-    html = ran("compare", log, *COLUMN, *asked, "--format", "html").stdout
+    html = run("compare", log, *COLUMN, *asked, "--format", "html").stdout
     assert SENTENCE in " ".join(html.split())
 
 
 def test_a_gap_between_rankers_leaves_out_what_was_not_shown(log: Path) -> None:
-    told = ran("compare", log, *COLUMN, "-m", "ctr", "--gap", "ranker").stdout
+    told = run("compare", log, *COLUMN, "-m", "ctr", "--gap", "ranker").stdout
     assert f"B{SENTENCE[1:]}; see ips." in told
     assert "fewer than two values can be compared" in told
 
@@ -111,8 +111,8 @@ def test_a_saved_state_compares_and_reads_like_its_log(log: Path, tmp_path: Path
         daemon.consumed(4_000)
         assert daemon.stop() == 0
     asked = ["--format", "json", "--method", "anytime"]
-    of_log = ran("compare", log, "--config", config, *asked)
-    of_state = ran("compare", tmp_path / "state", *asked)
+    of_log = run("compare", log, "--config", config, *asked)
+    of_state = run("compare", tmp_path / "state", *asked)
     assert json.loads(of_state.stdout) == json.loads(of_log.stdout)
     assert SENTENCE in of_state.stdout
 
@@ -120,7 +120,7 @@ def test_a_saved_state_compares_and_reads_like_its_log(log: Path, tmp_path: Path
 def test_check_names_the_label_of_the_rankers(tmp_path: Path, log: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG.replace("log.ndjson", str(log)))
-    assert "ranker" in ran("check", config).stdout
+    assert "ranker" in run("check", config).stdout
 
 
 def test_what_cannot_have_rankers_is_refused_in_one_sentence(tmp_path: Path, log: Path) -> None:
@@ -128,14 +128,14 @@ def test_what_cannot_have_rankers_is_refused_in_one_sentence(tmp_path: Path, log
     table.write_text("recommendations,interactions\na|b,a\n")
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG.replace("log.ndjson", str(table)))
-    assert "JSON lines, not from tables" in refused("evaluate", "--config", config, table)
-    assert "unknown field 'rankers.a'" in refused(
+    assert "JSON lines, not from tables" in usage_error("evaluate", "--config", config, table)
+    assert "unknown field 'rankers.a'" in usage_error(
         "evaluate", table, "-m", "ctr", "--column", "rankers.a=b"
     )
-    assert "'shown' is the label" in refused(
+    assert "'shown' is the label" in usage_error(
         "evaluate", log, "-m", "ctr", "--column", "rankers.shown=x"
     )
-    assert "rankers.NAME" in refused("evaluate", log, "-m", "overlap")
+    assert "rankers.NAME" in usage_error("evaluate", log, "-m", "overlap")
 
 
 def accumulators(*metrics: str) -> tuple[Accumulator, Accumulator]:

@@ -17,7 +17,7 @@ import pytest
 
 from streameval.cli.app import status
 from streameval.sources.simulated_streams import line, streams
-from tests.cli.program import command, in_a_terminal, ran, refused, saved
+from tests.cli.program import command, in_a_terminal, run, usage_error, write_file
 from tests.effort import PATIENCE
 from tests.ports import WEB
 from tests.sources.test_streams import truth
@@ -28,7 +28,7 @@ _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("streams") / "a" / "b"
-    done = ran("simulate", "--streams", made)
+    done = run("simulate", "--streams", made)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"evaluate --config {made / 'streameval.toml'}" in done.stdout
     return made
@@ -82,24 +82,24 @@ def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[st
 
 def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "streameval.toml").write_text("mine")
-    said = refused("simulate", "--streams", tmp_path)
+    said = usage_error("simulate", "--streams", tmp_path)
     assert f"{tmp_path}: streameval.toml exists already; name another folder" in said
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 
 def test_a_file_used_as_a_folder_raises_not_a_directory(tmp_path: Path) -> None:
-    path = saved(tmp_path / "file", "")
-    assert f"--streams {path}: " in refused("simulate", "--streams", path)
+    path = write_file(tmp_path / "file", "")
+    assert f"--streams {path}: " in usage_error("simulate", "--streams", path)
 
 
 def test_a_pace_and_streams_exclude_each_other(tmp_path: Path) -> None:
-    said = refused("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
+    said = usage_error("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
     assert "--events-per-second and --streams exclude each other" in said
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_line_is_an_event() -> None:
-    done = ran("simulate", "--events", "50")
+    done = run("simulate", "--events", "50")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert (len(records), done.stderr) == (50, "")
     assert {record["variant"] for record in records} == {"control", "placebo", "treatment"}
@@ -109,8 +109,8 @@ def test_every_line_is_an_event() -> None:
 def test_live_events_equal_those_of_the_seed_with_current_times() -> None:
     before = datetime.now(UTC)
     options = ("--events", "50", "--seed", "3")
-    live = ran("simulate", *options, "--events-per-second", "1000000").stdout.splitlines()
-    lines = ran("simulate", *options).stdout.splitlines()
+    live = run("simulate", *options, "--events-per-second", "1000000").stdout.splitlines()
+    lines = run("simulate", *options).stdout.splitlines()
     times = [datetime.fromisoformat(json.loads(line)["ts"]) for line in live]
     assert times == sorted(times)
     assert before <= times[0] <= times[-1] <= datetime.now(UTC)
@@ -120,7 +120,7 @@ def test_live_events_equal_those_of_the_seed_with_current_times() -> None:
 
 
 def test_the_default_is_a_thousand_events() -> None:
-    assert ran("simulate").stdout.count("\n") == 1000
+    assert run("simulate").stdout.count("\n") == 1000
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from streameval.checkpoints.format import Place, file_of, folder_of
 from streameval.checkpoints.store import folder_store
 from streameval.offline.states import newest_checkpoints, restore, without_copies
 from streameval.offline.surroundings import UsageError
-from tests.cli.program import ran, refused
+from tests.cli.program import run, usage_error
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, part
 
@@ -43,7 +43,7 @@ def aged(path: Path) -> None:
 
 
 def test_show_is_a_table_for_people(state: Path) -> None:
-    done = ran("state", "show", state)
+    done = run("state", "show", state)
     assert (done.returncode, done.stderr) == (0, "")
     texts = ("cluster c1, group g1", "shop.events[3]", "4,230", "4,229", "data/day 1.ndjson[0]")
     also = ("1970-01-01T00:07:00Z", 'pane = "1m"')
@@ -51,7 +51,7 @@ def test_show_is_a_table_for_people(state: Path) -> None:
 
 
 def test_show_is_json_for_programs(state: Path) -> None:
-    done = ran("state", "show", state, "--json")
+    done = run("state", "show", state, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     (store,) = json.loads(done.stdout)
     assert (store["cluster"], store["group"]) == ("c1", "g1")
@@ -73,7 +73,7 @@ def test_show_is_json_for_programs(state: Path) -> None:
 
 def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
     (state / folder_of(PLACE) / file_of(4230)).write_bytes(b"rubbish")
-    done = ran("state", "show", state)
+    done = run("state", "show", state)
     assert done.returncode == 1
     assert "offset 4,230 is skipped" in done.stderr
     assert " 220 " in done.stdout
@@ -81,14 +81,14 @@ def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
 
 def test_show_reports_a_later_version(state: Path) -> None:
     folder_store(state).save(draft(5000, version=4))
-    done = ran("state", "show", state)
+    done = run("state", "show", state)
     assert done.returncode == 1
     assert "state version 4 is not known" in done.stderr
     assert "none valid" in done.stdout
 
 
 def test_verify_reports_that_all_checkpoints_are_valid(state: Path) -> None:
-    done = ran("state", "verify", state, state)
+    done = run("state", "verify", state, state)
     assert (done.returncode, done.stderr) == (0, "")
     assert "3 checkpoints of 2 partitions, all valid" in done.stdout
     assert len(done.stdout.splitlines()) == 2
@@ -98,7 +98,7 @@ def test_verify_reports_each_fault_and_fails(state: Path) -> None:
     folder = state / folder_of(PLACE)
     (folder / file_of(4230)).write_bytes(b"rubbish")
     (state / folder_of(OTHER) / file_of(7)).write_bytes(b"")
-    done = ran("state", "verify", state)
+    done = run("state", "verify", state)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 2
     assert str(folder / file_of(4230)) in done.stderr
@@ -111,7 +111,7 @@ def test_merging_a_folder_without_state_is_rejected_in_one_line(
     made = draft(9000)
     parts = [part("meta", [b"no state"]) if kept.name == "meta" else kept for kept in made.parts]
     folder_store(state).save(replace(made, parts=parts))
-    done = ran("state", "merge", state, "--into", tmp_path / "merged")
+    done = run("state", "merge", state, "--into", tmp_path / "merged")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("streameval: meta: the saved state is damaged (")
     assert done.stderr.count("\n") == 1
@@ -134,7 +134,7 @@ web = {{ listen = "127.0.0.1:0" }}
 
 def counted(folder: Path, name: str, seed: int) -> Path:
     """A store of a daemon that has read a file of 1,000 simulated events to its end."""
-    made = ran("simulate", "--seed", str(seed))
+    made = run("simulate", "--seed", str(seed))
     (folder / f"{name}.ndjson").write_text(made.stdout)
     store = folder / f"{name}-state"
     with running(CONFIG.format(paths=f'"{name}.ndjson"', state=store), folder) as daemon:
@@ -150,9 +150,9 @@ def monday(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_export_equals_evaluate_of_the_same_records_bit_for_bit(monday: Path) -> None:
-    exported = ran("state", "export", monday)
+    exported = run("state", "export", monday)
     config, file = monday.parent / "streameval.toml", monday.parent / "monday.ndjson"
-    evaluated = ran("evaluate", file, "--config", config, "--format", "json")
+    evaluated = run("evaluate", file, "--config", config, "--format", "json")
     assert exported.stdout == evaluated.stdout
     entries = json.loads(exported.stdout)
     assert {entry["window"] for entry in entries} == {"1m", "1h", "lifetime"}
@@ -160,20 +160,20 @@ def test_export_equals_evaluate_of_the_same_records_bit_for_bit(monday: Path) ->
 
 
 def test_a_state_without_intervals_is_not_compared(monday: Path) -> None:
-    assert "the state was made without intervals" in refused("compare", monday)
+    assert "the state was made without intervals" in usage_error("compare", monday)
 
 
 def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_path: Path) -> None:
     stores = [monday, counted(tmp_path, "tuesday", 2)]
     files = [monday.parent / "monday.ndjson", tmp_path / "tuesday.ndjson"]
     config = tmp_path / "streameval.toml"
-    together = ran("evaluate", *files, "--config", config, "--format", "csv")
-    assert ran("state", "export", *stores, "--format", "csv").stdout == together.stdout
+    together = run("evaluate", *files, "--config", config, "--format", "csv")
+    assert run("state", "export", *stores, "--format", "csv").stdout == together.stdout
     name = f"{files[0]}/0"
-    alone = ran("state", "export", *stores, "--partition", name, "--format", "csv")
-    first = ran("evaluate", files[0], "--config", config, "--format", "csv")
+    alone = run("state", "export", *stores, "--partition", name, "--format", "csv")
+    first = run("evaluate", files[0], "--config", config, "--format", "csv")
     assert alone.stdout == first.stdout
-    unknown = ran("state", "export", *stores, "--partition", "nowhere/7")
+    unknown = run("state", "export", *stores, "--partition", "nowhere/7")
     assert unknown.returncode == 2
     assert f"not in the stores, which have {name}" in unknown.stderr
 
@@ -181,8 +181,8 @@ def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_p
 def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path) -> None:
     """Twice the lists would also halve the intervals of `compare`."""
     backup = shutil.copytree(monday, tmp_path / "backup")
-    done = ran("state", "export", monday, backup)
-    assert done.stdout == ran("state", "export", monday).stdout
+    done = run("state", "export", monday, backup)
+    assert done.stdout == run("state", "export", monday).stdout
     assert f"{backup}: 1 partition left out" in done.stderr
     (checkpoint,) = newest_checkpoints([str(monday)], print)
     behind = checkpoint._replace(path="behind", saved=copy(checkpoint.saved))
@@ -209,9 +209,9 @@ def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_pa
     config = tmp_path / "other.toml"
     text = (monday.parent / "streameval.toml").read_text().replace('"ctr",', '"map@5",')
     config.write_text(text)
-    exported = ran("state", "export", monday, "--config", config)
+    exported = run("state", "export", monday, "--config", config)
     file = monday.parent / "monday.ndjson"
-    evaluated = ran("evaluate", file, "--config", config, "--format", "json")
+    evaluated = run("evaluate", file, "--config", config, "--format", "json")
     assert "map@5" in exported.stdout
     assert exported.stdout == evaluated.stdout
 
@@ -224,7 +224,7 @@ def test_counts_are_not_read_as_something_else(monday: Path, tmp_path: Path) -> 
         ("windows = {", 'windows = { pane = "2m",', 'pane is "2m" here and was "1m"'),
     ):
         config.write_text(text.replace(was, now).replace('["1m", ', "["))
-        assert says in refused("state", "export", monday, "--config", config)
+        assert says in usage_error("state", "export", monday, "--config", config)
 
 
 def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -> None:
@@ -240,12 +240,12 @@ def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -
 
 def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged"
-    done = ran("state", "merge", monday, monday, "--into", merged)
+    done = run("state", "merge", monday, monday, "--into", merged)
     assert done.returncode == 0
     assert "offset 1,000" in done.stdout
-    assert ran("state", "export", merged).stdout == ran("state", "export", monday).stdout
-    assert ran("state", "verify", merged).returncode == 0
-    again = ran("state", "merge", monday, "--into", merged)
+    assert run("state", "export", merged).stdout == run("state", "export", monday).stdout
+    assert run("state", "verify", merged).returncode == 0
+    again = run("state", "merge", monday, "--into", merged)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
@@ -256,5 +256,5 @@ def test_stores_of_two_clusters_are_not_merged(tmp_path: Path) -> None:
         store.claim(cluster, "g1")
         store.save(replace(made, header=replace(made.header, cluster=cluster)))
     paths = tmp_path / "c1", tmp_path / "c2"
-    done = refused("state", "merge", *paths, "--into", tmp_path / "merged")
+    done = usage_error("state", "merge", *paths, "--into", tmp_path / "merged")
     assert "group 'g1' of cluster 'c1' and group 'g1' of cluster 'c2'" in done

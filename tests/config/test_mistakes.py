@@ -14,7 +14,7 @@ from streameval.config.web_file import web_config, web_security
 from streameval.errors import ConfigError, MetricError
 from streameval.exporters.web.webconfig import WebConfig
 from tests.certificates import Authority
-from tests.cli.program import ran
+from tests.cli.program import run
 
 _BEGIN = 'metrics = ["ctr"]\nlabels = ["variant"]\nsegments = ["country"]\n'
 _SOURCE = '[source]\ntype = "simulator"\n'
@@ -71,7 +71,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
         'metrics = "ctr"\nlabls = ["variant"]\n[source]\ntype = "kafka"\nstart = 5\n[[metric]]\n'
         '[state]\npath = ""\non_retention = "skp"\n[web]\nlisten = "localhost"\n'
     )
-    done = ran("check", file)
+    done = run("check", file)
     assert (done.returncode, done.stdout) == (2, "")
     keys = [line.split(": ")[2] for line in done.stderr.splitlines()]
     assert keys == [

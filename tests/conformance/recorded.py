@@ -219,7 +219,7 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
     """A case, from a row that has users."""
     answer = ANSWERS[system, metric]
     given = answer.inputs(row)
-    asked = list(_asked(row, answer))
+    asked = list(_answers(row, answer))
     claimed = [claim for asked_row in asked for claim in of_all(*asked_row)]
     by_user: dict[int, list[Claim]] = {}
     for variant in asked:
@@ -231,7 +231,7 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
     return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
 
 
-def _asked(
+def _answers(
     row: Recorded, answer: Answer
 ) -> Iterator[tuple[Answer, Recorded, int | None, Recorded]]:
     """Our answers, for each cut-off, with what is expected there."""

@@ -16,7 +16,7 @@ from streameval import Accumulator, Columns
 from streameval.errors import InvalidEventError
 from streameval.events import Batch, Event
 from streameval.partials import Counter
-from tests.cli.program import asked, json_lines, ran
+from tests.cli.program import json_lines, metric_options, run
 from tests.columnar.test_tensors import Tensor
 
 METRICS: Final = ("hit_rate@3", "ctr", "precision(denominator=length)@3")
@@ -195,7 +195,7 @@ def file(write: Callable[[Given, Path], Sequence[str | Path]]) -> Door:
 
 
 def _evaluated(arguments: Sequence[str | Path], given: Given) -> Answer:
-    done = ran("evaluate", *arguments, *asked(given.metrics), "--format", "json")
+    done = run("evaluate", *arguments, *metric_options(given.metrics), "--format", "json")
     if done.returncode:
         return Answer(None, done.stderr)
     readings = {reading["metric"]: reading["value"] for reading in json.loads(done.stdout)}

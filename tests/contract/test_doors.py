@@ -14,7 +14,7 @@ import pytest
 import streameval
 from streameval import Accumulator, Intervals
 from streameval.errors import InvalidEventError, SuspiciousEventsWarning
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.contract.doors import (
     COUNTS,
     DOORS,
@@ -265,7 +265,7 @@ def test_ranks_of_one_value_are_a_warning_for_pairs_of_files(tmp_path: Path) -> 
     (tmp_path / "recs.csv").write_text("user,item,rank\nu,a,1\nu,b,1\nv,a,2\nv,c,2\n")
     (tmp_path / "truth.csv").write_text("user,item\nu,a\nv,c\n")
     files = ("--recommendations", tmp_path / "recs.csv", "--truth", tmp_path / "truth.csv")
-    assert "is the column a rank?" in ran("evaluate", *files, "-m", "mrr").stderr
+    assert "is the column a rank?" in run("evaluate", *files, "-m", "mrr").stderr
 
 
 def test_every_module_that_makes_events_is_behind_a_tested_door() -> None:

@@ -228,15 +228,15 @@ def test_single_lists_count_on_after_a_load() -> None:
         assert accumulator_.read("ndcg(statistic=median)@10").count == 2
 
 
-def _saved() -> Accumulator:
+def _example() -> Accumulator:
     accumulator = Accumulator("ndcg@2", "distinct_items@2", "mae", "auc")
     accumulator.update(["a", "b"], {"a": 2.0}, scores=[0.5, 0.1])
     return accumulator
 
 
-@pytest.mark.parametrize("key", sorted({*_saved().state_dict()} - {"metrics", "crc"}))
+@pytest.mark.parametrize("key", sorted({*_example().state_dict()} - {"metrics", "crc"}))
 def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None:
-    accumulator = _saved()
+    accumulator = _example()
     before = accumulator.state_dict()
     with pytest.raises(StreamevalError):
         accumulator.load_state_dict({name: part for name, part in before.items() if name != key})
@@ -244,7 +244,7 @@ def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None
 
 
 def test_a_state_with_one_other_bit_is_refused() -> None:
-    accumulator, state = _saved(), _saved().state_dict()
+    accumulator, state = _example(), _example().state_dict()
     content = b64decode(state["content"])
     for at in range(len(content)):
         changed = bytearray(content)
@@ -259,6 +259,6 @@ def test_a_state_with_one_other_bit_is_refused() -> None:
 
 @pytest.mark.parametrize("part", [None, {}, "text", "dGV4dA==", [1, 2]])
 def test_a_part_of_another_type_is_refused(part: object) -> None:
-    accumulator = _saved()
+    accumulator = _example()
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):
         accumulator.load_state_dict(accumulator.state_dict() | {"content": part})

@@ -91,7 +91,7 @@ def test_numpy_numbers_equal_python_numbers() -> None:
     [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400), 2.0**1000 * 1.01, -1e308],
 )
 def test_a_gain_that_is_not_a_number_up_to_2_to_the_1000_is_refused(gain: Any) -> None:
-    _refused("invalid_gain", (["a"], {"a": gain}))
+    _check_refusal("invalid_gain", (["a"], {"a": gain}))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_gain_that_is_not_a_number_up_to_2_to_the_1000_is_refused(gain: Any) -
     ],
 )
 def test_invalid_positions_are_refused(positions: Any) -> None:
-    _refused("invalid_positions", (["a", "b"], ["a"], positions))
+    _check_refusal("invalid_positions", (["a", "b"], ["a"], positions))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_invalid_positions_are_refused(positions: Any) -> None:
     ],
 )
 def test_an_invalid_list_is_refused(event: tuple[Any, ...]) -> None:
-    _refused("wrong_type", event)
+    _check_refusal("wrong_type", event)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_typed_interactions_may_be_any_sequence() -> None:
     assert states[0] == states[1] != states[2] == states[3] == states[4]
 
 
-def _refused(reason: str, event: tuple[Any, ...]) -> None:
+def _check_refusal(reason: str, event: tuple[Any, ...]) -> None:
     accumulator = Accumulator(*METRICS)
     before, version = accumulator.state_dict(), accumulator.version
     shown, acts, ranks = (*event, None)[:3]

@@ -55,12 +55,12 @@ def test_no_twin_imports_the_package() -> None:
 
 @pytest.mark.parametrize("k", sampled(reversed(CUTOFFS), 3))
 def test_every_choice_of_parameters_equals_the_twin(k: int | None) -> None:
-    for name in _asked(k):
+    for name in _metrics_at(k):
         events = stream(60 if thorough() else 20, unshown=name == "overlap")
         laws.equals_its_twin(texts_of(name, k), events)
 
 
-def _asked(k: int | None) -> list[str]:
+def _metrics_at(k: int | None) -> list[str]:
     return [name for name in NAMES if k is None or takes_k(name)]
 
 
@@ -117,7 +117,7 @@ def test_a_metric_that_never_has_a_value_is_named() -> None:
 
 @pytest.mark.parametrize("k", sampled(reversed(CUTOFFS), 3))
 def test_no_evidence_is_undefined_without_a_warning(k: int | None) -> None:
-    for name in _asked(k):
+    for name in _metrics_at(k):
         laws.no_evidence_is_undefined(texts_of(name, k))
 
 

@@ -123,7 +123,7 @@ def running(
     if isinstance(config, str):
         (folder / "streameval.toml").write_text(config)
         config = folder / "streameval.toml"
-    process, log = _started("run", str(config), *options, environment=environment)
+    process, log = _start("run", str(config), *options, environment=environment)
     with log:
         daemon = Running(process, log)
         try:
@@ -136,7 +136,7 @@ def running(
             daemon.end()
 
 
-def _started(*arguments: str, environment: dict[str, str]) -> tuple[RunningProgram, IO[str]]:
+def _start(*arguments: str, environment: dict[str, str]) -> tuple[RunningProgram, IO[str]]:
     read, write = os.pipe()
     try:
         with Path(os.devnull).open("r+b") as nothing:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import json_lines, ran, saved, spawned
+from tests.cli.program import json_lines, run, spawn, write_file
 from tests.daemon.running import Running, exact, readings, running
 from tests.ports import free_port
 
@@ -97,17 +97,17 @@ def test_the_configuration_is_logged_at_debug_level(tmp_path: Path) -> None:
 
 def test_served_values_equal_evaluate_bit_for_bit(simulated: Running, tmp_path: Path) -> None:
     events, config = tmp_path / "simulated.ndjson", tmp_path / "streameval.toml"
-    events.write_text(ran("simulate", "--events", "3000", "--seed", "5").stdout)
+    events.write_text(run("simulate", "--events", "3000", "--seed", "5").stdout)
     config.write_text(SIMULATOR)
-    offline = ran("evaluate", events, "--config", config, "--format", "json")
+    offline = run("evaluate", events, "--config", config, "--format", "json")
     assert exact(readings(simulated.document())) == exact(json.loads(offline.stdout))
 
 
 def test_an_address_in_use_is_a_usage_error(simulated: Running, tmp_path: Path) -> None:
     busy = simulated.address.removeprefix("http://")
-    second = saved(tmp_path / "second.toml", SIMULATOR.replace("127.0.0.1:0", busy))
+    second = write_file(tmp_path / "second.toml", SIMULATOR.replace("127.0.0.1:0", busy))
     for call in (["run", second], ["demo", "--listen", busy, "--seconds", "1"]):
-        done = spawned(*call)
+        done = spawn(*call)
         assert done.returncode == 2
         assert f"cannot listen on {busy}: address already in use" in done.stderr
         assert done.stderr.count("\n") == 1
@@ -179,8 +179,8 @@ def test_an_unreachable_broker_is_reported_and_waited_for(tmp_path: Path) -> Non
 
 
 def test_a_missing_file_ends_the_daemon_with_one_sentence(tmp_path: Path) -> None:
-    config = saved(tmp_path / "streameval.toml", FILE.format(path=tmp_path / "none.ndjson"))
-    done = spawned("run", config)
+    config = write_file(tmp_path / "streameval.toml", FILE.format(path=tmp_path / "none.ndjson"))
+    done = spawn("run", config)
     assert done.returncode == 1
     assert "none.ndjson: no such file" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

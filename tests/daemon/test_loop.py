@@ -67,7 +67,7 @@ def run(script: Script, turns: int) -> list[Snapshot]:
     return published
 
 
-def ran(batches: Sequence[Sequence[bytes | None]], turns: int) -> list[Snapshot]:
+def run_batches(batches: Sequence[Sequence[bytes | None]], turns: int) -> list[Snapshot]:
     return run(Script(ManualTime(), batches), turns)
 
 
@@ -80,7 +80,7 @@ def test_the_daemon_is_not_ready_before_the_source_answers() -> None:
 
 
 def test_a_snapshot_is_taken_every_second_even_without_records() -> None:
-    published = ran([], 51)
+    published = run_batches([], 51)
     taken = [snapshot.taken_at for snapshot in published[:-1]]
     between = [round(later - earlier, 6) for earlier, later in pairwise(taken)]
     assert between == [1.0] * 10
@@ -136,7 +136,7 @@ def test_a_snapshot_is_at_most_ten_seconds_old_while_counting_never_ends(work: f
 
 
 def test_values_are_those_of_the_records() -> None:
-    last = ran([[HIT, MISS, None], [HIT, HALF]], 5)[-1]
+    last = run_batches([[HIT, MISS, None], [HIT, HALF]], 5)[-1]
     (series,) = last.series
     assert (series.reading.total, series.reading.count) == (2.0, 3)
     assert (last.health.consumed, last.health.valid, last.health.tombstones) == (5, 3, 1)
@@ -248,7 +248,7 @@ def test_the_first_invalid_records_are_logged_and_the_others_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO):
-        ran([[HALF]] * 40, 100)
+        run_batches([[HALF]] * 40, 100)
     told = [record for record in caplog.records if record.msg == "%s"]
     names = [record.getMessage() for record in told]
     assert names.count("invalid_record") == 3
@@ -286,7 +286,7 @@ def test_an_item_that_pads_all_lists_is_logged_once_and_stays_in_the_snapshot(
         for at in range(1, 61)
     ]
     with caplog.at_level(logging.INFO):
-        published = ran([padded[:30], padded[30:]], 100)
+        published = run_batches([padded[:30], padded[30:]], 100)
     told = [record for record in caplog.records if record.getMessage() == "advice"]
     assert len(told) == 1
     assert str(published[-1].health.trouble).startswith("item '0' is in 60 of 60 lists")
@@ -298,7 +298,7 @@ def test_lost_interactions_are_logged_once_and_stay_in_the_snapshot(
     lost = b'{"recommendations": ["a"], "interactions": [{"item": "a"}]}'
     none = b'{"recommendations": ["a"], "interactions": []}'
     with caplog.at_level(logging.INFO):
-        published = ran([[lost] * 10, [lost, none]], 100)
+        published = run_batches([[lost] * 10, [lost, none]], 100)
     told = [record for record in caplog.records if record.getMessage() == "advice"]
     assert len(told) == 1
     trouble = str(published[-1].health.trouble)
@@ -307,7 +307,7 @@ def test_lost_interactions_are_logged_once_and_stay_in_the_snapshot(
 
 def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        published = ran([[MISS] * 10_000, [MISS]], 100)
+        published = run_batches([[MISS] * 10_000, [MISS]], 100)
     assert [record.getMessage() for record in caplog.records] == ["advice"]
     assert "and no hit" in str(published[-1].health.trouble)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streameval.testing.broker import Broker
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import Running, exact, kafka_source, readings, running
 from tests.datasets import dataset
 from tests.kafka.topics import create, filled, send
@@ -36,7 +36,7 @@ def test_a_published_data_set_gives_its_counts_and_the_bits_of_evaluate(
     events = folder / "events.ndjson.gz"
     topic = f"test-{uuid.uuid4().hex[:12]}"
     where = ("--bootstrap-servers", broker.bootstrap_servers, "--topic", topic)
-    done = ran("publish", events, *where)
+    done = run("publish", events, *where)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"20,000 records published to topic {topic}, created with 4 partitions.\n"
 
@@ -49,7 +49,7 @@ def test_a_published_data_set_gives_its_counts_and_the_bits_of_evaluate(
     _assert_all_is_read(document)
     assert set(scrape.splitlines()) >= _expected_samples(folder)
     config = tmp_path / "streameval.toml"
-    offline = ran("evaluate", events, "--config", config, "--format", "json")
+    offline = run("evaluate", events, "--config", config, "--format", "json")
     assert exact(readings(document)) == exact(json.loads(offline.stdout))
 
 
@@ -116,7 +116,7 @@ def test_an_invalid_record_is_only_a_dead_letter_and_counts_after_a_replay(
         assert daemon.stop() == 0
 
     config = tmp_path / "streameval.toml"
-    told = json.loads(ran("dlq", config, "--json").stdout)
+    told = json.loads(run("dlq", config, "--json").stdout)
     assert {reason["reason"]: reason["count"] for reason in told["reasons"]} == {
         "not_json": 1,
         "too_many_recommendations": 1,
@@ -124,7 +124,7 @@ def test_an_invalid_record_is_only_a_dead_letter_and_counts_after_a_replay(
 
     with running(LETTERS.format(most=9) + source, tmp_path) as daemon:
         daemon.until(lambda: health(daemon).get("ready"))
-        done = ran("dlq", "replay", config, "--reason", "too_many_recommendations")
+        done = run("dlq", "replay", config, "--reason", "too_many_recommendations")
         assert done.returncode == 0, done.stderr
         daemon.until(lambda: health(daemon)["consumed"] == 1)
         assert lists_of(daemon) == 3
@@ -212,7 +212,7 @@ def test_two_daemons_of_which_one_is_killed_count_what_the_files_hold(
     guarded = ("--guardrail", "ctr=-0.01")
     metrics = [part for name in ("ctr", "mrr", "ndcg@5") for part in ("-m", name)]
     options += " --time ts --time-unit s"
-    done = ran("compare", tmp_path / "events.ndjson", *metrics, *options.split(), *guarded)
+    done = run("compare", tmp_path / "events.ndjson", *metrics, *options.split(), *guarded)
     assert done.returncode == 0, done.stderr
     offline = json.loads(done.stdout)
     assert live["checks"] == offline["checks"]

@@ -16,7 +16,7 @@ from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot
 from streameval.events import Event
 from streameval.testing.broker import Broker
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import kafka_source
 from tests.dead_letters.places import records_in
 from tests.kafka.topics import create, fill
@@ -100,9 +100,9 @@ def test_the_letter_of_a_list_that_closed_is_replayed_with_the_bytes_of_its_log(
     assert health.dead_lettered == 1
     (letter,) = records_in(broker, f"{topics['shown']}.dlq")
     assert (letter.value, dict(letter.headers)["streameval.dlq.offset"]) == (b"", b"%d" % AT)
-    shown = ran("dlq", path)
+    shown = run("dlq", path)
     assert "(truncated: no bytes)" in shown.stdout
-    replayed = ran("dlq", "replay", path)
+    replayed = run("dlq", "replay", path)
     assert replayed.stdout.startswith("1 record of topic "), replayed.stderr
     log = [record.value for record in records_in(broker, topics["shown"])]
     assert log == [*logs[topics["shown"]], logs[topics["shown"]][AT]]

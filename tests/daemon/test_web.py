@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.certificates import Authority
-from tests.cli.program import ran, refused, saved
+from tests.cli.program import run, usage_error, write_file
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE
 from tests.exporters.guarded import trusting, users
@@ -65,7 +65,7 @@ def authority(tmp_path: Path) -> Authority:
 def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
     tmp_path: Path, authority: Authority
 ) -> None:
-    file = saved(tmp_path / "web.yml", web(ana="first"))
+    file = write_file(tmp_path / "web.yml", web(ana="first"))
     config = CONFIG.replace(":0", f":{free_port()}") + 'config_file = "web.yml"\n'
     with running(config, tmp_path) as daemon:
         trust = trusting(authority.file)
@@ -80,8 +80,8 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         certificate = (tmp_path / "server.crt").read_text()
         (tmp_path / "server.crt").write_text("no certificate")
         daemon.until(lambda: not second.reloaded())
-        (refused,) = daemon.said("web_config_refused")
-        assert "the file has no PEM certificate" in refused
+        (line,) = daemon.said("web_config_refused")
+        assert "the file has no PEM certificate" in line
 
         file.write_text("")
         (tmp_path / "server.crt").write_text(certificate)
@@ -129,8 +129,8 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
 def test_an_invalid_option_is_reported_in_one_line(
     tmp_path: Path, option: str, value: str, sentence: str
 ) -> None:
-    file = saved(tmp_path / "streameval.toml", CONFIG)
-    assert refused("run", file, option, value).startswith(f"streameval: {sentence}")
+    file = write_file(tmp_path / "streameval.toml", CONFIG)
+    assert usage_error("run", file, option, value).startswith(f"streameval: {sentence}")
 
 
 def test_a_host_that_is_not_configured_is_rejected(tmp_path: Path) -> None:
@@ -166,16 +166,16 @@ def test_an_unusable_web_configuration_is_reported_before_the_start(
     tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
-    file = saved(tmp_path / "streameval.toml", CONFIG + 'config_file = "web.yml"\n')
+    file = write_file(tmp_path / "streameval.toml", CONFIG + 'config_file = "web.yml"\n')
     told = f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
-    assert refused(command, file).startswith(told)
+    assert usage_error(command, file).startswith(told)
 
 
 def test_evaluate_does_not_read_the_web_configuration_file(tmp_path: Path) -> None:
-    file = saved(tmp_path / "streameval.toml", CONFIG + 'config_file = "not-here.yml"\n')
+    file = write_file(tmp_path / "streameval.toml", CONFIG + 'config_file = "not-here.yml"\n')
     events = tmp_path / "events.ndjson"
     events.write_text('{"recommendations": ["a"], "interactions": ["a"]}\n')
-    done = ran("evaluate", str(events), "--config", str(file))
+    done = run("evaluate", str(events), "--config", str(file))
     assert done.returncode == 0, done.stderr
 
 
@@ -185,7 +185,7 @@ def test_check_prints_addresses_and_users(tmp_path: Path, authority: Authority) 
     file = tmp_path / "streameval.toml"
     more = 'config_file = "web.yml"\nroute_prefix = "/eval"\n'
     file.write_text(CONFIG.replace('"127.0.0.1:0"', '["127.0.0.1:0", "127.0.0.2:0"]') + more)
-    done = ran("check", str(file), "--connect")
+    done = run("check", str(file), "--connect")
     assert done.returncode == 0
     assert (
         "serves     https://127.0.0.1:0/eval/, https://127.0.0.2:0/eval/ with /eval/metrics and "

@@ -144,7 +144,7 @@ def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:
     return decoded.invalid[0][1] if decoded.invalid else events_of(decoded)[0]
 
 
-def refused(decoder: Decoder, value: bytes) -> InvalidEvent:
+def rejection(decoder: Decoder, value: bytes) -> InvalidEvent:
     """The reason why a record is invalid, after a check that it is."""
     outcome = read(decoder, value)
     assert isinstance(outcome, InvalidEvent), outcome

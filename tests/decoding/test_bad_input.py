@@ -10,7 +10,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import REASONS, Reason
 from streameval.events import Event
-from tests.decoding.records import read, refused
+from tests.decoding.records import read, rejection
 
 FIELDS = EventFields(
     time="ts",
@@ -170,7 +170,7 @@ def test_the_record_behind_the_bad_examples_is_valid(decoder: Decoder) -> None:
 def test_bytes_that_cannot_be_decoded_have_a_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
-    invalid = refused(decoder, value)
+    invalid = rejection(decoder, value)
     assert invalid.reason == reason
     assert invalid.detail
 
@@ -179,7 +179,7 @@ def test_bytes_that_cannot_be_decoded_have_a_reason(
 def test_an_invalid_field_has_a_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:
-    invalid = refused(decoder, record(**{field: value}))
+    invalid = rejection(decoder, record(**{field: value}))
     assert invalid.reason == reason
     assert field in invalid.detail
 
@@ -194,7 +194,7 @@ def test_every_reason_has_a_sentence_and_an_example_here() -> None:
 
 
 def test_a_long_value_is_shortened_in_the_detail(decoder: Decoder) -> None:
-    invalid = refused(decoder, record(ts='"' + "x" * 10_000 + '"'))
+    invalid = rejection(decoder, record(ts='"' + "x" * 10_000 + '"'))
     assert len(invalid.detail) < 200
 
 

@@ -17,7 +17,7 @@ from streameval.decoding.general import DecodedEvent
 from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
-from tests.decoding.records import read, refused
+from tests.decoding.records import read, rejection
 
 
 def decoded(
@@ -51,7 +51,7 @@ def test_integer_ids_stay_integers_where_configured() -> None:
 @pytest.mark.parametrize("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
 def test_text_that_is_not_an_integer_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
-    invalid = refused(Decoder(EventFields(ids="integer"), []), value)
+    invalid = rejection(Decoder(EventFields(ids="integer"), []), value)
     assert invalid.reason == "invalid_id"
 
 
@@ -164,7 +164,7 @@ def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
 
 def test_positions_of_some_objects_only_are_refused() -> None:
     value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
-    invalid = refused(Decoder(EventFields(positions="recommendations[].at"), []), value)
+    invalid = rejection(Decoder(EventFields(positions="recommendations[].at"), []), value)
     assert invalid.reason == "invalid_positions"
 
 
@@ -219,7 +219,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
 )
 def test_a_path_that_does_not_fit_names_the_step(payload: str, reason: str) -> None:
     value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
-    invalid = refused(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
+    invalid = rejection(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
     assert invalid.reason == reason
     assert "payload" in invalid.detail
 
@@ -290,7 +290,7 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
 )
 def test_time_in_another_unit_is_refused_if_it_is_detectable(unit: TimeUnit, written: str) -> None:
     value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'.encode()
-    invalid = refused(Decoder(EventFields(time="ts", time_unit=unit), []), value)
+    invalid = rejection(Decoder(EventFields(time="ts", time_unit=unit), []), value)
     assert invalid.reason == "invalid_time"
     assert unit in invalid.detail
 
@@ -421,7 +421,7 @@ def test_a_history_is_unknown_without_one_and_empty_for_a_new_user() -> None:
 def test_a_history_may_be_longer_than_a_list() -> None:
     long = beside(earlier=[str(item) for item in range(10_001)])
     decoder = Decoder(EventFields(history="earlier"), [])
-    assert refused(decoder, long).reason == "history_too_long"
+    assert rejection(decoder, long).reason == "history_too_long"
     longer = Decoder(EventFields(history="earlier", max_history=10_001), [])
     assert isinstance(read(longer, long), Event)
 
@@ -440,6 +440,6 @@ def test_a_history_may_be_longer_than_a_list() -> None:
 def test_lists_that_do_not_match_the_items_have_a_reason(
     changed: dict[str, Any], reason: str
 ) -> None:
-    invalid = refused(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
+    invalid = rejection(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
     assert invalid.reason == reason
     assert Decoder(OPTIONAL_FIELDS, []).decode_many([beside(**changed)]).invalid[0][1] == invalid

@@ -13,7 +13,7 @@ from streameval.decoding.decode import Decoder
 from streameval.errors import ConfigError
 from streameval.events import Event
 from tests.certificates import Authority
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import running
 from tests.decoding.records import read
 from tests.deploy.examples import BASE, DEPLOY
@@ -104,9 +104,9 @@ def test_the_simulated_example_runs(tmp_path: Path) -> None:
 
 
 def test_the_example_of_files_evaluates_what_is_piped_into_it() -> None:
-    events = ran("simulate", "--events", "100").stdout.encode()
+    events = run("simulate", "--events", "100").stdout.encode()
     path = DEPLOY / "config" / "files.toml"
-    done = ran("evaluate", "-", "--config", path, "--format", "json", stdin=events)
+    done = run("evaluate", "-", "--config", path, "--format", "json", stdin=events)
     assert done.returncode == 0, done.stderr
     assert '"hit_rate@10"' in done.stdout
 

@@ -43,7 +43,7 @@ from tests.deploy.examples import (
     instruction,
     of_the_environment,
     of_the_system,
-    ran,
+    run_judge,
 )
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
@@ -67,7 +67,7 @@ ENDPOINT = {"port", "path", "interval", "scheme", "tlsConfig", "basicAuth"}
 @pytest.mark.parametrize("release", ["1.30.0", "1.37.0"])
 def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
     tool = of_the_environment("kubernetes-validate")
-    done = ran(tool, "--strict", "--kubernetes-version", release, *MANIFESTS)
+    done = run_judge(tool, "--strict", "--kubernetes-version", release, *MANIFESTS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (done.stdout + done.stderr).count(" passed ") == len(MANIFESTS)
 
@@ -104,7 +104,7 @@ def test_their_kinds_are_known_to_kustomize() -> None:
 def test_kustomize_builds_them(folder: Path) -> None:
     kustomize = shutil.which("kustomize")
     command = [kustomize, "build"] if kustomize else [of_the_system("kubectl"), "kustomize"]
-    done = ran(*command, folder)
+    done = run_judge(*command, folder)
     assert done.returncode == 0, done.stderr
     built = [*yaml.safe_load_all(done.stdout)]
     kinds = sorted(manifest["kind"] for manifest in built)
@@ -411,7 +411,7 @@ def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(
             assert daemon.stop() == 0
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        shown = program.ran("dlq", tmp_path / "streameval.toml")
+        shown = program.run("dlq", tmp_path / "streameval.toml")
         assert (shown.returncode, "1 record in topic" in shown.stdout) == (0, True), shown.stderr
         with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
             (letters,) = cluster.offsets([Partition(LETTERS, 0)], LATEST).values()

@@ -124,7 +124,7 @@ def test_the_cluster_takes_the_image_of_this_version() -> None:
     assert image["newTag"] == VERSION
 
 
-def _ran(*command: str | Path, folder: Path, **environment: str) -> str:
+def _run_command(*command: str | Path, folder: Path, **environment: str) -> str:
     done = subprocess.run(
         [*map(str, command)],
         cwd=folder,
@@ -141,7 +141,7 @@ def _ran(*command: str | Path, folder: Path, **environment: str) -> str:
 def _released(checkout: Path, *arguments: str) -> str:
     programs = of_the_environment("uv").parent
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    return _ran(checkout / "tests" / "release", *arguments, folder=checkout, PATH=path)
+    return _run_command(checkout / "tests" / "release", *arguments, folder=checkout, PATH=path)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_a_release_is_whole_and_its_digests_are_right(dist: Path) -> None:
         f"{name}-page.cdx.json",
         "SHA256SUMS",
     }
-    assert _ran("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 5
+    assert _run_command("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 5
 
 
 @pytest.mark.nightly
@@ -215,26 +215,26 @@ def test_the_bills_of_materials_name_all_that_the_image_holds(dist: Path) -> Non
 def test_a_distribution_works_in_an_empty_environment(
     dist: Path, tmp_path: Path, minor: int, kind: str, compiler: str | None, kernel: str
 ) -> None:
-    _ran(_interpreter(minor), "-m", "venv", "env", folder=tmp_path)
+    _run_command(_interpreter(minor), "-m", "venv", "env", folder=tmp_path)
     programs = tmp_path / "env" / "bin"
     pip = (programs / "pip", "install", "--quiet")
-    _ran(*pip, "--require-hashes", "-r", LOCK, folder=tmp_path)
+    _run_command(*pip, "--require-hashes", "-r", LOCK, folder=tmp_path)
     if kind == "*.tar.gz":
-        _ran(*pip, *_pyproject()["build-system"]["requires"], folder=tmp_path)
+        _run_command(*pip, *_pyproject()["build-system"]["requires"], folder=tmp_path)
     # Neither a registry nor Node, from here on.
     (built,) = dist.glob(kind)
     alone = ("--no-index", "--no-deps", "--no-build-isolation", built)
     path = str(programs) if compiler is None else f"{programs}{os.pathsep}{os.environ['PATH']}"
-    _ran(*pip, *alone, folder=tmp_path, PATH=path)
-    _ran(programs / "pip", "check", folder=tmp_path)
+    _run_command(*pip, *alone, folder=tmp_path, PATH=path)
+    _run_command(programs / "pip", "check", folder=tmp_path)
     streameval = programs / "streameval"
-    said = _ran(streameval, "--version", folder=tmp_path)
+    said = _run_command(streameval, "--version", folder=tmp_path)
     assert said == f"streameval {VERSION} (kernel: {kernel})\n"
     demo = ("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
-    shown = _ran(streameval, *demo, folder=tmp_path, PATH=str(programs))
+    shown = _run_command(streameval, *demo, folder=tmp_path, PATH=str(programs))
     assert re.search(r"ctr .* 0\.\d+ ", shown)
     config = DEPLOY / "config" / "simulator.toml"
-    checked = _ran(streameval, "check", config, folder=tmp_path, PATH=str(programs))
+    checked = _run_command(streameval, "check", config, folder=tmp_path, PATH=str(programs))
     assert checked.startswith("valid ")
 
 
@@ -252,9 +252,9 @@ def test_the_first_command_of_the_readme_works_with_and_without_a_c_compiler(
     compiler = {} if kernel == "compiled" else {"CC": "false"}
     goal = shutil.copytree(checkout, tmp_path / "checkout", ignore=shutil.ignore_patterns("dist"))
     once = f"{command} --seconds 3 --listen 127.0.0.1:0"
-    shown = _ran("sh", "-c", once, folder=goal, PATH=path, **compiler)
+    shown = _run_command("sh", "-c", once, folder=goal, PATH=path, **compiler)
     assert re.search(r"ctr .* 0\.\d+ ", shown)
-    said = _ran(goal / ".venv" / "bin" / "streameval", "--version", folder=tmp_path)
+    said = _run_command(goal / ".venv" / "bin" / "streameval", "--version", folder=tmp_path)
     assert said == f"streameval {VERSION} (kernel: {kernel})\n"
 
 
@@ -262,21 +262,25 @@ def test_the_first_command_of_the_readme_works_with_and_without_a_c_compiler(
 def test_the_oldest_versions_that_are_allowed_suffice(tmp_path: Path) -> None:
     checkout = _checked_out(tmp_path / "checkout")
     python, uv = tmp_path / "env" / "bin" / "python", of_the_environment("uv")
-    _ran(uv, "venv", "--quiet", "--python", sys.executable, "env", folder=tmp_path)
+    _run_command(uv, "venv", "--quiet", "--python", sys.executable, "env", folder=tmp_path)
     install = (uv, "pip", "install", "--quiet", "--python", python)
     product = ".[broker,fast,objectstore,parquet,schemas]"
-    _ran(*install, "--resolution", "lowest-direct", "--editable", product, folder=checkout)
+    _run_command(*install, "--resolution", "lowest-direct", "--editable", product, folder=checkout)
     # The newest tools that leave these as they are.
-    pins = _ran(uv, "pip", "freeze", "--exclude-editable", "--python", python, folder=tmp_path)
+    pins = _run_command(
+        uv, "pip", "freeze", "--exclude-editable", "--python", python, folder=tmp_path
+    )
     (tmp_path / "pins.txt").write_text(pins, encoding="utf-8")
     _, *tools = _pyproject()["project"]["optional-dependencies"]["test"]
-    _ran(*install, "--constraint", tmp_path / "pins.txt", *tools, folder=checkout)
+    _run_command(*install, "--constraint", tmp_path / "pins.txt", *tools, folder=checkout)
     folders = ("cli", "columnar", "config", "contract", "decoding", "exporters", "fuzz", "stores")
     quick = ("-m", "not nightly and not kafka and not browser", "--hypothesis-profile", "quick")
     # New tools warn of what the old versions import.
     command = (python, "-m", "pytest", "-q", "-W", "default::DeprecationWarning", *quick)
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    _ran(*command, *(f"tests/{folder_name}" for folder_name in folders), folder=checkout, PATH=path)
+    _run_command(
+        *command, *(f"tests/{folder_name}" for folder_name in folders), folder=checkout, PATH=path
+    )
 
 
 def _platform() -> str:

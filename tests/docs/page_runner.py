@@ -84,7 +84,7 @@ class PageRunner:
         plain = _PLAIN.fullmatch(code.strip())
         with (self.folder / "log").open("ab") as log:
             self._running[code] = (
-                _started(plain, self.folder, log.fileno(), log.fileno())
+                _start_plain(plain, self.folder, log.fileno(), log.fileno())
                 if plain
                 else subprocess.Popen(
                     _shell(f"exec {code}"),
@@ -130,7 +130,7 @@ def _run_once(code: str, folder: Path) -> tuple[int, str]:
     return 0, printed
 
 
-def _started(plain: re.Match[str], folder: Path, out: int, err: int) -> RunningProgram:
+def _start_plain(plain: re.Match[str], folder: Path, out: int, err: int) -> RunningProgram:
     """Start a plain call of streameval in a warm process, without a shell."""
     return start(
         "streameval",
@@ -145,7 +145,7 @@ def _run_plain(plain: re.Match[str], folder: Path) -> tuple[int, str]:
     """Run a plain call of streameval to its end."""
     target = folder / (plain["file"] or ".stdout")
     with target.open("wb") as out, (folder / ".stderr").open("wb") as err:
-        status = _started(plain, folder, out.fileno(), err.fileno()).wait(PATIENCE)
+        status = _start_plain(plain, folder, out.fileno(), err.fileno()).wait(PATIENCE)
     outputs = [folder / ".stderr"] if plain["file"] else [target, folder / ".stderr"]
     return status, "".join(path.read_text(encoding="utf-8") for path in outputs)
 

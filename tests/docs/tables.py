@@ -25,7 +25,7 @@ from streameval.exporters.operations import (
 )
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import gap_series, report
-from tests.exporters.pictures import busy_health, picture, refused
+from tests.exporters.pictures import busy_health, picture, refused_value
 
 _JOIN = JoinHealth(
     streams=tuple(
@@ -66,7 +66,7 @@ def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
 def _families() -> Iterator[SampleFamily]:
     yield build_information("1")
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
-    yield from operations(picture(refused("capri:recall@5", ("a",)), state=state), lag=True)
+    yield from operations(picture(refused_value("capri:recall@5", ("a",)), state=state), lag=True)
     yield snapshot_age(1.0)
     yield memory_limit()
 

@@ -145,7 +145,7 @@ class SimulatedCluster:
         self.safe: set[Identity] = set()
         self.truth = Truth(self.log)
         self.untouched = True
-        self.processes = {name: self._started(name) for name in NAMES}
+        self.processes = {name: self._start(name) for name in NAMES}
         self._gone: Counter[tuple[int, str, str]] = Counter()
         self._shown: dict[str, Counter[tuple[int, str, str]]] = {}
         self._checked: set[tuple[Partition, int, int]] = set()
@@ -169,7 +169,7 @@ class SimulatedCluster:
         """Start another process with the name of one that has ended."""
         self._gone.update(_shown(self.processes[name]))
         self._shown.pop(name, None)
-        self.processes[name] = self._started(name)
+        self.processes[name] = self._start(name)
 
     def holder(self, partition: Partition) -> Process | None:
         name = self.group.holder.get(partition)
@@ -210,7 +210,7 @@ class SimulatedCluster:
         else:
             raise AssertionError("it was counted twice")
 
-    def _started(self, name: str) -> Process:
+    def _start(self, name: str) -> Process:
         return Process(name, self.group, self.disk, self.safe, self.kill_point)
 
     def _step(self, step: Step) -> None:

@@ -39,7 +39,7 @@ def imported(name: str) -> ModuleType:
 
 
 @contextmanager
-def started(name: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def start_example(name: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """An example that runs by itself; ended with SIGTERM where it has not ended by then."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
     pipe, env = subprocess.PIPE, os.environ | _AT_ONCE

@@ -14,7 +14,7 @@ from streameval.asgi import _Latest, app
 from streameval.exporters.web import Server
 from streameval.prometheus import AccumulatorSnapshots
 from tests.browser.conftest import browser
-from tests.browser.site import asked, heard
+from tests.browser.site import heard, requests_of
 from tests.embedding.examples import lists, samples
 
 __all__ = ["browser"]
@@ -120,7 +120,7 @@ def test_frequent_requests_read_once_a_second() -> None:
 @pytest.mark.browser
 def test_the_page_moves_in_a_browser_under_its_path(service: Service, browser: Browser) -> None:
     page = browser.new_page()
-    said, requests = heard(page), asked(page)
+    said, requests = heard(page), requests_of(page)
     page.goto(f"{service.address}/")
     expect(_shown(page, service)).to_be_visible()
     service.variants["control"].update(["x"], ["x"])

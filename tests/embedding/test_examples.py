@@ -22,7 +22,15 @@ from streameval import Accumulator
 from streameval.exporters.web import Server
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
-from tests.embedding.examples import EXAMPLES, List, awaited, imported, lists, samples, started
+from tests.embedding.examples import (
+    EXAMPLES,
+    List,
+    awaited,
+    imported,
+    lists,
+    samples,
+    start_example,
+)
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
 from tests.ports import free_port
@@ -82,7 +90,7 @@ def test_the_service_refuses_an_invalid_outcome(client: httpx.Client) -> None:
 def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: Path) -> None:
     port = free_port()
     with (
-        started("plain_loop", tmp_path, str(port)) as loop,
+        start_example("plain_loop", tmp_path, str(port)) as loop,
         prometheus(tmp_path, f"127.0.0.1:{port}") as server,
     ):
         count = 'streameval_hit_rate_count{k="10"}'
@@ -137,7 +145,7 @@ def test_the_consumer_resumes_exactly_where_its_state_ends(broker: Broker, tmp_p
         # After a kill it counts unsaved records again, exactly once.
         port, saved = free_port(), _lists(state)
         arguments = (broker.bootstrap_servers, topic, str(state), str(port))
-        with started("confluent_consumer", tmp_path, *arguments) as consumer:
+        with start_example("confluent_consumer", tmp_path, *arguments) as consumer:
             fill(broker, topic, _records(logged[first:last]))
             assert awaited(port, COUNT, last - saved)[COUNT] == last - saved
             consumer.send_signal(end)

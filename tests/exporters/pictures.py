@@ -101,7 +101,7 @@ def windowed(entry: Series, window: str, family: int = 0) -> Series:
     return msgspec.structs.replace(entry, window=window, family=family)
 
 
-def refused(text: str, labels: tuple[str, ...]) -> Series:
+def refused_value(text: str, labels: tuple[str, ...]) -> Series:
     """A value that a convention leaves undefined."""
     reading = UndefinedReading(
         metric=text, value=math.nan, count=3, lists=4, problem="it raises an error on 2 lists"

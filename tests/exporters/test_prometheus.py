@@ -35,7 +35,7 @@ from tests.exporters.pictures import (
     partition,
     picture,
     property_of_all,
-    refused,
+    refused_value,
     samples,
     windowed,
 )
@@ -278,8 +278,8 @@ def test_a_median_is_a_gauge_beside_the_counters_of_its_metric(
 def test_a_value_undefined_by_a_convention_is_absent(exporter: PrometheusExporter) -> None:
     snapshot = picture(
         mean("recbole:recall@5", ("a",), math.nan, 4),
-        refused("capri:recall@5", ("a",)),
-        refused("capri:recall(statistic=median)@5", ("a",)),
+        refused_value("capri:recall@5", ("a",)),
+        refused_value("capri:recall(statistic=median)@5", ("a",)),
         mean("ndcg@10", ("a",), 2.5, 4),
     )
     read = samples(exporter, snapshot)
@@ -391,7 +391,7 @@ def test_without_evidence_a_window_is_absent(exporter: PrometheusExporter) -> No
     text = exporter.exposition(
         picture(
             windowed(mean("mrr", ("a",), 0.0, 0), "5m"),
-            windowed(refused("capri:recall@5", ("a",)), "5m"),
+            windowed(refused_value("capri:recall@5", ("a",)), "5m"),
         )
     ).decode()
     assert "window=" not in text

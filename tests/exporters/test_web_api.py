@@ -20,7 +20,14 @@ from streameval.exporters.web.api import Api
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import report
 from tests.exporters.guarded import Guarded, guarded
-from tests.exporters.pictures import busy_health, mean, picture, property_of_all, refused, windowed
+from tests.exporters.pictures import (
+    busy_health,
+    mean,
+    picture,
+    property_of_all,
+    refused_value,
+    windowed,
+)
 
 MINUTE = 60_000_000
 
@@ -54,7 +61,7 @@ def full(version: int = 1) -> Snapshot:
         for window in ("5m", "lifetime")
     ]
     series += [property_of_all("item_coverage@10", ("control",), 0.5)]
-    series += [refused("capri:recall@5", ("control",))]
+    series += [refused_value("capri:recall@5", ("control",))]
     rows: dict[tuple[str, ...], list[tuple[float, int]]] = {
         ("control",): [(1.0, 2)],
         ("treatment",): [(float("nan"), 3)],

@@ -65,7 +65,7 @@ def checkpoints() -> Iterator[Callable[[Change], None]]:
     """Reads stores, and goes on from states."""
     with tempfile.TemporaryDirectory() as folder:
         configs = [*configurations.plain(Path(folder)), *configurations.joined(Path(folder))]
-        saved = [_saved(config) for config in configs]
+        saved = [_save(config) for config in configs]
         yield lambda change: _tried(saved[change[1] % len(saved)], change)
 
 
@@ -153,7 +153,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(value[key])
 
 
-def _saved(config: Config) -> _Saved:
+def _save(config: Config) -> _Saved:
     """A store with two checkpoints of a pipeline."""
     topics = ["events"]
     if config.attribution is not None:

@@ -12,7 +12,7 @@ import pytest
 from streameval.engine.snapshot import StreamHealth
 from streameval.join.options import OUTCOMES
 from streameval.testing.broker import Broker
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import running
 from tests.kafka.topics import create, fill
 
@@ -77,7 +77,7 @@ def config(folder: Path) -> Path:
 
 
 def explained(config: Path, key: str) -> Any:
-    done = ran("explain", key, "--config", config, "--json")
+    done = run("explain", key, "--config", config, "--json")
     assert done.returncode == 0, done.stderr
     (only,) = json.loads(done.stdout).values()
     return only
@@ -108,14 +108,14 @@ def test_a_rejected_record(tmp_path: Path, key: str, outcome: str) -> None:
 
 
 def test_an_explanation_as_text(config: Path) -> None:
-    text = ran("explain", "clicked", "--config", config).stdout
+    text = run("explain", "clicked", "--config", config).stdout
     assert "items   a, b" in text
     assert "click b: counted. It is part of the event, at rank 2." in text
     assert "with an item that the list did not show" in text
 
 
 def test_a_key_without_records(config: Path) -> None:
-    done = ran("explain", "never", "--config", config)
+    done = run("explain", "never", "--config", config)
     assert done.returncode == 1
     assert "no record of 'never' in " in done.stderr
 
@@ -126,12 +126,12 @@ def test_a_key_without_records_names_every_log_that_was_read(tmp_path: Path) -> 
     text = config.read_text().replace('"clicks.ndjson"]', '"clicks.ndjson", "more.ndjson"]')
     both = 'source = ["clicks.ndjson", "more.ndjson"]'
     config.write_text(text.replace('source = "clicks.ndjson"', both))
-    done = ran("explain", "never", "--config", config)
+    done = run("explain", "never", "--config", config)
     assert re.findall(r"(\w+)\.ndjson", done.stderr) == ["impressions", "clicks", "more"]
 
 
 def test_files_do_not_take_a_start_time(config: Path) -> None:
-    done = ran("explain", "clicked", "--config", config, "--since", "2026-01-31T08:00:00+00:00")
+    done = run("explain", "clicked", "--config", config, "--since", "2026-01-31T08:00:00+00:00")
     assert (done.returncode, "only Kafka topics" in done.stderr) == (2, True)
 
 
@@ -158,16 +158,16 @@ def test_topics_are_explained_up_to_their_end(broker: Broker, tmp_path: Path) ->
     assert [
         (record["item"], record["rank"], record["outcome"]) for record in opened["records"]
     ] == [("d", 1, "open")]
-    later = ran("explain", "clicked", "--config", config, "--since", "2999-01-01T00:00:00+00:00")
+    later = run("explain", "clicked", "--config", config, "--since", "2999-01-01T00:00:00+00:00")
     assert (later.returncode, "no record of 'clicked'" in later.stderr) == (1, True)
-    wrong = ran("explain", "clicked", "--config", config, "--since", "yesterday")
+    wrong = run("explain", "clicked", "--config", config, "--since", "yesterday")
     assert (wrong.returncode, "--since: found 'yesterday'" in wrong.stderr) == (2, True)
 
 
 def test_without_a_join_there_is_nothing_to_explain(tmp_path: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text('metrics = ["ctr"]\n[source]\ntype = "simulator"\n')
-    done = ran("explain", "r1", "--config", config)
+    done = run("explain", "r1", "--config", config)
     assert (done.returncode, "no [attribution]" in done.stderr) == (2, True)
 
 
@@ -177,12 +177,12 @@ def test_files_are_found_by_the_names_of_their_streams(folder: Path, tmp_path: P
     text = text.replace("paths = ", "topics = ")
     config.write_text(text + '[source.kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
     paths = [str(folder / name) for name in ("clicks.ndjson", "impressions.ndjson")]
-    done = ran("evaluate", *paths, "--config", config, "--format", "json")
+    done = run("evaluate", *paths, "--config", config, "--format", "json")
     readings = {reading["metric"]: reading["value"] for reading in json.loads(done.stdout)}
     assert readings == {"hit_rate@1": 0.25, "hit_rate@2": 0.5}
-    lone = ran("evaluate", paths[0], "--config", config)
+    lone = run("evaluate", paths[0], "--config", config)
     assert (lone.returncode, "impressions.ndjson" in lone.stderr) == (2, True)
-    wrong = ran("evaluate", *paths, str(folder / "streameval.toml"), "--config", config)
+    wrong = run("evaluate", *paths, str(folder / "streameval.toml"), "--config", config)
     assert (wrong.returncode, "[attribution] joins no stream of this name" in wrong.stderr) == (
         2,
         True,
@@ -203,17 +203,17 @@ def test_a_state_is_read_whatever_the_streams_are_called_now(tmp_path: Path) -> 
     state, other = counted(tmp_path / "here"), tmp_path / "other.toml"
     joined_alike = CONFIG.replace("impressions.ndjson", "imps").replace("clicks.ndjson", "clks")
     alone = CONFIG[: CONFIG.index("[attribution]")].replace(', "clicks.ndjson"', "")
-    values = ran("state", "export", state).stdout
+    values = run("state", "export", state).stdout
     assert '"count": 4' in values
     for text in (joined_alike, alone):
         other.write_text(text)
-        done = ran("state", "export", state, "--config", other)
+        done = run("state", "export", state, "--config", other)
         assert (done.returncode, done.stdout, done.stderr) == (0, values, "")
 
 
 def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> None:
     stores = [counted(tmp_path / "eu"), counted(tmp_path / "us")]
-    done = ran("state", "export", *stores)
+    done = run("state", "export", *stores)
     assert (done.returncode, done.stderr) == (0, "")
     assert {reading["count"] for reading in json.loads(done.stdout)} == {8}
 
@@ -221,13 +221,13 @@ def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> 
 def test_two_fields_may_share_a_path(folder: Path) -> None:
     config = folder / "shared.toml"
     config.write_text(CONFIG.replace("types =", 'item = "request_id"\ntypes ='))
-    done = ran("evaluate", "--config", config, "--format", "json")
+    done = run("evaluate", "--config", config, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_spans_of_joined_files(folder: Path) -> None:
     config = folder / "streameval.toml"
-    done = ran("evaluate", "--config", config, "--every", "1h", "--format", "json")
+    done = run("evaluate", "--config", config, "--every", "1h", "--format", "json")
     assert done.returncode == 0, done.stderr
     values = [
         reading["value"] for reading in json.loads(done.stdout) if reading["metric"] == "hit_rate@2"
@@ -263,13 +263,13 @@ def test_contradicting_arguments_are_refused(
     config = tmp_path / "streameval.toml"
     assert change[0] in CONFIG
     config.write_text(CONFIG.replace(*change))
-    done = ran("check", config)
+    done = run("check", config)
     assert done.returncode != 0
     assert said in done.stderr + done.stdout
 
 
 def test_the_demo_shows_joined_values() -> None:
-    done = ran(
+    done = run(
         *("demo", "--attribution", "--seconds", "10", "--events-per-second", "300"),
         *("--listen", "127.0.0.1:0"),
     )
@@ -296,16 +296,16 @@ def test_losing_most_interactions_through_a_wrong_field_warns_and_fails(
     ]
     (tmp_path / "clicks.ndjson").write_text("\n".join(map(json.dumps, clicks)))
     call: tuple[str | Path, ...] = ("evaluate", "--config", config, "--format", "json", *every)
-    right = ran(*call)
+    right = run(*call)
     assert (right.returncode, "count in no list" in right.stderr) == (0, False)
     options = field if "types" in field else f"{field}\ntypes = {{ click = 1 }}"
     config.write_text(CONFIG.replace("types = { click = 1 }", options))
-    done = ran(*call)
+    done = run(*call)
     assert done.returncode == 1
     told = f"clicks.ndjson: 20 of 20 interactions count in no list (20 {why}): do the fields"
     assert done.stderr.count(told) == 1
     assert "--allow-invalid accepts the values" in done.stderr
-    anyway = ran(*call, "--allow-invalid")
+    anyway = run(*call, "--allow-invalid")
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 

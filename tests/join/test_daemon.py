@@ -15,7 +15,7 @@ from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
 from tests.batches import batch_of
-from tests.cli.program import ran, spawned
+from tests.cli.program import run, spawn
 from tests.daemon.running import Running, exact, readings, running
 from tests.datasets import dataset
 from tests.durability.checkpointing import assignment
@@ -78,7 +78,7 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     path = tmp_path / "events.ndjson"
     path.write_bytes(b"\n".join(lines(folder / "events.ndjson.gz")[:LISTS]))
     told = json.loads(
-        ran("evaluate", str(path), "--config", str(events), "--format", "json").stdout
+        run("evaluate", str(path), "--config", str(events), "--format", "json").stdout
     )
     assert exact(live) == exact(told)
     hits = sum(reading["value"] for reading in told if reading["metric"] == "hits@3")
@@ -171,7 +171,7 @@ def test_a_daemon_refuses_topics_that_are_not_copartitioned(broker: Broker, tmp_
         shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=tmp_path / "state"
     )
     (tmp_path / "streameval.toml").write_text(config)
-    done = spawned("run", tmp_path / "streameval.toml")
+    done = spawn("run", tmp_path / "streameval.toml")
     assert done.returncode != 0
     assert "'r1' is in partition " in done.stderr
     assert f"partition 0 of {shown}" in done.stderr
@@ -221,7 +221,7 @@ WINDOW, LATENESS = 1_800_000, 120_000
 
 def evaluated(path: Path, config: str, *arguments: str) -> list[dict[str, Any]]:
     (path / "config.toml").write_text(config)
-    done = ran("evaluate", *arguments, "--config", str(path / "config.toml"), "--format", "json")
+    done = run("evaluate", *arguments, "--config", str(path / "config.toml"), "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     evaluation: list[dict[str, Any]] = json.loads(done.stdout)
     return evaluation

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.effort import thorough
 from tests.join.offline import Case, Joined, Log, Record, joined
 from tests.join.streams import Run
@@ -194,7 +194,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def evaluated(config: Path) -> dict[tuple[str, str], float]:
-    done = ran("evaluate", "--config", config, "--format", "json", "--allow-invalid")
+    done = run("evaluate", "--config", config, "--format", "json", "--allow-invalid")
     assert done.returncode in (0, 1), done.stderr
     return {
         (reading["labels"]["variant"], reading["metric"]): math.nan
@@ -272,13 +272,13 @@ def test_an_event_id_that_is_used_again_after_window_and_lateness_counts_again()
 
 
 def test_ids_are_forgotten_once_their_repetition_would_be_late() -> None:
-    run = Run(Case([[[]], [[], []]], window=60, lateness=10, gains=GAINS, recent=1))
-    first, *rest = run.logs
-    (remembered,) = run.state.joiner.deduplicators[1:]
+    joining = Run(Case([[[]], [[], []]], window=60, lateness=10, gains=GAINS, recent=1))
+    first, *rest = joining.logs
+    (remembered,) = joining.state.joiner.deduplicators[1:]
     sizes = []
     for minute in range(50):
-        run.feed(first, [shown(60 * minute, minute)])
+        joining.feed(first, [shown(60 * minute, minute)])
         for number, log in enumerate(rest):
-            run.feed(log, [purchase(60 * minute + 1 - number, minute + 100 * number)])
+            joining.feed(log, [purchase(60 * minute + 1 - number, minute + 100 * number)])
         sizes.append(len(remembered))
     assert max(sizes[10:]) == min(sizes[10:]) <= 8

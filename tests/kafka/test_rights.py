@@ -12,7 +12,7 @@ import pytest
 from kafka.admin import ACLResourcePatternType, ResourcePattern, ResourceType
 
 from streameval.testing.broker import Broker
-from tests.cli.program import ran, saved
+from tests.cli.program import run, write_file
 from tests.kafka.secured import PASSWORD, USER, Secured, allow_only
 from tests.kafka.topics import admin_of, create, fill, read_by
 
@@ -47,7 +47,7 @@ sasl_mechanism = "SCRAM-SHA-256"
 sasl_plain_username = "{USER}"
 sasl_plain_password = "{PASSWORD}"
 """
-    return saved(folder / "streameval.toml", text)
+    return write_file(folder / "streameval.toml", text)
 
 
 def _missing(sentence: str) -> str:
@@ -88,7 +88,7 @@ class Case:
         for client in ("kafka-python", "confluent"):
             path = _config(self._folder, self._safe, self.topic, client, state)
             with read_by(client):
-                done = ran("check", path, "--connect")
+                done = run("check", path, "--connect")
             lines = _RANDOM.sub("-*", done.stdout).splitlines()
             allowed = [line for line in lines if line.startswith("allowed ")]
             answers.append((done.returncode, allowed, _RANDOM.sub("-*", done.stderr)))

@@ -15,7 +15,7 @@ from streameval import Accumulator, Comparison, ComparisonReport, Intervals, com
 from streameval.errors import StreamevalError
 from streameval.plot import lifts
 from streameval.tables import files
-from tests.cli.program import ran
+from tests.cli.program import run
 
 METRICS = ("ndcg@5", "mrr")
 USERS = 300
@@ -38,7 +38,7 @@ def models() -> tuple[dict[str, set[int]], list[dict[str, list[int]]]]:
 TRUTH, MODELS = models()
 
 
-def saved(folder: Path) -> list[Path]:
+def write_models(folder: Path) -> list[Path]:
     """The files of the three models, then of the truth."""
     contents = {f"m{number}": model for number, model in enumerate(MODELS)}
     everything: dict[str, Mapping[str, Collection[int]]] = {**contents, "truth": TRUTH}
@@ -49,11 +49,11 @@ def saved(folder: Path) -> list[Path]:
 
 
 def test_several_runs_have_the_report_of_the_command(tmp_path: Path) -> None:
-    *runs, truth = saved(tmp_path)
-    options: list[str | Path] = [part for run in runs for part in ("--recommendations", run)]
+    *runs, truth = write_models(tmp_path)
+    options: list[str | Path] = [part for path in runs for part in ("--recommendations", path)]
     asked = [part for metric in METRICS for part in ("-m", metric)]
     call = ("compare", *options, "--truth", truth, *asked, "--format", "json")
-    rows = json.loads(ran(*call).stdout)["comparisons"]
+    rows = json.loads(run(*call).stdout)["comparisons"]
     by_paths = compare(*runs, *METRICS, truth=truth)
     by_dicts = compare(*MODELS, *METRICS, truth=TRUTH, names=["m0", "m1", "m2"])
     for comparisons in (by_paths, by_dicts):
@@ -88,7 +88,7 @@ def test_what_is_counted_already_gives_the_same_report() -> None:
 
 
 def test_the_truth_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = saved(tmp_path)
+    paths = write_models(tmp_path)
     read: list[str] = []
     original = files.table_of
 

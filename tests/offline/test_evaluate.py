@@ -19,7 +19,7 @@ from streameval import Accumulator, Columns, Evaluation, Event, evaluate, metric
 from streameval.errors import MetricError, StreamevalError, SuspiciousEventsWarning
 from streameval.metrics.hit_rate import hit_rate
 from streameval.offline.surroundings import NoEventsError, UsageError
-from tests.cli.program import ran
+from tests.cli.program import run
 
 METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2")
 USERS, ITEMS = 30, 12
@@ -155,7 +155,7 @@ def test_every_form_has_the_values_of_the_command(data: Data, form: str, tmp_pat
     shown, truth = tmp_path / "shown.parquet", tmp_path / "truth.csv"
     pair: list[str | Path] = ["--recommendations", shown, "--truth", truth]
     asked = [part for metric in METRICS for part in ("-m", metric)]
-    told = json.loads(ran("evaluate", *pair, *asked, "--format", "json").stdout)
+    told = json.loads(run("evaluate", *pair, *asked, "--format", "json").stdout)
     expected = {row["metric"]: row["value"] for row in told}
     assert values(evaluate(*FORMS[form](data), *METRICS)) == expected
     assert len(set(expected.values())) > 3
@@ -172,7 +172,7 @@ def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: 
     )
     frame.to_parquet(tmp_path / "events.parquet")
     call = ("evaluate", tmp_path / "events.parquet", "-m", "mrr", "-m", "ctr", "--by", "variant")
-    told = json.loads(ran(*call, "--format", "json").stdout)
+    told = json.loads(run(*call, "--format", "json").stdout)
     evaluation = evaluate(frame, "mrr", "ctr", by="variant")
     assert {row["metric"] + row["labels"]["variant"]: row["value"] for row in told} == {
         f"{metric}{name}": evaluation.slice(variant=name)[metric].value
@@ -215,7 +215,7 @@ def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
         for n in range(40)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = json.loads(ran("evaluate", path, "-m", "mrr", "--format", "json").stdout)
+    told = json.loads(run("evaluate", path, "-m", "mrr", "--format", "json").stdout)
     evaluation = evaluate(path, "mrr")
     assert evaluation["mrr"].value == told[0]["value"] == 0.25
     assert evaluation.to_frame()["users"].tolist() == [7.0]

@@ -32,7 +32,7 @@ by_query = [
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def notebook_values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The values of each form, and the data, as the notebook has them at its end."""
     folder = tmp_path_factory.mktemp("one_call")
     notebook = json.loads((EXAMPLES / "one_call.ipynb").read_text(encoding="utf-8"))
@@ -57,37 +57,43 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return outcome
 
 
-def test_every_form_has_the_same_values(told: dict[str, Any]) -> None:
-    scores, *others = told["values"]
+def test_every_form_has_the_same_values(notebook_values: dict[str, Any]) -> None:
+    scores, *others = notebook_values["values"]
     assert len(others) == 3
     assert others == [scores] * 3
-    by_hand = evaluate(told["run"], told["qrels"], *scores)
+    by_hand = evaluate(notebook_values["run"], notebook_values["qrels"], *scores)
     assert {metric: by_hand[metric].value for metric in scores} == scores
     assert len(set(scores.values())) == 4
-    assert "neighbours" in told["report"]
+    assert "neighbours" in notebook_values["report"]
 
 
 @pytest.mark.nightly
 # ranx' own compiled code warns of its own casts.
 @pytest.mark.filterwarnings("ignore:.*unsafe cast from uint64")
-def test_ranx_has_these_values(told: dict[str, Any]) -> None:
+def test_ranx_has_these_values(notebook_values: dict[str, Any]) -> None:
     ranx = pytest.importorskip("ranx")
-    qrels = {query: {d: int(r) for d, r in of.items()} for query, of in told["qrels"].items()}
+    qrels = {
+        query: {d: int(r) for d, r in of.items()} for query, of in notebook_values["qrels"].items()
+    }
     theirs = ranx.evaluate(
-        ranx.Qrels(qrels), ranx.Run(told["run"]), ["ndcg@10", "map@10", "recall@10"]
+        ranx.Qrels(qrels), ranx.Run(notebook_values["run"]), ["ndcg@10", "map@10", "recall@10"]
     )
-    ours = evaluate(ranx.Run(told["run"]), ranx.Qrels(qrels), *(f"ranx:{name}" for name in theirs))
+    ours = evaluate(
+        ranx.Run(notebook_values["run"]), ranx.Qrels(qrels), *(f"ranx:{name}" for name in theirs)
+    )
     for name, value in theirs.items():
         assert ours[f"ranx:{name}"].value == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.nightly
-def test_pytrec_eval_has_these_values(told: dict[str, Any]) -> None:
+def test_pytrec_eval_has_these_values(notebook_values: dict[str, Any]) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    qrels = {query: {d: int(r) for d, r in of.items()} for query, of in told["qrels"].items()}
+    qrels = {
+        query: {d: int(r) for d, r in of.items()} for query, of in notebook_values["qrels"].items()
+    }
     asked = {"map_cut_10": "trec:map_cut_10", "ndcg_cut_10": "trec:ndcg_cut_10"}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(asked)).evaluate(told["run"])
-    ours = evaluate(told["run"], qrels, *asked.values(), ties="id_desc").values()
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(asked)).evaluate(notebook_values["run"])
+    ours = evaluate(notebook_values["run"], qrels, *asked.values(), ties="id_desc").values()
     for name, column in zip(asked, list(ours)[1:], strict=True):
         values = dict(zip(ours["user"], ours[column], strict=True))
         for query, of_query in theirs.items():
@@ -95,16 +101,16 @@ def test_pytrec_eval_has_these_values(told: dict[str, Any]) -> None:
 
 
 @pytest.mark.nightly
-def test_rectools_has_these_values(told: dict[str, Any]) -> None:
+def test_rectools_has_these_values(notebook_values: dict[str, Any]) -> None:
     metrics = pytest.importorskip("rectools.metrics")
     frames = pytest.importorskip("pandas")
     rows = [
         (query, document, rank)
-        for query, of in told["run"].items()
+        for query, of in notebook_values["run"].items()
         for rank, document in enumerate(of, 1)
     ]
     reco = frames.DataFrame(rows, columns=["user_id", "item_id", "rank"])
-    truth = [(query, document) for query, of in told["qrels"].items() for document in of]
+    truth = [(query, document) for query, of in notebook_values["qrels"].items() for document in of]
     interactions = frames.DataFrame(truth, columns=["user_id", "item_id"])
     asked = {
         "MAP@10": metrics.MAP(10),

@@ -24,7 +24,7 @@ from streameval.partials import Cell, merged, partials
 from streameval.spark import evaluate
 from tests.changes.events import events as change_events
 from tests.changes.test_series import clicks_table
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
 from tests.cli.test_backfill import events as history
@@ -188,7 +188,7 @@ def test_it_merges_into_the_state_of_a_daemon(spark: Any, tmp_path: Path, partit
     counted.partials.write.parquet(str(tmp_path / "spark"))
     for name, backfill in (("of-spark", tmp_path / "spark"), ("of-one", world.backfill)):
         assert world.merged(backfill, into=name).returncode == 0
-    exported = [ran("state", "export", tmp_path / name).stdout for name in ("of-spark", "of-one")]
+    exported = [run("state", "export", tmp_path / name).stdout for name in ("of-spark", "of-one")]
     assert exported[0] == exported[1] != ""
 
 

@@ -31,7 +31,7 @@ from tests.exporters.pictures import (
     partition,
     picture,
     property_of_all,
-    refused,
+    refused_value,
     windowed,
 )
 from tests.house.checkout import ROOT
@@ -166,7 +166,7 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
                     series.append(windowed(part, window, family=1))
     for variant in ("control", "treatment"):
         coverage = property_of_all("item_coverage@10", (variant,), 0.5)
-        series += [windowed(coverage, "1h"), refused("capri:recall@5", (variant,))]
+        series += [windowed(coverage, "1h"), refused_value("capri:recall@5", (variant,))]
         series += estimates((variant,), steps)
         for country in _COUNTRIES:
             series += estimates((variant, country), steps, family=1)

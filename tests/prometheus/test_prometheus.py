@@ -33,7 +33,7 @@ from tests.exporters.pictures import (
     partition,
     picture,
     property_of_all,
-    refused,
+    refused_value,
     windowed,
 )
 from tests.ports import WEB
@@ -62,7 +62,7 @@ def _everything() -> Snapshot:
         for window in _WINDOWS
         for family, labels in enumerate([("a",), ("a", "nl")])
     ]
-    live.append(refused("capri:recall@5", ("a",)))
+    live.append(refused_value("capri:recall@5", ("a",)))
     return picture(*live, segments=["country"], counted={}, state=busy_health())
 
 

@@ -13,7 +13,7 @@ from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import folder_store
 from streameval.dead_letters.topic import DeadLetterReader
 from streameval.testing.broker import Broker
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.daemon.running import Running, exact, readings, running
 from tests.effort import sampled
 from tests.kafka.topics import create, fill
@@ -246,13 +246,13 @@ def test_clicks_in_avro_join_impressions_in_json(
             (10 + 5 + 10 / 3) / 60,
         )
         assert daemon.stop() == 0
-    done = ran("explain", "r2", "--config", tmp_path / "streameval.toml")
+    done = run("explain", "r2", "--config", tmp_path / "streameval.toml")
     assert "click c: open. It is attributed to a list" in done.stdout, done
     # The registry answers, or it is said that it does not.
-    done = ran("check", tmp_path / "streameval.toml", "--connect")
+    done = run("check", tmp_path / "streameval.toml", "--connect")
     assert f"schemas    The schema registry at {registry.url} answers" in done.stdout, done
     registry.stop()
-    done = ran("check", tmp_path / "streameval.toml", "--connect")
+    done = run("check", tmp_path / "streameval.toml", "--connect")
     assert (done.returncode, "it cannot be reached" in done.stderr) == (1, True), done
 
 

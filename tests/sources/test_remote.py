@@ -16,7 +16,7 @@ from streameval.errors import SourceError
 from streameval.offline.surroundings import UsageError
 from streameval.sources import remote
 from streameval.sources.opening import content, expand
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.stores import s3
 
 EVENTS = [{"recommendations": [1, 2, 3], "interactions": [2]}] * 40
@@ -58,7 +58,7 @@ def test_objects_are_evaluated_as_files_are(
     bucket: str, path: str, lists: int, processes: str
 ) -> None:
     asked = ["-m", "mrr", "--format", "json", "--processes", processes]
-    done = ran("evaluate", f"{bucket}/{path}", *asked)
+    done = run("evaluate", f"{bucket}/{path}", *asked)
     assert (done.returncode, done.stderr) == (0, "")
     (reading,) = json.loads(done.stdout)
     assert (reading["value"], reading["count"]) == (0.5, lists)
@@ -74,7 +74,7 @@ def test_one_call_in_python_reads_objects_as_files(bucket: str) -> None:
 
 def test_a_missing_object_is_reported(bucket: str) -> None:
     for path in ("none.parquet", "none.ndjson"):
-        done = ran("evaluate", f"{bucket}/{path}", "-m", "mrr")
+        done = run("evaluate", f"{bucket}/{path}", "-m", "mrr")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert f"{bucket}/{path}: no such object; check the path; a folder ends with /." in (
             done.stderr

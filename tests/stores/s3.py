@@ -122,11 +122,11 @@ def server() -> int:
     """The port of an S3 server on this machine with an empty bucket; it stops with the process."""
     # A cache alone starts a server for each thread that asks before the first one answers.
     with _STARTING:
-        return _started()
+        return _start_server()
 
 
 @cache
-def _started() -> int:
+def _start_server() -> int:
     (port,) = free_ports(1)
     # Any credentials work; child processes inherit them.
     os.environ.update(AWS_ACCESS_KEY_ID="tests", AWS_SECRET_ACCESS_KEY="tests")

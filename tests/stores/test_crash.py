@@ -105,10 +105,10 @@ def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) 
     for step in range(steps(BEFORE, AFTER)):
         disk, store = prepared(step)
 
-        def refused(failing: Step) -> OSError:
+        def os_error(failing: Step) -> OSError:
             return OSError(number, os.strerror(number), str(failing.path))
 
-        with disk.failing(failing_at([step], refused)):
+        with disk.failing(failing_at([step], os_error)):
             try:
                 store.claim("c1", "g1")
                 store.save(draft(AFTER))

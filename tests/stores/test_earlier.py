@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.cli.program import ran, saved
+from tests.cli.program import run, write_file
 
 EARLIER = Path(__file__).parent / "earlier" / "0.1.0"
 """The state of a daemon of that release, after 80 events of its simulator."""
@@ -26,7 +26,7 @@ SENTENCE = (
 def test_a_daemon_refuses_the_state_of_the_release_before_by_name(tmp_path: Path) -> None:
     shutil.copytree(EARLIER, tmp_path / "state")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.checkpoint")}
-    done = ran("run", saved(tmp_path / "streameval.toml", CONFIG))
+    done = run("run", write_file(tmp_path / "streameval.toml", CONFIG))
     assert done.returncode == 2
     assert SENTENCE in done.stderr
     assert 'set [state] on_unknown_version = \\"restart\\"' in done.stderr
@@ -35,11 +35,11 @@ def test_a_daemon_refuses_the_state_of_the_release_before_by_name(tmp_path: Path
 
 def test_commands_refuse_the_state_of_the_release_before_by_name(tmp_path: Path) -> None:
     for command in (("state", "show"), ("state", "verify"), ("state", "export")):
-        done = ran(*command, EARLIER)
+        done = run(*command, EARLIER)
         assert done.returncode != 0, command
         assert SENTENCE in done.stdout + done.stderr, command
-    config = saved(tmp_path / "streameval.toml", CONFIG)
+    config = write_file(tmp_path / "streameval.toml", CONFIG)
     shutil.copytree(EARLIER, tmp_path / "state")
-    checked = ran("check", config, "--connect")
+    checked = run("check", config, "--connect")
     assert checked.returncode == 1
     assert SENTENCE in checked.stderr

@@ -21,7 +21,7 @@ from tests.stores import golden
 every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)
 
 
-def _saved(intervals: Intervals | None) -> dict[str, bytes]:
+def _sections(intervals: Intervals | None) -> dict[str, bytes]:
     saved = folder_store(golden.FOLDER).newest(golden.PLACES[intervals]).saved
     assert saved is not None
     return {name: saved.read(name) for name in saved.digests}
@@ -52,7 +52,7 @@ def _expected(variant: str) -> dict[str, float]:
 def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
     """The saved lifetime, and the cell of a variant."""
     ingest = golden.ingest(intervals)
-    ingest.restore(golden.PARTITION, {golden.PARTITION: golden.EVENTS}, _saved(intervals))
+    ingest.restore(golden.PARTITION, {golden.PARTITION: golden.EVENTS}, _sections(intervals))
     views = FamilyView(ingest.layout.families[0], ingest.layout.windowing.pane)
     views.refresh(ingest.copied().families["labels"])
     table = views.lifetime()
@@ -97,4 +97,4 @@ def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> Non
 @every_checkpoint
 def test_the_same_events_are_saved_with_the_same_bytes(intervals: Intervals | None) -> None:
     contents = golden.parts(golden.counted(intervals))
-    assert contents == _saved(intervals), "a changed format needs a version of its own"
+    assert contents == _sections(intervals), "a changed format needs a version of its own"

@@ -35,13 +35,13 @@ class StoreHistories(RuleBasedStateMachine):
         super().__init__()
         self.durable: set[int] = set()
         self.perhaps: set[int] = set()
-        self.writers = [self.started(), self.started()]
+        self.writers = [self.start(), self.start()]
 
     @abstractmethod
     def fresh(self) -> Store:
         """A new `Store` object on the same files."""
 
-    def started(self) -> Writer:
+    def start(self) -> Writer:
         store = self.fresh()
         store.claim("c1", "g1")
         return Writer(store)
@@ -103,14 +103,14 @@ class Histories(StoreHistories):
         with self.disk.failing(failing_at([step], Crash)), suppress(StoreError):
             self.write(process, offset)
         self.perhaps.add(offset)
-        self.writers[process] = self.started()
+        self.writers[process] = self.start()
         if power:
             self.power_fails()
 
     @rule()
     def power_fails(self) -> None:
         self.disk.crash()
-        self.writers = [self.started(), self.started()]
+        self.writers = [self.start(), self.start()]
 
     @rule()
     def time_passes(self) -> None:

@@ -174,7 +174,7 @@ class Histories(StoreHistories):
         self.bucket.before = self.bucket.after = lambda _: None
         self.perhaps.add(offset)
         if dies:
-            self.writers[process] = self.started()
+            self.writers[process] = self.start()
 
     @rule()
     def time_passes(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 from streameval import Accumulator, Batch, Intervals, compare
 from streameval.accumulator.interval_formulas import log_student_tail
 from streameval.errors import NotComparableError, UnlikeStateError
-from tests.cli.program import ran
+from tests.cli.program import run
 from tests.datasets import dataset
 from tests.effort import sampled
 from tests.strategies import event_of
@@ -51,8 +51,8 @@ def paired_t(ranks: tuple[list[int], list[int]]) -> float:
 @pytest.mark.parametrize("lift", [0.0, 0.02])
 def test_fixed_agrees_with_a_paired_t_test_by_user(lift: float) -> None:
     ours, theirs = [], []
-    for run in range(40):
-        random = np.random.default_rng([8, run])
+    for trial in range(40):
+        random = np.random.default_rng([8, trial])
         names = [f"user {random.integers(10**12)}" for _ in range(600)]
         ranks = pair(random, 600, lift)
         control, other = (counted(positions, names) for positions in ranks)
@@ -142,7 +142,7 @@ def test_bounds_are_those_of_sums_by_user(campaign: str, tmp_path: Path) -> None
     events = records(campaign)
     path = tmp_path / "events.ndjson"
     path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    done = ran(
+    done = run(
         "compare", path, "-m", "ctr", "--control", "random", "--same-users", "--format", "json"
     )
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ PEEKED = 12
 """Worlds of 30 looks each; likewise 5."""
 
 
-class World:
+class Population:
     """Users of several values of a label with a heavy tail of lists, and a level of their own.
 
     `worst`: the share that the last value loses.
@@ -62,13 +62,13 @@ def _sums(groups: IntArray, lists: IntArray, means: FloatArray, came: BoolArray)
     return GroupSums(np.array([0]), x[None, :], n[None, :].astype(np.int64))
 
 
-def judged(values: Mapping[str, SliceSums], kind: Kind = "fixed") -> Gap:
+def gap_between(values: Mapping[str, SliceSums], kind: Kind = "fixed") -> Gap:
     return gap_of(NDCG, values, Intervals(), kind)
 
 
 def alarms(values: int) -> int:
     """How many worlds without a gap have one for certain."""
-    gaps = (judged(World(seed, values).until()) for seed in range(FIXED))
+    gaps = (gap_between(Population(seed, values).until()) for seed in range(FIXED))
     return sum(look.low is not None and look.low > 0 for look in gaps)
 
 
@@ -80,8 +80,8 @@ def test_equal_values_have_no_gap_for_certain(values: int) -> None:
 def test_equal_values_have_no_gap_for_certain_however_often_one_looks() -> None:
     false_alarms = 0
     for seed in range(PEEKED):
-        world = World(1_000 + seed, 8)
-        looks = (judged(world.until(day / 30), "anytime") for day in range(3, 31, 3))
+        world = Population(1_000 + seed, 8)
+        looks = (gap_between(world.until(day / 30), "anytime") for day in range(3, 31, 3))
         false_alarms += any(look.low is not None and look.low > 0 for look in looks)
     assert false_alarms <= 5
 
@@ -89,7 +89,9 @@ def test_equal_values_have_no_gap_for_certain_however_often_one_looks() -> None:
 @cache
 def worse(values: int) -> tuple[Gap, ...]:
     """Gaps of worlds whose last value is 27 % worse."""
-    return tuple(judged(World(2_000 + seed, values, worst=0.27).until()) for seed in range(20))
+    return tuple(
+        gap_between(Population(2_000 + seed, values, worst=0.27).until()) for seed in range(20)
+    )
 
 
 @pytest.mark.parametrize("values", [2, 8, 30])
@@ -114,10 +116,14 @@ def test_bounds_of_limits_equal_those_of_every_pair() -> None:
     """The quick way skips pairs; slowly, every pair is tested."""
     kinds: tuple[Kind, ...] = ("fixed", "anytime", "pointwise")
     for kind in kinds:
-        values = World(7, 9, worst=0.2).until()
-        judged_gap = judged(values, kind)
+        values = Population(7, 9, worst=0.2).until()
+        judged_gap = gap_between(values, kind)
         slow = [
-            (judged({low_value: values[low_value], other: values[other]}, kind), low_value, other)
+            (
+                gap_between({low_value: values[low_value], other: values[other]}, kind),
+                low_value,
+                other,
+            )
             for low_value in values
             for other in values
             if low_value < other
@@ -132,8 +138,8 @@ def test_bounds_of_limits_equal_those_of_every_pair() -> None:
 
 
 def test_two_values_have_the_gap_of_their_pair() -> None:
-    values = World(3, 2, worst=0.2).until()
-    judged_gap = judged(values)
+    values = Population(3, 2, worst=0.2).until()
+    judged_gap = gap_between(values)
     left, other = (value.sums for value in values.values())
     width = GROUPS
 

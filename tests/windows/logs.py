@@ -95,14 +95,14 @@ class Log:
             self.family.update(columns_of(events(part)), dimensions, panes.starts, happened)
             self.family.advance(self.clock)
 
-    def saved(self) -> dict[str, bytes]:
-        return saved(self.family)
+    def section_bytes(self) -> dict[str, bytes]:
+        return section_bytes(self.family)
 
     def versions(self) -> dict[str, int]:
         return {section.name: section.version for section in self.family.sections()}
 
 
-def saved(family: Family) -> dict[str, bytes]:
+def section_bytes(family: Family) -> dict[str, bytes]:
     return {section.name: b"".join(section.content()()) for section in family.sections()}
 
 
@@ -116,7 +116,7 @@ def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log
 def restored(log: Log) -> Log:
     """Another log that continues from the saved state."""
     copy = Log(log.family.spec)
-    copy.family, new = copy.family.restore(log.saved())
+    copy.family, new = copy.family.restore(log.section_bytes())
     assert new == frozenset()
     copy.clock = log.clock
     if log.clock is not None:

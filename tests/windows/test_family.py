@@ -44,7 +44,7 @@ from tests.windows.logs import (
     foldings,
     logs,
     restored,
-    saved,
+    section_bytes,
     show,
     spans,
     spec_of,
@@ -70,8 +70,8 @@ def test_any_batches_give_the_same_bytes_with_any_other_family(
     for start in range(0, 40, step):
         first.feed(log[start : start + step])
         second.feed(other[start : start + step])
-    assert first.saved() == fed(log, spec()).saved()
-    assert second.saved() == fed(other, spec()).saved()
+    assert first.section_bytes() == fed(log, spec()).section_bytes()
+    assert second.section_bytes() == fed(other, spec()).section_bytes()
 
 
 @given(logs, spans, st.integers(0, 4), st.randoms())
@@ -81,7 +81,7 @@ def test_any_order_with_the_same_clock_gives_the_same_bytes(
     spec = spec_of(lengths, FoldingOptions(cap=cap), BY_USER)
     shuffled = list(log)
     draw.shuffle(shuffled)
-    assert fed(shuffled, spec, 3).saved() == fed(log, spec).saved()
+    assert fed(shuffled, spec, 3).section_bytes() == fed(log, spec).section_bytes()
 
 
 @given(logs, specs)
@@ -98,10 +98,10 @@ def test_a_restored_family_continues_to_the_same_bytes(
 ) -> None:
     lived = fed(before, spec, 7)
     again = restored(lived)
-    assert again.saved() == lived.saved()
+    assert again.section_bytes() == lived.section_bytes()
     lived.feed(after)
     again.feed(after)
-    assert again.saved() == lived.saved()
+    assert again.section_bytes() == lived.section_bytes()
 
 
 @given(logs, logs, specs)
@@ -109,9 +109,9 @@ def test_a_section_of_the_same_version_has_the_same_content(
     before: list[Logged], after: list[Logged], spec: FamilySpec
 ) -> None:
     log = fed(before, spec, 7)
-    versions, content = log.versions(), log.saved()
+    versions, content = log.versions(), log.section_bytes()
     log.feed(after)
-    contents = log.saved()
+    contents = log.section_bytes()
     same = [name for name, version in log.versions().items() if version == versions.get(name)]
     assert [contents[name] for name in same] == [content[name] for name in same]
 
@@ -119,7 +119,7 @@ def test_a_section_of_the_same_version_has_the_same_content(
 def test_a_copied_section_stays_as_it_was() -> None:
     log = fed([(0, ("a", "p"))], spec_of(HOURS))
     dumps = {section.name: section.content() for section in log.family.sections()}
-    before = log.saved()
+    before = log.section_bytes()
     log.feed([(0, ("a", "p")), (1, ("b", "q"))])
     assert {name: b"".join(dump()) for name, dump in dumps.items()} == before
 
@@ -150,16 +150,16 @@ def test_panes_are_added_to_hours_and_hours_to_the_past() -> None:
 
 def test_a_folded_label_value_takes_its_history_along() -> None:
     log = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS))
-    capped, _ = Log(spec_of(HOURS, FoldingOptions(cap=1))).family.restore(log.saved())
+    capped, _ = Log(spec_of(HOURS, FoldingOptions(cap=1))).family.restore(log.section_bytes())
     fresh = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS, FoldingOptions(cap=1)))
-    assert saved(capped) == fresh.saved()
+    assert section_bytes(capped) == fresh.section_bytes()
     assert views_of([fresh]).folded() == {"country": 4, "variant": 0}
 
 
 def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:
-    good = fed([(0, ("a", "p")), (MINUTE, ("b", "q"))], spec_of(HOURS)).saved()
+    good = fed([(0, ("a", "p")), (MINUTE, ("b", "q"))], spec_of(HOURS)).section_bytes()
     family = fed([(5, ("c", "q"))], spec_of(HOURS)).family
-    before = saved(family)
+    before = section_bytes(family)
     for name, data in good.items():
         for bad in (data[:-1], data + b"\0", data[:3], b""):
             if bad or name == "labels/meta":
@@ -170,23 +170,23 @@ def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:
             family.restore({key: data for key, data in good.items() if key != name})
     with pytest.raises(DamagedStateError, match="labels/60/x"):
         family.restore(good | {"labels/60/x": b""})
-    assert saved(family) == before
+    assert section_bytes(family) == before
 
 
 def test_panes_of_another_size_are_refused() -> None:
-    good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
+    good = fed([(0, ("a", "p"))], spec_of(HOURS)).section_bytes()
     with pytest.raises(UnlikeStateError, match="panes"):
         Log(spec_of(HOURS)).family.restore(good | {"labels/30/7": b""})
 
 
 def test_sections_of_other_families_are_ignored() -> None:
-    good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
+    good = fed([(0, ("a", "p"))], spec_of(HOURS)).section_bytes()
     family, _ = Log(spec_of(HOURS)).family.restore(good | {"country/past": b"?", "meta": b"?"})
-    assert saved(family) == good
+    assert section_bytes(family) == good
 
 
 def _panes(log: Log) -> list[str]:
-    return sorted(name for name in log.saved() if not name.endswith("/meta"))
+    return sorted(name for name in log.section_bytes() if not name.endswith("/meta"))
 
 
 LISTS, LENGTH, MOST = 2_000, 5, 1_000
@@ -287,11 +287,11 @@ def test_an_unchanged_table_is_the_same_object_and_reading_changes_nothing(
     parts: list[list[Logged]], spec: FamilySpec
 ) -> None:
     fed_logs = [fed(part, spec) for part in parts]
-    kept = [log.saved() for log in fed_logs]
+    kept = [log.section_bytes() for log in fed_logs]
     views, clock = views_of(fed_logs), _clock(fed_logs)
     before = [views.window(span, clock) for span in spec.spans] + [views.lifetime()]
     counts_before = [counts(table, spec) for table in before]
-    assert [log.saved() for log in fed_logs] == kept
+    assert [log.section_bytes() for log in fed_logs] == kept
     show(views, fed_logs)
     again = [views.window(span, clock) for span in spec.spans] + [views.lifetime()]
     assert [new is old for new, old in zip(again, before, strict=True)] == [True] * len(before)

@@ -85,7 +85,7 @@ def tail_percentage(
     ordered = sorted(counts, key=lambda item: (counts[item], str(type(item)), item))
     least = ordered[: max(1, int(Fraction(str(tail)) * len(counts)))]
 
-    def rare(item: Id) -> bool:
+    def is_rare(item: Id) -> bool:
         if item not in counts:
             return unknown == "tail"
         if tail > 1:
@@ -93,7 +93,7 @@ def tail_percentage(
         return item in least if ties == "id" else counts[item] <= counts[least[-1]]
 
     items = rows_read(event.recommendations, k, repeats, rows)
-    return Fraction(sum(map(rare, items)), len(items)) if items else None
+    return Fraction(sum(map(is_rare, items)), len(items)) if items else None
 
 
 @per_event
