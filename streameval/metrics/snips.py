@@ -19,11 +19,12 @@ def snips(
     slots: Slots = "item",
     clip: Clip = 0.0,
 ) -> float | None:
-    """`ips` divided by the mean weight: it varies less, and stays below the largest gain.
+    """`ips` divided by the mean weight: it varies less.
 
-    Parameters and lists left out are those of `ips` and `importance_weight`. A slate has one mean
-    weight; Open Bandit Pipeline divides rank by rank, which gives the same for single items and
-    for slots=list. Undefined without a weight above 0.
+    For lists of one item it is at most the largest gain. Parameters and lists left out are those
+    of `ips` and `importance_weight`. A slate has one mean weight; Open Bandit Pipeline divides rank
+    by rank, which gives the same for single items and for slots=list. Undefined without a weight
+    above 0.
 
         snips@k = sum over lists of (weight * gain of each item at rank <= k)
                   / sum over lists of the mean weight of their items
