@@ -87,6 +87,21 @@ def place_values(values: IntArray) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[values - low]
 
 
+def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct values, ascending, and how often each occurs.
+
+    Example:
+        >>> occurrences(np.array([5, -1, 5]))
+        (array([-1,  5]), array([1, 2]))
+    """
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if high - low > 2 * values.size + _DENSE:
+        return np.unique(values, return_counts=True)
+    counts = np.bincount(values - low if low else values)
+    present = np.flatnonzero(counts)
+    return present + low, counts[present]
+
+
 def distinct(values: IntArray) -> IntArray:
     """The distinct values, ascending."""
     ordered = np.sort(values)

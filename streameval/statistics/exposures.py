@@ -75,6 +75,8 @@ class ItemsShown(Statistic):
         super().__init__(options, items)
         self.cap = item_sample(self.relations, "shown", options.max_items, items, "lost")
         self._pending: list[tuple[IntArray, Ragged]] = []
+        self._lists: list[IntArray] = []
+        self._counted: list[tuple[IntArray, IntArray, IntArray]] = []
         self.waiting = 0
 
     def count(self, batch: Batch, cells: Cells) -> None:
@@ -87,24 +89,39 @@ class ItemsShown(Statistic):
             )
             where = where[rows_with_user]
             batch = _of_users(batch.take(rows_with_user), hits=self.options.of == "users_with_hits")
-        shown = self.items.coded(self._shown(batch))
-        self._pending.append((where, shown))
-        self.waiting += len(shown) + shown.values.size
+        lists = self._shown(batch)
+        if where.size and (where == where[0]).all():
+            codes, counts = self.items.occurrences(lists)
+            self._counted.append((np.full_like(codes, where[0]), codes, counts))
+            self.waiting += codes.size
+        else:
+            shown = self.items.coded(lists)
+            self._pending.append((where, shown))
+            self.waiting += shown.values.size
+        self._lists.append(where)
+        self.waiting += where.size
         if self.waiting >= _MOST_WAITING:
             self.flush()
 
     def flush(self) -> None:
         """Move pending counts into the relations, and thin cells that are too large."""
-        pending, self._pending, self.waiting = self._pending, [], 0
+        waiting, self._lists, self.waiting = self._lists, [], 0
+        if waiting:
+            cells = np.concatenate(waiting)
+            self.relations["lists"].add([cells], [np.ones_like(cells)])
+        counted, self._counted = self._counted, []
+        if counted:
+            cells, codes, counts = map(np.concatenate, zip(*counted, strict=True))
+            self.relations["shown"].add([cells, codes], [counts])
+        pending, self._pending = self._pending, []
         if pending:
             cells = np.concatenate([where for where, _ in pending])
             shown = pending[0][1].joined(*(lists for _, lists in pending[1:]))
-            self.relations["lists"].add([cells], [np.ones_like(cells)])
             # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
             distinct_cells, places = place_values(cells)
             rows = [shown.spread(places), shown.values]
-            (places, codes), counts = group_sum(rows, [np.ones_like(shown.values)])
-            self.relations["shown"].add([distinct_cells[places], codes], counts)
+            (places, codes), (counts,) = group_sum(rows, [np.ones_like(shown.values)])
+            self.relations["shown"].add([distinct_cells[places], codes], [counts])
         super().flush()
 
     def view(self, cells: IntArray) -> list[Exposures]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, count, filterfalse, pairwise
@@ -15,7 +16,7 @@ from msgspec.msgpack import Ext
 
 from streameval.events import Id, plain
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.statistics.arrays import FloatArray, IntArray, place_values
+from streameval.statistics.arrays import FloatArray, IntArray, occurrences, place_values
 
 V = TypeVar("V", bound=Hashable)
 
@@ -97,6 +98,15 @@ class Items(Codes[Id]):
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         codes = self.codes(chain.from_iterable(lists), int(lengths.sum()))
         return Ragged.of_lengths(codes, lengths)
+
+    def occurrences(self, lists: Sequence[Sequence[Id]]) -> tuple[IntArray, IntArray]:
+        """The distinct codes of the items of lists, and how often each occurs."""
+        if isinstance(lists, IdColumn):
+            distinct_codes, counts = occurrences(lists.ragged.values)
+            return self.codes_of(lists.named(distinct_codes)), counts
+        times = Counter(chain.from_iterable(lists))
+        counts = np.fromiter(times.values(), np.int64, len(times))
+        return self.codes(times, len(times)), counts
 
     def named(self, codes: IntArray) -> list[Id]:
         """The items of these codes."""
