@@ -13,6 +13,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
+from streameval.exporters.view import summary_of
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
@@ -201,15 +202,13 @@ def is_mean_per_user(metric: Metric) -> bool:
 
 
 def _gauge_help(metric: Metric, *, windowed: bool) -> str:
-    statistic = str(metric.values.get("statistic", "mean"))
-    over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
     since = (
         "Over a window of event time or the lifetime" if windowed else "Since the process started"
     )
     capped = metric.definition.reads in ("exposures", "users")
     estimated = " Estimated above max_items." if capped else ""
     return (
-        f"{over}{metric.definition.summary} {since}; absent without evidence. "
+        f"{summary_of(metric)} {since}; absent without evidence. "
         f"Values of several series cannot be combined.{estimated}"
     )
 

@@ -55,6 +55,19 @@ def has_estimates(metrics: Iterable[Metric]) -> bool:
     return any(metric.definition.estimates_policy for metric in metrics)
 
 
+def summary_of(metric: Metric) -> str:
+    """What a metric is, in a sentence; for another statistic than the mean, which one.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> summary_of(parse("importance_weight(statistic=effective_share)"))[:36]
+        'Effective share of: Mean weight of a'
+    """
+    statistic = str(metric.values.get("statistic", "mean"))
+    over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
+    return f"{over}{metric.definition.summary}"
+
+
 def remarks(metric: Metric, reading: Reading) -> list[str]:
     """What must be said beside a value: that it is an estimate, its verdict, its note.
 

@@ -189,3 +189,5 @@ def test_the_page_says_which_items_count() -> None:
     assert "Only items of tier:tail count" in summary(parse("ndcg(among=tier:tail)@5"))
     assert "counts the provider of items instead" in summary(parse("gini(by=provider)"))
     assert "items of" not in summary(parse("ndcg@5"))
+    share = summary(parse("importance_weight(statistic=effective_share)"))
+    assert share.startswith("Effective share of: Mean weight of a list in ips:")

@@ -35,6 +35,7 @@ from streameval.exporters.view import (
     has_estimates,
     moment,
     remarks,
+    summary_of,
     unit_of_count,
 )
 
@@ -154,7 +155,8 @@ def value(entry: Series) -> Markup:
 
 def summary(metric: Metric) -> str:
     """What a metric is, and in which direction it is better."""
-    said = f"{metric.definition.summary} {_DIRECTIONS[metric.definition.higher_is_better]}"
+    plain = summary_of(metric).replace("`", "")
+    said = f"{plain} {_DIRECTIONS[metric.definition.higher_is_better]}"
     if metric.among:
         said = f"{said} Only items of {metric.among} count, at the ranks that they were shown at."
     if metric.definition.reads == "exposures" and metric.attribute is not None:
