@@ -62,7 +62,7 @@ class CellCap:
     @property
     def fits(self) -> bool:
         """Whether no cell can be too large; if not, count the rows of each."""
-        relation, marks = self.rows, self.marks
+        relation, marks = self._relations[self._rows], self._relations[self._marks]
         if relation.size <= self._most and not marks.size:
             return True
         return self._checked == (relation, marks, marks.version) and relation.size <= self._room

@@ -125,6 +125,18 @@ def test_every_file_that_contributing_names_exists() -> None:
     assert [path for path in named if not any((root / path).is_file() for root in roots)] == []
 
 
+def test_every_name_that_contributing_places_in_a_file_stands_there() -> None:
+    placed = re.findall(r"`([A-Za-z_.]+)`,? (?:in|of) `([a-z_/]+\.py)`", CONTRIBUTING)
+    aside = re.findall(r"`([a-z_/]+\.py)` \(`(\w+)`\)", CONTRIBUTING)
+    placed += [(name, path) for path, name in aside]
+    texts = {path: (ROOT / "streameval" / path).read_text(encoding="utf-8") for _, path in placed}
+    assert ("_kept_from", "windows/times.py") in placed
+    assert ("_files_below", "config/loading.py") in placed
+    for name, path in placed:
+        for part in name.split("."):
+            assert re.search(rf"\b{part}\b", texts[path]), (name, path)
+
+
 def test_the_paths_of_a_record_and_a_checkpoint_have_the_stated_number_of_files() -> None:
     rest = CONTRIBUTING.partition("A record becomes a sample")[2]
     record, _, checkpoint = rest.partition("A checkpoint is written")
