@@ -387,19 +387,19 @@ def test_failing_checkpoints_are_trouble_of_a_daemon_that_stays_ready() -> None:
 def test_reading_pauses_while_dead_letters_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    manual_time, paper = ManualTime(), FailingWriter()
-    queue = Queue(paper, max_bytes=3_000)
+    manual_time, writer = ManualTime(), FailingWriter()
+    queue = Queue(writer, max_bytes=3_000)
     monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: queue)
     config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions(path="letters"))
     parts = assemble(config, {}, manual_time.clock, Script(manual_time, [[HALF]] * 20))
     parts.owner = MemoryOnly(parts.ingest, queue, manual_time.clock, Inline())
-    stop, paper.fails = Countdown(300), True
+    stop, writer.fails = Countdown(300), True
     counted_meanwhile = []
     published: list[Snapshot] = []
 
     def until() -> bool:
-        paper.fails = manual_time.now < 1_030.0
-        if paper.fails:
+        writer.fails = manual_time.now < 1_030.0
+        if writer.fails:
             counted_meanwhile.append(parts.ingest.positions.get(HERE, 0))
         return stop()
 
@@ -410,7 +410,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     # A letter counts a thousand bytes and those of its value.
     assert max(counted_meanwhile) == 3
     assert parts.ingest.positions == {HERE: 20}
-    assert sorted(set(paper.written)) == list(range(20))
+    assert sorted(set(writer.written)) == list(range(20))
     told = [record.getMessage() for record in caplog.records]
     assert told.index("reading_paused") < told.index("reading_resumed")
 

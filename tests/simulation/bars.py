@@ -20,7 +20,7 @@ from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.crowds import audience_of
 from tests.simulation.selection import LIMIT, a_tenth, everywhere, stated
 from tests.simulation.systems import System
-from tests.simulation.worlds import METRICS, Traffic, Users, World
+from tests.simulation.worlds import METRICS, Traffic, TrafficKind, Users
 
 GROUPS = 256
 UNLIKELY = 0.001
@@ -101,7 +101,7 @@ class Run(NamedTuple):
         named: whether a user has an id.
     """
 
-    world: World
+    world: TrafficKind
     control: Traffic
     treatment: Traffic
     groups: tuple[IntArray, IntArray]
@@ -252,7 +252,7 @@ class Simulation:
     """
 
     def __init__(self, seed: int, runs: int, system: System) -> None:
-        self.world = World.drawn(seed)
+        self.world = TrafficKind.drawn(seed)
         self.seed, self.runs, self.system = seed, runs, system
 
     def bars(self) -> Iterator[Bar]:

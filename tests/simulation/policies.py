@@ -22,7 +22,7 @@ LISTS: Final = 4_000
 LOOKS: Final = 7
 
 
-class World(NamedTuple):
+class PolicyLog(NamedTuple):
     """How items are drawn, and what is logged.
 
     Attributes:
@@ -51,28 +51,28 @@ _OF_SLATES: Final = tuple(
     f"{name}(slots={slots})" for name in ("ips", "snips") for slots in ("cascade", "list")
 )
 RIGHT: Final = {
-    "the policy of the log": World((0.45, 0.3, 0.15, 0.1)),
-    "a uniform log": World(_UNIFORM),
-    "an opposite log": World((0.05, 0.05, 0.1, 0.8), (0.4, 0.4, 0.15, 0.05)),
-    "slates": World(_UNIFORM, (0.4, 0.25, 0.2, 0.15), metrics=_OF_SLATES, ranks=3),
+    "the policy of the log": PolicyLog((0.45, 0.3, 0.15, 0.1)),
+    "a uniform log": PolicyLog(_UNIFORM),
+    "an opposite log": PolicyLog((0.05, 0.05, 0.1, 0.8), (0.4, 0.4, 0.15, 0.05)),
+    "slates": PolicyLog(_UNIFORM, (0.4, 0.25, 0.2, 0.15), metrics=_OF_SLATES, ranks=3),
 }
 CLIPPED: Final = {
-    "a clip above all weights": World(_UNIFORM, metrics=_clipped(10.0)),
-    "a clip that takes 2.5 % of the weight": World(_UNIFORM, metrics=_clipped(1.7)),
+    "a clip above all weights": PolicyLog(_UNIFORM, metrics=_clipped(10.0)),
+    "a clip that takes 2.5 % of the weight": PolicyLog(_UNIFORM, metrics=_clipped(1.7)),
 }
 """Early looks may refuse them, if by chance more of the weight is clipped."""
 WRONG: Final = {
-    "a favourite never shown": World((0.0, 0.5, 0.3, 0.2)),
-    "29 % never shown": World((0.4, 0.4, 0.2, 0.0), (0.3, 0.25, 0.16, 0.29)),
-    "a propensity that is too low": World(_UNIFORM, factors=(1.0, 0.6, 1.0, 1.0)),
-    "a propensity that is too high": World(_UNIFORM, factors=(1.0, 1.6, 1.0, 1.0)),
-    "propensities wrong by 10 to 25 %": World(_UNIFORM, factors=(0.85, 1.1, 0.78, 1.25)),
+    "a favourite never shown": PolicyLog((0.0, 0.5, 0.3, 0.2)),
+    "29 % never shown": PolicyLog((0.4, 0.4, 0.2, 0.0), (0.3, 0.25, 0.16, 0.29)),
+    "a propensity that is too low": PolicyLog(_UNIFORM, factors=(1.0, 0.6, 1.0, 1.0)),
+    "a propensity that is too high": PolicyLog(_UNIFORM, factors=(1.0, 1.6, 1.0, 1.0)),
+    "propensities wrong by 10 to 25 %": PolicyLog(_UNIFORM, factors=(0.85, 1.1, 0.78, 1.25)),
 }
 REFUSED: Final = {
-    "a favourite shown once in 2,000 lists": World(
+    "a favourite shown once in 2,000 lists": PolicyLog(
         (0.4995, 0.3, 0.2, 0.0005), (0.1, 0.1, 0.1, 0.7)
     ),
-    "a clip that takes 60 % of the weight": World(
+    "a clip that takes 60 % of the weight": PolicyLog(
         (0.05, 0.05, 0.1, 0.8), (0.4, 0.4, 0.15, 0.05), metrics=_clipped(2.0)
     ),
 }
@@ -100,7 +100,7 @@ class _Log(NamedTuple):
     model: FloatArray
 
 
-def trial(random: np.random.Generator, world: World, looks: int = LOOKS) -> Trial:
+def trial(random: np.random.Generator, world: PolicyLog, looks: int = LOOKS) -> Trial:
     """One log, looked at every day."""
     log, distrusted = _drawn(random, world), []
     for counted in _looks(world, log, looks):
@@ -110,12 +110,12 @@ def trial(random: np.random.Generator, world: World, looks: int = LOOKS) -> Tria
     return Trial(covered, any(distrusted))
 
 
-def is_ever_distrusted(random: np.random.Generator, world: World) -> bool:
+def is_ever_distrusted(random: np.random.Generator, world: PolicyLog) -> bool:
     """Whether one of daily looks at a log says not to trust it; the first of them is the last."""
     return any(map(_is_distrusted, _looks(world, _drawn(random, world), LOOKS)))
 
 
-def _looks(world: World, log: _Log, looks: int) -> Iterator[Accumulator]:
+def _looks(world: PolicyLog, log: _Log, looks: int) -> Iterator[Accumulator]:
     counted = Accumulator(*world.metrics, intervals=Intervals())
     for part in np.array_split(np.arange(LISTS), looks):
         counted.update_many(_events(world, log, part))
@@ -127,7 +127,7 @@ def _is_distrusted(counted: Accumulator) -> bool:
     return any("Do not trust" in str(reading.no_interval) for reading in readings)
 
 
-def _drawn(random: np.random.Generator, world: World) -> _Log:
+def _drawn(random: np.random.Generator, world: PolicyLog) -> _Log:
     items, shape = len(world.logger), (LISTS, world.ranks)
     rates, often = random.beta(2.0, 14.0, items), random.pareto(2.5, USERS) + 0.2
     taste = random.gamma(4.0, 0.25, USERS)
@@ -144,7 +144,7 @@ def _drawn(random: np.random.Generator, world: World) -> _Log:
     return _Log(users, shown, clicked, truth, rates * random.uniform(0.5, 1.5, items))
 
 
-def _events(world: World, log: _Log, rows: IntArray) -> Iterator[Event]:
+def _events(world: PolicyLog, log: _Log, rows: IntArray) -> Iterator[Event]:
     """Events of these rows. An item has another name at each rank, so that none is repeated."""
     target = np.array(world.target)
     logged = np.array(world.logger) * np.array(world.factors)

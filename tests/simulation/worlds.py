@@ -15,7 +15,7 @@ _LISTS_A_USER = 6.0
 _MOST_OF_ONE = 0.05
 
 
-class World(NamedTuple):
+class TrafficKind(NamedTuple):
     """One kind of traffic.
 
     Attributes:
@@ -101,7 +101,7 @@ class Users(NamedTuple):
     taste: FloatArray
 
     @classmethod
-    def drawn(cls, world: World, random: np.random.Generator) -> Self:
+    def drawn(cls, world: TrafficKind, random: np.random.Generator) -> Self:
         """New users: each begins on some day and comes back on a share of days of their own."""
         users = world.users
         activity = 1.0 + random.pareto(world.tail, users)
@@ -119,7 +119,7 @@ class Users(NamedTuple):
 
     def traffic(
         self,
-        world: World,
+        world: TrafficKind,
         random: np.random.Generator,
         here: NDArray[np.bool_],
         lift: float = 0.0,
