@@ -125,6 +125,10 @@ def _drop() -> Iterator[str]:
     yield record("series:streameval_drop:sigmas1h", f"{below}\n  / {root}")
 
 
+UNSHOWN = "(sum by (job, ranker) (rate(streameval_overlap_count[1h])) > 0)"
+"""Rankers whose lists were not shown; their metrics also fall when the ranker shown changes."""
+
+
 def drop_alert(runbook: str) -> str:
     """The alert on a metric far below the same hour of a week ago."""
     support = f"series:streameval_count:rate1h * 3600 > {SUPPORT}"
@@ -132,7 +136,8 @@ def drop_alert(runbook: str) -> str:
         "StreamevalMetricCollapsed",
         f"series:streameval_drop:sigmas1h > {SIGMAS}\n"
         "  and series:streameval_mean:rate1h < 0.95 * series:streameval_mean:rate1h_offset1w\n"
-        f"  and {support}\n  and {support.replace('rate1h', 'rate1h_offset1w')}",
+        f"  and {support}\n  and {support.replace('rate1h', 'rate1h_offset1w')}\n"
+        f"  unless on (job, ranker) {UNSHOWN}",
         "15m",
         "{{ $labels.metric }} has collapsed since this hour a week ago.",
         "The mean of the last hour is {{ $value | humanize }} standard errors and more than 5 % "

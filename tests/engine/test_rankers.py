@@ -216,6 +216,13 @@ def test_the_size_of_batches_changes_no_byte_even_above_the_cap(tmp_path: Path) 
     assert {"shown", "challenger", "control"} <= rankers | {"__other__"}
 
 
+def test_the_series_of_the_rankers_are_never_folded(tmp_path: Path) -> None:
+    text = RANKED.replace('labels = ["variant"]', "max_series = 1\nlabel_cap = 3")
+    config = configured(tmp_path, text.replace('[changes]\nlabel = "variant"\n', ""))
+    slices = lifetime(counted(config, events(60)))
+    assert sorted(slices) == [("challenger",), ("control",), ("shown",)]
+
+
 def verdicts(config: Config, ingest: Ingest) -> list[Any]:
     report = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).experiment
     assert report is not None

@@ -20,6 +20,7 @@ from tests.mutation import (
     per_user,
     policies,
     protocol,
+    rankers,
     store,
     verdicts,
 )
@@ -38,6 +39,7 @@ MISTAKES = (
     *kinds.MISTAKES,
     *per_user.MISTAKES,
     *policies.MISTAKES,
+    *rankers.MISTAKES,
 )
 
 

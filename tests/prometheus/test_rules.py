@@ -74,6 +74,7 @@ def test_the_rules_ask_for_nothing_that_is_not_exported() -> None:
     means = {f"streameval_{metric}" for metric in METRICS}
     parts = {f"{name}_{part}" for name in means for part in ("sum", "count")}
     parts |= {f"{name}_window_{part}" for name in means for part in ("mean", "support")}
+    parts.add("streameval_overlap_count")
     weight = "streameval_importance_weight"
     parts |= {f"{weight}_{part}" for part in ("window_low", "window_high", "effective_share")}
     asked = {
