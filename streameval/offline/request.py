@@ -325,6 +325,8 @@ def _for_files(config: Config, request: Request) -> Config:
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = for_files(config)
+    if not config.metrics and not config.metric:
+        config = replace(config, metrics=list(request.metrics))
     if not (request.files or request.aligned) and config.source.has_files:
         return config
     config = replace(config, source=_source(request))

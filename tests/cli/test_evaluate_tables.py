@@ -523,7 +523,6 @@ def test_users_are_read_if_a_metric_reads_them(tmp_path: Path) -> None:
 
 
 CHANCES: Final = """
-metrics = ["ctr"]
 [event]
 per_item = { propensity = "propensity", target = "target", team = "team" }
 """
