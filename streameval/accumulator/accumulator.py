@@ -463,9 +463,9 @@ class Accumulator:
         self._append: Adder = self._blocks.add if observed else add_nothing
         self._add: Adder = self._append if self.lock is ALONE else self._append_locked
 
-    @locked
     def _append_locked(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
-        return self._append(recommendations, interactions)
+        with self.lock:
+            return self._append(recommendations, interactions)
 
     @locked
     def _add_event(
