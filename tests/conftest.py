@@ -42,7 +42,7 @@ _FIRST = (
     "tests/statistics/",
     "tests/columnar/",
     "tests/engine/",
-    "tests/durability/",
+    "tests/crashes/",
     "tests/daemon/",
     "tests/cli/",
     "tests/embedding/",

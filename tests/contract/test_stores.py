@@ -14,10 +14,10 @@ from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import Store, folder_store, store_of
 from streameval.errors import ForeignStoreError, StateVersionError
+from tests.crashes.simulated_disk import SimulatedDisk
 from tests.present import present
 from tests.stores import s3
 from tests.stores.drafts import PLACE, contents, draft, part, whole
-from tests.stores.simulated_disk import SimulatedDisk
 
 Opened = Callable[[], Store]
 """The same store once more, as another process has it."""

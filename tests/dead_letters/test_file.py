@@ -6,9 +6,6 @@ import json
 import logging
 import os
 import resource
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -149,28 +146,6 @@ def test_a_line_that_is_not_a_letter_is_an_error_with_its_number(tmp_path: Path)
         DeadLetterError, match=r"line 2 is not a dead letter .*topic.*; remove the line"
     ):
         _offsets(path)
-
-
-def test_flushed_letters_survive_a_kill(tmp_path: Path) -> None:
-    path = tmp_path / "dead.ndjson"
-    code = (
-        "import sys; from streameval.dead_letters.file import DeadLetterFile\n"
-        "from tests.dead_letters.places import letter\n"
-        "file = DeadLetterFile(sys.argv[1])\n"
-        "for offset in range(10**6):\n"
-        "    file.write([letter(offset)]); print(offset, flush=True)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        safe = [int(process.stdout.readline()) for _ in range(20)][-1]
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    _write(path, 10**7)
-    offsets = _offsets(path)
-    assert offsets == [*range(len(offsets) - 1), 10**7]
-    assert len(offsets) > safe
 
 
 def test_the_next_flush_retries_letters_that_failed() -> None:

@@ -28,9 +28,9 @@ from streameval.events.records import CommitAnswer, Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import Windowing
+from tests.crashes.simulated_disk import SimulatedDisk
 from tests.logs.group import Group
 from tests.logs.source import LogSource
-from tests.stores.simulated_disk import SimulatedDisk
 
 MINUTE = 60_000_000
 START = 1_700_000_000 // 60

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from tests.durability.checkpointing import (
     with_policy,
 )
 from tests.stores.drafts import MemoryStore
-from tests.stores.simulated_disk import Crash, failing_at
 
 
 class Newer(MemoryStore):
@@ -182,29 +181,6 @@ def test_a_restart_moves_the_commit_of_the_group_back() -> None:
     kept.assign(end=7)
     kept.checkpoint()
     assert kept.commits == [{Partition("events", 0): 0}]
-
-
-def _restarted(policy: str, at: Collection[int] = ()) -> tuple[MemoryStore, int]:
-    """The store, and the group's commit, after a process was killed at these steps of a restart."""
-    case, store = CASES[policy], MemoryStore()
-    after(10, store)
-    policies = with_policy(policy, "restart")
-    kept = Kept(store, policies=policies, **case.settings)
-    store.disk.steps.clear()
-    with store.disk.failing(failing_at(at, Crash)):
-        kept.assign(**case.given, committed=10)
-    return store, kept.commits[-1][P] if kept.commits else 10
-
-
-@pytest.mark.parametrize("policy", ["on_truncated", "on_other_settings"])
-def test_a_kill_at_any_step_of_a_restart_leaves_no_commit_that_looks_foreign(policy: str) -> None:
-    whole, committed = _restarted(policy)
-    assert committed == 0
-    for step in range(len(whole.disk.steps)):
-        store, committed = _restarted(policy, [step])
-        policies = with_policy(policy, "restart")
-        heir = Kept(store, policies=policies, **CASES[policy].settings)
-        assert heir.assign(**CASES[policy].given, committed=committed) == 0
 
 
 def test_a_restart_continues_and_logs_if_the_group_refuses_its_commit() -> None:

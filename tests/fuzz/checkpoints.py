@@ -21,10 +21,10 @@ from streameval.config.pipeline import new_ingest
 from streameval.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
+from tests.crashes.simulated_disk import SimulatedDisk
 from tests.decoding.records import anything
 from tests.fuzz import configurations
 from tests.stores.drafts import header
-from tests.stores.simulated_disk import SimulatedDisk
 
 Edit: TypeAlias = tuple[int, int, bytes]
 """Where, how many bytes are cut out, and what is put there."""

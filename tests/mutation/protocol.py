@@ -1,4 +1,4 @@
-"""A protocol of checkpoints that is wrong; the schedules of tests/durability must notice."""
+"""A protocol of checkpoints that is wrong; the schedules of tests/crashes must notice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.scheduler import CheckpointScheduler, PartitionCheckpoints
 from streameval.engine import partition as counting
 from streameval.events.records import Assignment, Partition
-from tests.durability.test_machine import run
+from tests.crashes.test_machine import run
 from tests.mutation.mistake import Broken, Mistake, around, replaced
 
 

@@ -11,9 +11,9 @@ import pytest
 from streameval.checkpoints.format import BLOBS, Place
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import Found, Store
-from tests.mutation.mistake import Broken, Mistake, around, replaced
-from tests.stores import test_crash as crashes
-from tests.stores.simulated_disk import SimulatedDisk
+from tests.crashes import test_steps
+from tests.crashes.simulated_disk import SimulatedDisk
+from tests.mutation.mistake import Broken, Mistake, around, replaced, with_its_cases
 
 
 def _no_sync_of(*wanted: Callable[[Path], bool]) -> Broken:
@@ -62,13 +62,6 @@ _BROKEN: dict[str, Broken] = {
 }
 
 
-def laws() -> None:
-    for before, after in crashes.CRASHES:
-        crashes.test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
-            before, after, power=True
-        )
-    crashes.test_a_saved_checkpoint_survives_power_loss()
-    crashes.test_a_restored_checkpoint_survives_power_loss()
+LAWS = with_its_cases(test_steps.test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint)
 
-
-MISTAKES = tuple(Mistake(what, laws, broken) for what, broken in _BROKEN.items())
+MISTAKES = tuple(Mistake(what, LAWS, broken) for what, broken in _BROKEN.items())

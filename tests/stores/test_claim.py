@@ -12,8 +12,8 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.errors import ForeignStoreError, StateVersionError, StoreError, UnownedStoreError
+from tests.crashes.simulated_disk import SimulatedDisk, refusing
 from tests.stores.drafts import PLACE, draft, whole
-from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at, refusing
 
 STORE = Path("/disk/a/b/state")
 
@@ -30,19 +30,6 @@ def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path) -> None:
     assert len(won) == 1
     folder_store(tmp_path / "state").claim(won[0], "g")
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["store.json"]
-
-
-def test_a_claim_succeeds_after_a_crash_at_any_step() -> None:
-    for step in range(60):
-        for seed in range(4):
-            disk = SimulatedDisk(Path("/disk"), seed=seed)
-            with disk.failing(failing_at([step], Crash)):
-                folder_store(STORE, disk).claim("c1", "g1")
-            disk.crash()
-            folder_store(STORE, disk).claim("c1", "g1")
-            disk.crash()
-            with pytest.raises(ForeignStoreError):
-                folder_store(STORE, disk).claim("c2", "g1")
 
 
 def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:

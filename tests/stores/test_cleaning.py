@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streameval.checkpoints.cleaning import GRACE, References, blobs_of, offsets_to_keep
 from streameval.checkpoints.format import BLOBS, file_of
 from streameval.errors import StoreError
+from tests.crashes.simulated_disk import SimulatedDisk, refusing
 from tests.stores.drafts import FOLDER, NOON, PLACE, STORE, Writer, draft, opened, restored, whole
-from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at, refusing
 
 
 @pytest.fixture
@@ -137,24 +137,6 @@ def test_a_failed_removal_is_reported_and_fails_no_save(disk: SimulatedDisk) -> 
     store.save(draft(4))
     assert store.cleanup_failure is None
     assert store.offsets(PLACE) == [3, 4]
-
-
-def test_a_crash_during_cleaning_damages_no_kept_checkpoint() -> None:
-    for step in range(200):
-        disk = SimulatedDisk(STORE.parent, seed=step)
-        store = opened(disk)
-        for offset in (110, 220, 330):
-            store.save(draft(offset))
-        disk.now += GRACE + 1
-        done = False
-        with disk.failing(failing_at([step], Crash)):
-            store.save(draft(440))
-            done = True
-        disk.crash()
-        assert restored(disk) in {330, 440}
-        if done:
-            return
-    pytest.fail("the save never ended")
 
 
 def test_archived_checkpoints_keep_their_blobs(disk: SimulatedDisk) -> None:

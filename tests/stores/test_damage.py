@@ -12,9 +12,9 @@ from streameval.checkpoints.cleaning import blobs_of
 from streameval.checkpoints.format import BLOBS, file_of
 from streameval.checkpoints.store import Store
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
+from tests.crashes.simulated_disk import SimulatedDisk
 from tests.effort import sampled
 from tests.stores.drafts import FOLDER, PLACE, STORE, draft, opened, restored, whole
-from tests.stores.simulated_disk import SimulatedDisk
 
 NEWEST = FOLDER / file_of(220)
 

@@ -20,8 +20,8 @@ from streameval.checkpoints.store import Store
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import store
 from streameval.errors import ConfigError
+from tests.crashes.simulated_disk import SimulatedDisk
 from tests.stores.drafts import draft
-from tests.stores.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture(params=["real", "simulated"])

@@ -33,11 +33,11 @@ from streameval.checkpoints.storage import StoredFile
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
+from tests.crashes.simulated_disk import Crash
+from tests.crashes.test_histories import OFFSETS, PROCESSES, StoreHistories
 from tests.durability.checkpointing import assignment
 from tests.present import present
 from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
-from tests.stores.simulated_disk import Crash
-from tests.stores.test_histories import OFFSETS, PROCESSES, StoreHistories
 
 A = TypeVar("A")
 B = TypeVar("B")

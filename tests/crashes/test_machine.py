@@ -16,8 +16,8 @@ from hypothesis.stateful import (
 )
 
 from streameval.events.records import Partition
+from tests.crashes.cluster import NAMES, PARTITIONS, SimulatedCluster
 from tests.durability.process import Process, record
-from tests.durability.world import NAMES, PARTITIONS, SimulatedCluster
 from tests.effort import thorough
 
 

@@ -17,9 +17,9 @@ from streameval.engine.ingest import Ingest
 from streameval.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.times import PAST_PANE
+from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step
 from tests.durability.process import DISK, METRIC, MINUTE, STORE, TIMES, Process, digests, ingest
 from tests.logs.group import Entry, Group, Log
-from tests.stores.simulated_disk import Crash, SimulatedDisk, Step
 
 
 class Fold(NamedTuple):
