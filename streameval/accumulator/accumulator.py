@@ -192,18 +192,12 @@ class Accumulator:
         # One by one: the interpreter has an instruction for each.
         of_items = per_item is None and shown_instead is None
         if baseline is None and typed is None and history is None and of_items:
-            if (
-                positions is None
-                and scores is None
-                and user is None
-                and ts is None
-                and self._add(recommendations, interactions)
-            ):
+            is_bare = positions is None and scores is None and user is None and ts is None
+            if is_bare and self._add(recommendations, interactions):
                 return
-            fields = Fields(positions, scores, user, ts)
-            if self._add_event(recommendations, interactions, fields):
+            if self._add_event(recommendations, interactions, Fields(positions, scores, user, ts)):
                 return
-        self.update_many(
+        self._append_event(
             Batch(
                 recommendations=[recommendations],
                 interactions=[interactions],
@@ -433,16 +427,24 @@ class Accumulator:
         self.load_state_dict(made["state"])
         self.doubts.add(Doubts.from_content(made["doubts"]))
 
-    def _count(self, kind: IdKind | None, checked: Batch) -> None:
+    @locked
+    def _append_event(self, event: Batch) -> None:
+        """Append a batch of one event, with any fields, ids and metrics."""
+        self._count(*checked_batch(self._table.ids, event, self._table.search), waits=True)
+        if self._blocks.are_full:
+            self._count_blocks()
+
+    def _count(self, kind: IdKind | None, checked: Batch, *, waits: bool = False) -> None:
         table = self._table
         refuse_unshown(checked, table)
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
             self._changes += 1  # Also if it fails, so that no reading from before is returned.
-            table.count(checked, values=values)
+            take = self._blocks.append if waits else table.count
+            take(checked, values=values)
             self.doubts.observe_batch(checked)
             table.users, table.ids = users, kind
-            self._note_change(len(checked))
+            self._note_change(0 if waits else len(checked))
 
     def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
@@ -459,8 +461,8 @@ class Accumulator:
 
     def _choose_adder(self) -> None:
         """Set what appends a list, which nothing does while all are observed."""
-        observed = self.doubts.lists >= FIRST_OBSERVED
-        self._append: Adder = self._blocks.add if observed else add_nothing
+        few = self.doubts.lists < FIRST_OBSERVED
+        self._append: Adder = add_nothing if few else self._blocks.add
         self._add: Adder = self._append if self.lock is ALONE else self._append_locked
 
     def _append_locked(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
@@ -471,10 +473,7 @@ class Accumulator:
     def _add_event(
         self, recommendations: Sequence[Id], interactions: Interactions, fields: Fields
     ) -> bool:
-        """Append an event, the first list after a full block, or one of the first lists.
-
-        The first lists, and those after a full block, are observed.
-        """
+        """Append an event; the first ones, and the first after a full block, are observed."""
         blocks, users = self._blocks, self._table.users
         observed = self.doubts.lists < FIRST_OBSERVED
         added = blocks.add_event(recommendations, interactions, fields, users)
@@ -489,9 +488,9 @@ class Accumulator:
     def _count_blocks(self) -> None:
         """Count the events given one by one."""
         with self._guard:
-            for batch in self._blocks.take():
+            for batch, values in self._blocks.take():
                 # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
-                self._table.count(batch)
+                self._table.count(batch, values=values)
                 self._lists += len(batch)
 
     def _metric(self, given: str | Metric) -> Metric:

@@ -1,16 +1,18 @@
 """Blocks of events that were given one at a time, and are counted together as batches.
 
-An event is checked when it is given. What a block does not take goes the way of any batch, which
-converts it, or says what is wrong with it.
+An event is checked when it is given. What the kernel does not take goes the way of any batch, which
+converts it, or says what is wrong with it, and then waits, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.guard import between
 from streameval.accumulator.intake import NOWADAYS, checked_ranks, checked_scores
 from streameval.accumulator.plan import Plan
@@ -50,8 +52,8 @@ _NO_FIELDS: Final = Fields()
 class Blocks:
     """Events that no table has counted yet.
 
-    `plan`: of the table. Nothing is appended before the kind of the ids is known, or if a formula
-    reads each event.
+    `plan`: of the table. Before the kind of the ids is known, and if a formula reads each event,
+    only `append` takes any.
 
     Attributes:
         add: append a list without other fields until its block is full; the kernel itself, where
@@ -63,7 +65,7 @@ class Blocks:
         >>> blocks.begin("text", Search(2))
         >>> blocks.add(["a", "b"], ["b"]), blocks.add(["a", 7], [])
         (True, False)
-        >>> [batch.matches.place.tolist() for batch in blocks.take()], len(blocks)
+        >>> [batch.matches.place.tolist() for batch, _ in blocks.take()], len(blocks)
         ([[1]], 0)
     """
 
@@ -74,6 +76,7 @@ class Blocks:
         self._lists: list[Sequence[Any]] = []
         self._block: Block | None = None
         self._events: tuple[_EventBlock, ...] = ()
+        self._checked: list[tuple[Batch, EventValues]] = []
         self.add: Adder = add_nothing
 
     def begin(self, kind: IdKind | None, search: Search) -> None:
@@ -89,14 +92,16 @@ class Blocks:
 
     def __len__(self) -> int:
         if self._block is None:
-            return 0
+            return len(self._checked)
         plain, ranked = self._events
-        return len(self._block) + len(plain) + len(ranked)
+        return len(self._block) + len(plain) + len(ranked) + len(self._checked)
 
     @property
     def are_full(self) -> bool:
         """Whether one of the blocks takes no more."""
-        return any(len(block) >= BLOCK for block in (self._block or (), *self._events))
+        return any(
+            len(block) >= BLOCK for block in (self._block or (), *self._events, self._checked)
+        )
 
     def add_event(
         self, recommendations: Any, interactions: Any, fields: Fields, users: IdKind | None
@@ -116,13 +121,22 @@ class Blocks:
             return self.add(recommendations, interactions)
         return self._events[positions is not None].add(recommendations, interactions, fields)
 
-    def take(self) -> Iterator[Batch]:
-        """The events taken since the last call."""
+    def append(self, event: Batch, values: EventValues) -> None:
+        """Append a checked batch of one event, and its values for formulas."""
+        columns = {name: _frozen(getattr(event, name)) for name in event.__struct_fields__}
+        self._checked.append((msgspec.structs.replace(event, **columns), values))
+
+    def take(self) -> Iterator[tuple[Batch, EventValues | None]]:
+        """The events taken since the last call, and their values for formulas if they are known."""
         if self._block is not None and len(self._block):
-            yield self._take_lists(self._block)
+            yield self._take_lists(self._block), None
         for block in self._events:
             if len(block):
-                yield block.take()
+                yield block.take(), None
+        checked, self._checked = self._checked, []
+        if checked:
+            (first, *others), values = zip(*checked, strict=True)
+            yield first.joined(*others), [*chain.from_iterable(values)]
 
     def _add_and_keep(self, recommendations: Any, interactions: Any) -> bool:
         shown = _kept(recommendations, self._shown)
@@ -210,6 +224,15 @@ def _copy(interactions: Any) -> Any:
     if type(interactions) in _FIXED:
         return interactions
     return interactions.copy() if type(interactions) in _CHANGING else None
+
+
+def _frozen(value: Any) -> Any:
+    """A copy of lists, sets and dicts with what they hold."""
+    if type(value) is dict:
+        return {key: _frozen(held) for key, held in value.items()}
+    if type(value) is list:
+        return [*map(_frozen, value)]
+    return value.copy() if type(value) is set else value
 
 
 def add_nothing(_: Any, __: Any) -> bool:
