@@ -157,8 +157,9 @@ def test_days_that_wait_to_be_summed_may_be_merged_days() -> None:
     """Whoever subtracts a slice that merged its oldest days gets days that are wrong."""
     for days in (MOST_DAYS - 1, MOST_DAYS):
         accumulator = made(["hit_rate@1"], ())
-        for day in range(days):
-            accumulator.update(["a"], ["a"], user="u", ts=(_FIRST_DAY + day) * DAY)
+        shown = Event(recommendations=["a"], interactions=["a"], user="u")
+        times = [(_FIRST_DAY + day) * DAY for day in range(days)]
+        accumulator.update_many([replace(shown, ts=time) for time in times])
         (groups,) = (
             statistic
             for statistic in accumulator._table.statistics.values()
