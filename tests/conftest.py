@@ -33,12 +33,15 @@ _BROKERS = {
 
 _FIRST = (
     *_BROKERS,
-    "fuzz",
+    "tests/docs/",
     "browser",
-    "prometheus",
-    "tests/conformance/",
+    "tests/partials/",
     "tests/contract/",
+    "tests/simulation/",
+    "prometheus",
+    "tests/house/",
     "tests/kernel/",
+    "tests/conformance/",
     "tests/statistics/",
     "tests/columnar/",
     "tests/engine/",
