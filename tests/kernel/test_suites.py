@@ -20,6 +20,7 @@ _QUICK = (
     "tests/contract/test_events_taken.py",
     "tests/contract/test_half_counted.py",
     "tests/contract/test_ids.py",
+    "tests/contract/test_one_by_one.py",
     "tests/columnar/test_same_bits.py",
 )
 _ALL = (
