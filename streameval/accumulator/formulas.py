@@ -374,8 +374,11 @@ def of_events(
     """Numerators and denominators of events, as `of_event`."""
     single = single_values(results)
     # A sum of finite numbers may overflow; then they are looked at one by one.
-    if single is not None and math.isfinite(sum(single)):
-        return single, [1] * len(single)
+    if single is not None and math.isfinite(sum(single.values)):
+        if single.given is None:
+            return single.values, [1] * len(results)
+        values = iter(single.values)
+        return [next(values) if has else 0.0 for has in single.given], list(map(int, single.given))
     numerators, denominators = zip(*map(of_event, results), strict=True)
     return list(numerators), list(denominators)
 

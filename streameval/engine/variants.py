@@ -105,7 +105,7 @@ def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Va
             continue
         view = FamilyView(spec, layout.windowing.pane)
         view.refresh(counts.families[spec.name])
-        metrics += spec.metrics
+        metrics += [metric for metric in spec.metrics if not tells_unshown(metric)]
         for variant in variants_of(view, view.lifetime(), None).values():
             everyone = variant.joined(everyone)
     return metrics, everyone
@@ -182,7 +182,7 @@ def variants_of(
     metrics = [
         metric
         for metric in view.spec.metrics
-        if ungrouped(metric, table) is None and (ranked or not tells_unshown(metric))
+        if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
     ]
     users = table.audience.copy()
     users.rename({cell: of_variant[0] for of_variant in cells.values() for cell in of_variant})

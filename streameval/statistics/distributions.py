@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
+from itertools import compress
 from sys import float_info
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -194,6 +195,7 @@ class BinnedFloats(CellCap):
 
 
 Quantile: TypeAlias = Literal["lower", "linear"]
+_ONE_OR_NONE: Final = frozenset({float, type(None)})
 _MOST_WAITING, _MOST_BATCHES = 8_192, 256
 _LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
@@ -214,9 +216,33 @@ WEIGHTED: Final = ValuesOptions(cap=1_024, bits=4)
 """Options for products of weights, of which each list may have its own: about 10 kB per cell."""
 
 
-def single_values(results: Sequence[float | Sequence[float] | None]) -> list[float] | None:
-    """The values of events, if each has exactly one float; else None."""
-    return cast("list[float]", list(results)) if set(map(type, results)) == {float} else None
+class SingleValues(NamedTuple):
+    """The values of events of which none has several.
+
+    Attributes:
+        values: of the events that have one.
+        given: whether each event has one; None if all have.
+    """
+
+    values: list[float]
+    given: list[bool] | None
+
+
+def single_values(results: Sequence[float | Sequence[float] | None]) -> SingleValues | None:
+    """The values of events, if each has one float or none; else None.
+
+    Example:
+        >>> single_values([0.5, None]), single_values([[0.5, 1.0]])
+        (SingleValues(values=[0.5], given=[True, False]), None)
+    """
+    kinds = set(map(type, results))
+    if not kinds <= _ONE_OR_NONE:
+        return None
+    values = cast("list[float]", list(results))
+    if type(None) not in kinds:
+        return SingleValues(values, None)
+    given = [value is not None for value in results]
+    return SingleValues(list(compress(values, given)), given)
 
 
 class Values(Statistic):
@@ -270,8 +296,8 @@ class Values(Statistic):
         self._lists.append(cells)
         where = cells.tolist()
         if (single := single_values(results)) is not None:
-            self._where += where
-            self._waiting += single
+            self._where += where if single.given is None else compress(where, single.given)
+            self._waiting += single.values
         else:
             for cell, result in zip(where, results, strict=True):
                 values = [result] if isinstance(result, (int, float)) else result or ()

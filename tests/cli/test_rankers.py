@@ -44,6 +44,7 @@ def rows() -> list[dict[str, Any]]:
         made.append(
             {
                 "user": f"u{number % 2_000}",
+                "half": number % 2,
                 "recommendations": shown,
                 "interactions": [item for item in shown if draw.random() < 0.4],
                 "rankings": {"challenger": [shown[draw.randrange(2)], "z"]},
@@ -102,6 +103,14 @@ def test_a_gap_between_rankers_leaves_out_what_was_not_shown(log: Path) -> None:
     told = run("compare", log, *COLUMN, "-m", "ctr", "--gap", "ranker").stdout
     assert f"B{SENTENCE[1:]}; see ips." in told
     assert "fewer than two values can be compared" in told
+
+
+def test_segments_and_plans_are_of_the_lists_that_were_shown(log: Path) -> None:
+    asked = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--by", "half", *COLUMN]
+    told = run("compare", log, *asked, "--format", "json").stdout
+    assert {row["verdict"] for row in json.loads(told)["segments"]} == {"do not trust"}
+    plan = run("plan", log, "-m", "ctr", *COLUMN)
+    assert "overlap" not in plan.stdout + plan.stderr
 
 
 def test_a_saved_state_compares_and_reads_like_its_log(log: Path, tmp_path: Path) -> None:

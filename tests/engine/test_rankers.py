@@ -243,6 +243,23 @@ def test_a_ranker_that_was_not_shown_has_no_verdict_and_says_its_overlap(ranked:
     assert 0.45 < ratio < 0.55
 
 
+@pytest.mark.parametrize("shared", [8, 5, 2])
+def test_of_equal_quality_a_ranker_has_as_many_clicks_as_it_shares_items(
+    tmp_path: Path, shared: int
+) -> None:
+    config = configured(tmp_path, RANKED.replace("country", "nowhere"))
+    draw, rows = random.Random(shared), events(1_500)
+    for row in rows:
+        items = draw.sample([f"i{number}" for number in range(40)], 20 - shared)
+        row["recommendations"] = items[:10]
+        row["interactions"] = [item for item in items[:10] if draw.random() < 0.3]
+        row["rankings"]["challenger"] = [*items[:shared], *items[10:]]
+    told = {(row.metric, row.variant): row for row in verdicts(config, counted(config, rows))}
+    ctr = told["ctr", "challenger"]
+    assert ctr.text == f"challenger: biased to the shown ranker: overlap {10 * shared} %"
+    assert ctr.treatment / ctr.control == pytest.approx(shared / 10, rel=0.05)
+
+
 def test_page_api_and_prometheus_say_the_overlap(ranked: Config) -> None:
     ingest = counted(ranked, events(400))
     snapshot = ingest_snapshot(ingest, labels=ranked.series_labels(), now=0.0)
