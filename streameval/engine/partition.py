@@ -74,7 +74,7 @@ _FEWEST = 10
 """Number of records below which there is no advice."""
 
 _KEYS: Final[Mapping[str, str]] = {
-    "missing_field": "time, recommendations, interactions and interaction_item",
+    "missing_field": "time, recommendations, rankers, interactions and interaction_item",
     "invalid_time": "time and time_unit",
     "invalid_label": "labels",
     "invalid_score": "score and scores",

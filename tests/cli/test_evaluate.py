@@ -315,7 +315,7 @@ def test_an_absent_field_of_time_is_asked_for_by_its_name(tmp_path: Path) -> Non
     lines = json_lines(tmp_path / "events.ndjson", [event] * 100)
     said = run("evaluate", lines, *time).stderr
     assert "tz is absent or null" in said
-    assert "do time, recommendations, interactions and interaction_item in [event]" in said
+    assert "do time, recommendations, rankers, interactions and interaction_item in [event]" in said
     table = write_file(tmp_path / "events.csv", "recommendations,interactions\na,a\n")
     assert "no column 'tz'" in usage_error("evaluate", table, *time)
     assert "holds the time with --time NAME" in usage_error("evaluate", table, *time)
