@@ -12,7 +12,7 @@ from streameval.catalogue.context import check_attribute_name
 from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import Format
+from streameval.decoding.fields import SHOWN, Format
 from streameval.engine.rankers import RANKER
 from streameval.errors import (
     ConfigError,
@@ -119,8 +119,12 @@ def experiment_problems(config: Config) -> Iterator[Problem]:
         yield "experiment.label", f"{experiment.label!r} is {problem}"
     elif not _compared(config, experiment.label):
         yield "experiment.label", f"no metric is kept by {experiment.label!r}."
-    if config.event.rankers and experiment.label == RANKER and not experiment.same_users:
-        yield "experiment.same_users", "every user meets every ranker; add same_users = true."
+    if config.event.rankers and experiment.label == RANKER:
+        if not experiment.same_users:
+            yield "experiment.same_users", "every user meets every ranker; add same_users = true."
+        rankers = (SHOWN, *config.event.ranker_names)
+        if problem := unknown_name_problem(experiment.control, rankers, "the rankers"):
+            yield "experiment.control", f"{experiment.control!r} is {problem}"
     try:
         experiment.check(_compared(config, experiment.label))
     except ConfigError as error:
