@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import math
 import os
@@ -168,12 +169,35 @@ class _Uvicorn(uvicorn.Server):
         config.ssl = security.context
         super().__init__(config)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        asyncio.get_running_loop().set_exception_handler(_LoggedErrors())
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close connections that wait for their clients, and finish the other responses."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, _Connection) and connection.waiting:
                 connection.transport.abort()
         await super().shutdown(sockets)
+
+
+class _LoggedErrors:
+    """Logs errors outside a request; once a minute that no more files can be opened.
+
+    asyncio says that for each place of the backlog and again each second.
+    """
+
+    def __init__(self) -> None:
+        self._silent_until = -math.inf
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+            if loop.time() < self._silent_until:
+                return
+            self._silent_until = loop.time() + 60.0
+        loop.default_exception_handler(context)
 
 
 class _Connection(H11Protocol):
