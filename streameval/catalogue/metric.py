@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -124,6 +124,10 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         return self.graded or self.function
 
 
+_ITEM_VALUES: Final = ("propensity", "target", "predicted", "expected", "team")
+"""Parameters that name values beside the items of a list."""
+
+
 class Metric:
     """A definition with parameters and cut-off; its canonical text defines equality and hash.
 
@@ -168,6 +172,22 @@ class Metric:
         if name not in _PEERS or self.text != f"{name}@{self.k}":
             return None
         return _PEERS[name].format(k=self.k)
+
+    def item_values_without(self, named: Container[str]) -> list[str]:
+        """Names of the values of each item that a metric of the catalogue reads, but those named.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> parse("snips(target=new)").item_values_without({"propensity": "p"})
+            ['new']
+            >>> parse("dr(direct=true)").item_values_without(())
+            ['expected']
+        """
+        if self.prefix is not None:
+            return []
+        reads = ("expected",) if self.values.get("direct") else _ITEM_VALUES
+        values = (str(self.values[name]) for name in reads if name in self.values)
+        return [value for value in values if value not in named]
 
     def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
         """The values that one of the definition's functions takes."""

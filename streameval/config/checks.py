@@ -91,6 +91,8 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         if field and getattr(config.event, field) is None:
             example = repr(field) if field != "rankers" else "{ challenger = 'challenger' }"
             yield key, f"{text!r} needs {what}; name its field: [event] {field} = {example}."
+        for name in metric.item_values_without(config.event.per_item or ()):
+            yield key, f"{text!r} needs {name!r} of each item; name its field in [event] per_item."
         canonical = metric.text
         if canonical in seen:
             yield key, f"{text!r} repeats {seen[canonical]}; remove one."
@@ -459,11 +461,9 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
             if named.count(stream_name) > 1:
                 problem = f"{stream_name!r} is in two streams; each topic or file belongs to one."
                 yield where or "attribution.impressions", problem
-    for stream_name in read:
-        if stream_name not in named:
-            problem = (
-                f"{stream_name!r} is in no stream of [attribution]; add it there or remove it here."
-            )
+    for name in read:
+        if name not in named:
+            problem = f"{name!r} is in no stream of [attribution]; add it there or remove it here."
             yield key, problem
 
 

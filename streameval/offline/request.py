@@ -254,6 +254,8 @@ def lacking_field(text: str, config: Config, *, tables: bool) -> str | None:
     metric = parse(text)
     if tables and metric.values.get("type"):
         return "types of interactions, which tables cannot have; give JSON lines"
+    for name in metric.item_values_without(config.event.per_item or ()):
+        return f"{name!r} of each item; name its field with --column per_item.{name}=FIELD"
     key, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
     if not key or (getattr(config.event, key) and not tables):
         return None
@@ -325,8 +327,8 @@ def _for_files(config: Config, request: Request) -> Config:
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = for_files(config)
-    if not config.metrics and not config.metric:
-        config = replace(config, metrics=list(request.metrics))
+    if request.metrics and not config.metrics and not config.metric:
+        config = replace(config, metrics=["hits"])  # until those named replace it
     if not (request.files or request.aligned) and config.source.has_files:
         return config
     config = replace(config, source=_source(request))

@@ -559,3 +559,11 @@ def test_a_word_instead_of_a_chance_leaves_out_its_row_alone(tmp_path: Path, for
     assert read == [(reading.value, reading.count) for reading in alone]
     assert "1 of 4 records are invalid" in done.stderr
     assert f"1 invalid_per_item, first in {path}, row 2: propensity[1]: 'low'" in done.stderr
+
+
+def test_an_estimate_without_its_chances_is_refused(events: Path, tmp_path: Path) -> None:
+    (config := tmp_path / "streameval.toml").write_text(CHANCES)
+    named = usage_error("evaluate", events, "--config", config, "-m", "ips(target=near)")
+    assert "needs 'near' of each item; name its field with --column per_item.near=FIELD" in named
+    lines = json_lines(tmp_path / "log.ndjson", [{"recommendations": ["a"], "interactions": []}])
+    assert "needs 'team' of each item" in usage_error("evaluate", lines, "-m", "interleaving")
