@@ -1,4 +1,4 @@
-"""The expected result of a scenario, a fold of its log, and the check of what it leaves."""
+"""The expected result of a scenario, a recount of its log, and the check of what it leaves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.effort import PATIENCE
 from tests.kafka.topics import admin_of
 
 
-class Fold:
+class Recount:
     """A log counted by one process, without store, group or crash."""
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -110,7 +110,7 @@ _ULPS = 1e-9
 
 def problems(
     config: DaemonConfig,
-    fold: Fold,
+    recount: Recount,
     content: LogContents,
     *,
     counted: Mapping[str, float],
@@ -120,16 +120,16 @@ def problems(
 
     Args:
         config: of the daemon.
-        fold: of the whole log.
+        recount: of the whole log.
         content: of its topic.
         counted: sample -> sum of the counter over all processes.
         exact: whether counters must be complete, because every process stopped cleanly.
     """
     return [
-        *_states(config, fold),
+        *_states(config, recount),
         *_dead_letters(config, content),
-        *_records(fold, content),
-        *_counters(fold.counters(), counted, exact=exact),
+        *_records(recount, content),
+        *_counters(recount.counters(), counted, exact=exact),
         *progress(config, ended=True),
     ]
 
@@ -176,15 +176,15 @@ def committed(config: DaemonConfig) -> dict[int, int]:
     }
 
 
-def _states(config: DaemonConfig, fold: Fold) -> Problems:
+def _states(config: DaemonConfig, recount: Recount) -> Problems:
     states, there = [], newest_checkpoints(config)
-    for number, here in sorted(fold.digests.items()):
+    for number, here in sorted(recount.digests.items()):
         digests = there[number].digests if number in there else {}
         names = sorted(here.keys() | digests.keys())
         unlike = [name for name in names if here.get(name) != digests.get(name)]
         if unlike:
             states.append(
-                f"partition {number} is not the fold of its log: "
+                f"partition {number} is not the count of its log: "
                 f"{len(unlike)} of {len(names)} parts differ ({', '.join(unlike[:3])})"
             )
     return states
@@ -199,8 +199,8 @@ def _dead_letters(config: DaemonConfig, content: LogContents) -> Problems:
     ]
 
 
-def _records(fold: Fold, content: LogContents) -> Problems:
-    tally = fold.ingest.tally
+def _records(recount: Recount, content: LogContents) -> Problems:
+    tally = recount.ingest.tally
     invalid = sum(tally.invalid.values())
     accounted = tally.valid + invalid + tally.tombstones + tally.duplicates
     if accounted == content.count and invalid == len(content.bad):

@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 
 from streameval.errors import StreamevalError
 from streameval.testing.broker import Broker
-from tests.chaos.check import Fold, Problems, ends, problems, progress
+from tests.chaos.check import Problems, Recount, ends, problems, progress
 from tests.chaos.daemons import Daemon, DaemonConfig
 from tests.chaos.faulty_daemon import POINTS
 from tests.chaos.log import Writer
@@ -118,7 +118,7 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
         self,
         config: DaemonConfig,
         writer: Writer,
-        fold: Fold | None = None,
+        recount: Recount | None = None,
         *,
         exact: bool = False,
         fault: str = "",
@@ -128,8 +128,10 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
             daemon.wait_for(daemon.ready)
             self.wait_until_saved(config, daemon)
             self.stop(daemon)
-        if fold is None:
-            fold = Fold(config)
-            fold.read()
+        if recount is None:
+            recount = Recount(config)
+            recount.read()
         counted = self.counted
-        return self.problems + problems(config, fold, writer.content, counted=counted, exact=exact)
+        return self.problems + problems(
+            config, recount, writer.content, counted=counted, exact=exact
+        )

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from streameval.cli.errors import USAGE_ERROR
-from tests.chaos.check import Fold, Problems, ends
+from tests.chaos.check import Problems, Recount, ends
 from tests.chaos.daemons import Daemon, DaemonConfig
 from tests.chaos.faulty_daemon import REVOKING
 from tests.chaos.infrastructure import cut, disk_full, store_away, torn
@@ -28,21 +28,21 @@ def retention(run: ScenarioRun) -> Problems:
     """Retention deletes records before they are counted."""
     config = run.config()
     writer = run.writer(config)
-    fold = _counted(run, config, writer)
-    stands = fold.positions[0]
+    recount = _counted(run, config, writer)
+    stands = recount.positions[0]
     writer.write(1_000)
     begin = stands + (ends(config)[0] - stands) // 2
     shortened(run.broker, config.topic, begin)
     writer.content.mark_lost(0, stands, begin)
     _refuses(run, config, f"{begin - stands} offsets were never counted")
-    fold.read({0: begin})
+    recount.read({0: begin})
     skipping = _with(config, 'on_retention = "skip"')
     with run.daemon(skipping) as daemon:
         run.wait_until_saved(config, daemon)
         logged = daemon.logged("records were lost before they were counted")
         run.expect(logged == 1, f"the gap was logged {logged} times")
         run.stop(daemon)
-    return run.finish(skipping, writer, fold, exact=True)
+    return run.finish(skipping, writer, recount, exact=True)
 
 
 def recreated(run: ScenarioRun) -> Problems:
@@ -56,7 +56,7 @@ def recreated(run: ScenarioRun) -> Problems:
     writer = run.writer(config)
     writer.write(500)
     _refuses(run, config, "the topic was deleted and recreated")
-    # Counters of the old topic are not part of the fold of the new one.
+    # Counters of the old topic are not part of the recount of the new one.
     run.counted.clear()
     anew = _with(config, 'on_recreated = "restart"')
     return run.finish(anew, writer, exact=True)
@@ -81,15 +81,15 @@ def added(run: ScenarioRun) -> Problems:
     return run.finish(_with(config, 'on_new_partitions = "accept"'), writer)
 
 
-def _counted(run: ScenarioRun, config: DaemonConfig, writer: Writer) -> Fold:
+def _counted(run: ScenarioRun, config: DaemonConfig, writer: Writer) -> Recount:
     """Write records, and count and save them with a daemon that stops cleanly."""
     writer.write(1_000)
     with run.daemon(config) as daemon:
         run.wait_until_saved(config, daemon)
         run.stop(daemon)
-    fold = Fold(config)
-    fold.read()
-    return fold
+    recount = Recount(config)
+    recount.read()
+    return recount
 
 
 def _refuses(run: ScenarioRun, config: DaemonConfig, *sentences: str) -> None:

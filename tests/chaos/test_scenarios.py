@@ -108,7 +108,7 @@ def _scenario_run(broker: Broker, folder: Path, case: str) -> ScenarioRun:
         for name in _CASES
     ],
 )
-def test_the_state_is_the_fold_of_the_log_after_every_fault(
+def test_the_state_is_the_count_of_the_log_after_every_fault(
     scenario: str, verdicts: Verdicts
 ) -> None:
     assert verdicts[scenario].result() == []

@@ -22,7 +22,7 @@ from tests.durability.process import DISK, METRIC, MINUTE, STORE, TIMES, Process
 from tests.logs.group import Entry, Group, Log
 
 
-class Fold(NamedTuple):
+class Recount(NamedTuple):
     """A partition's log up to an offset.
 
     Attributes:
@@ -39,19 +39,21 @@ class Fold(NamedTuple):
 
 
 class Truth:
-    """Folds a log, and caches the results."""
+    """Counts a log again, and caches the results."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._folds: dict[tuple[Partition, int], Fold] = {}
+        self._recounts: dict[tuple[Partition, int], Recount] = {}
         self._pieces: dict[tuple[Partition, int], Mapping[str, str]] = {}
         self._reached: dict[Partition, Ingest] = {}
 
-    def fold(self, partition: Partition, offset: int) -> Fold:
+    def recount(self, partition: Partition, offset: int) -> Recount:
         key = partition, offset
-        if key not in self._folds:
-            self._folds[key] = _fold([entry.value for entry in self._below(partition, offset)])
-        return self._folds[key]
+        if key not in self._recounts:
+            self._recounts[key] = _recount(
+                [entry.value for entry in self._below(partition, offset)]
+            )
+        return self._recounts[key]
 
     def bad(self, partition: Partition, offset: int) -> set[int]:
         return {e.offset for e in self._below(partition, offset) if _is_bad(e.value)}
@@ -95,8 +97,8 @@ class _Event(msgspec.Struct):
     interactions: list[str]
 
 
-def _fold(values: list[bytes | None]) -> Fold:
-    """A fold by definition, record by record, without the package."""
+def _recount(values: list[bytes | None]) -> Recount:
+    """A count by definition, record by record, without the package."""
     events = [msgspec.json.decode(v, type=_Event) for v in values if v and not _is_bad(v)]
     clock = max((event.ts for event in events), default=0) * 1_000_000
     first = {event.id: event for event in reversed(events)}.values()
@@ -106,7 +108,7 @@ def _fold(values: list[bytes | None]) -> Fold:
         counts[event.variant] += 1
     border = (clock - TIMES.kept) // MINUTE * MINUTE
     kept = sum(event.ts * 1_000_000 >= border for event in first)
-    return Fold(hits, counts, kept, len(values))
+    return Recount(hits, counts, kept, len(values))
 
 
 TOPIC: Final = "events"
@@ -222,14 +224,14 @@ class SimulatedCluster:
             key = partition, position, id(state)
             if key in self._checked:
                 continue
-            fold = self.truth.fold(partition, position)
+            recount = self.truth.recount(partition, position)
             assert digests(process.ingest, partition) == self.truth.pieces(partition, position)
             tally = state.tally
             invalid = sum(tally.invalid.values())
-            assert tally.valid + invalid + tally.tombstones + tally.duplicates == fold.records
+            assert tally.valid + invalid + tally.tombstones + tally.duplicates == recount.records
             panes = state.families["labels"].copied().panes
             kept = [t.lists(t.cells) for place, t in panes.items() if place != PAST_PANE]
-            assert sum(int(lists.sum()) for lists in kept) == fold.kept
+            assert sum(int(lists.sum()) for lists in kept) == recount.kept
             self._checked.add(key)
 
     def _check_durable(self) -> None:
@@ -272,9 +274,9 @@ class SimulatedCluster:
     def _check_counters(self) -> None:
         """All processes together, ended ones included, have shown no more than was committed."""
         shown = self._gone + sum(map(_shown, self.processes.values()), Counter())
-        folds = [self.truth.fold(p, self.group.committed.get(p, 0)) for p in PARTITIONS]
-        events: Counter[str] = sum((Counter(fold.events) for fold in folds), Counter())
-        hits: Counter[str] = sum((Counter(fold.hits) for fold in folds), Counter())
+        recounts = [self.truth.recount(p, self.group.committed.get(p, 0)) for p in PARTITIONS]
+        events: Counter[str] = sum((Counter(recount.events) for recount in recounts), Counter())
+        hits: Counter[str] = sum((Counter(recount.hits) for recount in recounts), Counter())
         for kind, true in (("sum", hits), ("count", events)):
             for variant, most in true.items():
                 assert shown[0, variant, kind] <= most, (variant, kind)
