@@ -368,7 +368,13 @@ def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
         >>> same_shape({"pane": 60}, {"pane": 30})
         False
     """
-    return {**here, "event": None} == {**saved, "event": None}
+    return _shape(here) == _shape(saved)
+
+
+def _shape(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without decoding; rankers have a label, and places in the lists of a join."""
+    rankers = [*((settings.get("event") or {}).get("rankers") or ())]
+    return {**settings, "event": rankers if settings.get("attribution") else bool(rankers)}
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

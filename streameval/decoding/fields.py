@@ -95,6 +95,9 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         for name, problem in self._ranker_problems():
             raise OptionError(f"rankers.{name}", problem)
+        if self.rankers is not None:
+            # A join keeps their lists by place, and settings are equal in any order.
+            msgspec.structs.force_setattr(self, "rankers", dict(sorted(self.rankers.items())))
 
     def _ranker_problems(self) -> Iterator[tuple[str, str]]:
         first = {self.recommendations: "the list shown"}
@@ -112,7 +115,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def ranker_names(self) -> tuple[str, ...]:
-        """The rankers that were not shown, in their order."""
+        """The rankers that were not shown, by name."""
         return tuple(self.rankers or ())
 
     @property

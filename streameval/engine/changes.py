@@ -63,7 +63,8 @@ class SlicedCounts:
         every = view.slices(self._table).tolist()
         shown = shown_slices(view, every)
         self._numbers = every if label == RANKER else shown
-        self.shown = list(map(self._numbers.index, shown))
+        place_of = {number: place for place, number in enumerate(self._numbers)}
+        self.shown = list(map(place_of.__getitem__, shown))
         self.names = view.spec.dimensions
         self.values = [view.labels(number) for number in self._numbers]
         self.metrics = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -162,6 +162,27 @@ def test_other_settings_than_decoding_are_never_accepted() -> None:
     with pytest.raises(RefusedStateError, match="pane is"):
         kept.assign()
     assert not kept.ingest.positions
+
+
+RANKED: Final = {"event": {"rankers": {"challenger": "challenger"}}}
+RENAMED: Final = {"event": {"rankers": {"contender": "challenger"}}}
+JOINED: Final = {"attribution": {"window": "30m"}}
+
+
+@pytest.mark.parametrize(
+    ("saved", "here"), [({}, RANKED), (RANKED, {}), (RANKED | JOINED, RENAMED | JOINED)]
+)
+def test_other_rankers_are_more_than_decoding_where_a_state_depends_on_them(
+    saved: dict[str, Any], here: dict[str, Any]
+) -> None:
+    kept = Kept(after(10, fingerprint=saved), fingerprint=here, policies=ACCEPT)
+    with pytest.raises(RefusedStateError, match=r"event\.rankers"):
+        kept.assign()
+
+
+def test_another_ranker_can_be_accepted_where_no_list_waits() -> None:
+    kept = Kept(after(10, fingerprint=RANKED), fingerprint=RENAMED, policies=ACCEPT)
+    assert kept.assign() == 10
 
 
 def test_a_restart_is_not_undone_by_the_next_start() -> None:

@@ -125,6 +125,23 @@ def test_a_join_that_was_restored_while_lists_waited_has_the_same_bytes(
     assert content(restored, LISTS).keys() == content(whole, LISTS).keys()
 
 
+def test_lists_that_wait_keep_their_rankers_if_these_are_written_in_another_order(
+    joins: Config, tmp_path: Path
+) -> None:
+    table = EVENT[EVENT.index("{") :]
+    names = table.strip("{ }\n").split(", ")
+    path = tmp_path / "swapped.toml"
+    path.write_text(JOIN.replace(table, f"{{ {', '.join(reversed(names))} }}\n"))
+    of_streams = [*streams(events(60))]
+    ingest, swapped = new_ingest(joins), new_ingest(load(path))
+    ingest.begin(LISTS, {LISTS: 0, CLICKS: 0})
+    fed(ingest, of_streams, (0, 0))
+    swapped.restore(LISTS, ingest.positions, parts_of(ingest))
+    for counted in (ingest, swapped):
+        counted.end([LISTS, CLICKS])
+    assert lifetime(swapped) == lifetime(ingest)
+
+
 def test_a_list_without_that_of_a_ranker_is_a_letter_and_takes_no_other_with_it(
     joins: Config,
 ) -> None:
