@@ -6,6 +6,7 @@ import ast
 import pickle
 import random
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,21 @@ from tests.contract.doors import (
     Door,
     Given,
 )
+from tests.effort import sampled
 
 More = dict[str, list[Any]]
 
 every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+
+
+def doors_with(names: str, cases: Mapping[str, tuple[Any, ...]]) -> pytest.MarkDecorator:
+    """Each door with each case; a third of the pairs in `tests/run`, with each door and case."""
+    pairs = sampled(((case, door) for case in cases for door in DOORS), 3)
+    parameters = [
+        pytest.param(DOORS[door], *cases[case], id=f"{case}-{door}") for case, door in pairs
+    ]
+    return pytest.mark.parametrize(f"door, {names}", parameters)
+
 
 MISPLACED = "has an item after the end of its list"
 MARKED = "have a 0 or 1 for each recommendation or item"
@@ -75,16 +87,14 @@ def test_minus_one_and_empty_text_at_the_end_are_padding(door: Door, tmp_path: P
     assert door(Given(blank[0], blank[1]), tmp_path).values == expected
 
 
-@every_door
-@pytest.mark.parametrize(
+@doors_with(
     "bad",
-    [
-        Given([[-1, 5, 6]], [[5, 6]]),
-        Given([[5, -1, 6]], [[5, 6]]),
-        Given([[5, 6, 7]], [[-1, 5]]),
-        Given([[5, 6, 7]], [[5, -1, 6]]),
-    ],
-    ids=["leading", "inner", "leading interaction", "inner interaction"],
+    {
+        "leading": (Given([[-1, 5, 6]], [[5, 6]]),),
+        "inner": (Given([[5, -1, 6]], [[5, 6]]),),
+        "leading interaction": (Given([[5, 6, 7]], [[-1, 5]]),),
+        "inner interaction": (Given([[5, 6, 7]], [[5, -1, 6]]),),
+    },
 )
 def test_padding_before_an_item_is_invalid(door: Door, bad: Given, tmp_path: Path) -> None:
     for given in (bad, bad.as_text()):
@@ -103,8 +113,7 @@ def test_what_losses_ignore_is_no_item(door: Door, tmp_path: Path) -> None:
     assert door(Given([["5", "6"]], [["-100", "7"]]), tmp_path).values is not None
 
 
-@every_door
-@pytest.mark.parametrize("acts", [[0, 1, 0], [0, 0, 0], [1, 1, 1]], ids=str)
+@doors_with("acts", {"mixed": ([0, 1, 0],), "none": ([0, 0, 0],), "all": ([1, 1, 1],)})
 def test_marks_for_each_item_of_the_list_are_refused(
     door: Door, acts: list[int], tmp_path: Path
 ) -> None:
@@ -125,20 +134,24 @@ def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: P
     assert not any(warning in answer.told for warning in WARNINGS)
 
 
-@every_door
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (_many([0], [0]), "item 0 is in 60 of 60 lists and in their interactions: is it padding?"),
-        (_many([-2, -2], [-2]), "item -2 is in 60 of 60 lists"),
-        (Given(_many([], []).acts, _many([], []).shown), SWAPPED),
-        (Given([[50 + number, 90 + number] for number in range(5)], [[0, 1]] * 5), MARKS),
-        (
+@doors_with(
+    "given, says",
+    {
+        "padded with 0": (
+            _many([0], [0]),
+            "item 0 is in 60 of 60 lists and in their interactions: is it padding?",
+        ),
+        "padded with -2": (_many([-2, -2], [-2]), "item -2 is in 60 of 60 lists"),
+        "swapped": (Given(_many([], []).acts, _many([], []).shown), SWAPPED),
+        "marks of few lists": (
+            Given([[50 + number, 90 + number] for number in range(5)], [[0, 1]] * 5),
+            MARKS,
+        ),
+        "labels": (
             Given([[50 + number] for number in range(30)], [[number % 2] for number in range(30)]),
             MARKS,
         ),
-    ],
-    ids=["padded with 0", "padded with -2", "swapped", "marks of few lists", "labels"],
+    },
 )
 def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_path: Path) -> None:
     for events in (given, given.as_text()):
@@ -148,14 +161,12 @@ def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_
         assert says in answer.told.replace("'", ""), answer.told
 
 
-@every_door
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({"positions": [[1] * 3] * 30}, CONSTANT),
-        ({"scores": [[2.5, 0.5, -1.5]] * 30}, NO_CHANCES),
-    ],
-    ids=["positions", "scores"],
+@doors_with(
+    "more, says",
+    {
+        "positions": ({"positions": [[1] * 3] * 30}, CONSTANT),
+        "scores": ({"scores": [[2.5, 0.5, -1.5]] * 30}, NO_CHANCES),
+    },
 )
 def test_numbers_that_look_wrong_are_a_warning(
     door: Door, more: dict[str, Any], says: str, tmp_path: Path
