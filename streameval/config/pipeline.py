@@ -29,6 +29,7 @@ from streameval.engine.clock import ClockRule
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
+from streameval.engine.rankers import RANKER
 from streameval.events.records import RecordBatch
 from streameval.extras import import_extra, load_named
 from streameval.join.frontend import JoinFrontend
@@ -107,6 +108,8 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
 
 def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
     named = map(config.named_values, group.dimensions)
+    # Lists that were shown are read alone, also of the combinations above the cap.
+    rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}
     return FamilySpec(
         name=group.name,
         dimensions=group.dimensions,
@@ -115,7 +118,10 @@ def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
         metrics=group.metrics,
         table=empty.table.empty(),
         folding=FoldingOptions(
-            cap=config.label_cap, named=tuple(named), max_series=config.max_series
+            cap=config.label_cap,
+            named=tuple(named),
+            max_series=config.max_series,
+            kept=frozenset(rankers if config.event.rankers else ()),
         ),
     )
 

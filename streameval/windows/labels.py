@@ -128,11 +128,13 @@ class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
         cap: most values of each dimension, besides named values and `__missing__`.
         named: for each dimension, values that are never folded.
         max_series: most combinations, besides those of named values only.
+        kept: dimensions whose values are all named; a folded combination keeps its value of these.
     """
 
     cap: int = LABEL_CAP
     named: tuple[frozenset[str], ...] = ()
     max_series: int = MAX_SERIES
+    kept: frozenset[int] = frozenset()
 
 
 class Admitted(NamedTuple):
@@ -214,7 +216,7 @@ class Folding:
         """The slice of a combination that was admitted here or in a merged folding."""
         slice_labels = self._by_values(key)
         kept = slice_labels in self.series.kept or self._never_folds(slice_labels)
-        return slice_labels if kept else self._all
+        return slice_labels if kept else self._folded(slice_labels)
 
     def merged(self, others: Iterable[Folding]) -> Folding:
         """The folding of several partitions together, in any order."""
@@ -260,16 +262,23 @@ class Folding:
     def _never_folds(self, key: Labels) -> bool:
         for value, fixed in zip(key, self._fixed, strict=True):
             if value == OTHER or value not in fixed:
-                return key == self._all
+                return key == self._folded(key)
         return True
+
+    def _folded(self, key: Labels) -> Labels:
+        """The slice of a combination above the cap."""
+        kept = self._options.kept
+        if not kept:
+            return self._all
+        return tuple([value if place in kept else OTHER for place, value in enumerate(key)])
 
     def _admit_combination(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
         if key in self.series.kept or self._never_folds(key):
             return key
         for folded in self.series.add(key):
             if folded != key:
-                _move(moves, folded, self._all)
-        return key if key in self.series.kept else self._all
+                _move(moves, folded, self._folded(folded))
+        return key if key in self.series.kept else self._folded(key)
 
     def _fold_value(self, place: int, value: str, moves: dict[Labels, Labels]) -> None:
         for key in sorted(key for key in self.series.kept if key[place] == value):

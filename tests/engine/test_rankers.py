@@ -212,8 +212,25 @@ def test_the_size_of_batches_changes_no_byte_even_above_the_cap(tmp_path: Path) 
         row["variant"] = f"v{number % 11}"
     one_by_one = counted(config, rows, ends=range(len(rows)))
     assert content(counted(config, rows)) == content(one_by_one)
-    rankers = {labels[1] for labels in lifetime(one_by_one)}
-    assert {"shown", "challenger", "control"} <= rankers | {"__other__"}
+    assert {labels[1] for labels in lifetime(one_by_one)} == {"shown", "challenger", "control"}
+
+
+def test_combinations_above_the_cap_keep_their_ranker_so_lists_shown_are_read_alone(
+    tmp_path: Path,
+) -> None:
+    config = configured(tmp_path, RANKED.replace('dedup = "7d"', "max_series = 2\nlabel_cap = 9"))
+    rows = events(200)
+    for number, row in enumerate(rows):
+        row["variant"] = f"v{number % 7}"
+    ingest = counted(config, rows)
+    report = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
+    whole = [entry for entry in report.series if (entry.window, entry.family) == ("lifetime", 0)]
+    series = [entry for entry in whole if entry.metric.text == "ctr"]
+    lists = {
+        name: sum(entry.reading.lists for entry in series if entry.labels[-1] == name)
+        for name in ("shown", "challenger", "control")
+    }
+    assert lists == dict.fromkeys(lists, 200)
 
 
 def test_the_series_of_the_rankers_are_never_folded(tmp_path: Path) -> None:
