@@ -1,8 +1,9 @@
 """Worlds in which a log judges a policy that it did not show, through the public API.
 
-Users have tastes of their own and come unequally often; the truth is that of all of them. A list
-has one item, or several: then an item above takes attention from those below, so a click depends
-on the items above.
+Users have tastes of their own and come unequally often; the truth is that of all users of whom
+some are seen, so an interval that takes their lists for independent is too narrow. A list has one
+item, or several: then an item above takes attention from those below, so a click depends on the
+items above.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def _drawn(random: np.random.Generator, world: PolicyLog) -> _Log:
     )
     target = np.array(world.target)
     looks = sum(float(target @ left) ** rank for rank in range(world.ranks))
-    truth = float(target @ rates) * looks * float((taste * often).sum() / often.sum())
+    # Of all users of whom these are drawn; their mean taste is 1.
+    truth = float(target @ rates) * looks
     return _Log(users, shown, clicked, truth, rates * random.uniform(0.5, 1.5, items))
 
 
