@@ -141,7 +141,7 @@ def export(
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
     settings, ingest = restore(checkpoints, config)
-    snapshot = ingest_snapshot(ingest, labels=settings.labels, now=time.time())
+    snapshot = ingest_snapshot(ingest, labels=settings.series_labels(), now=time.time())
     write_series([SpanReadings(None, snapshot)], format)
 
 
@@ -312,7 +312,7 @@ def _with_backfills(
     lines = []
     for path in paths:
         with as_usage_error(BackfillError, SourceError, UnlikeStateError):
-            added = from_rows(stored(path), config.dimensions())
+            added = from_rows(stored(path), config.series_dimensions())
             ingest.merge(partition, added)
         lists = sum(row.lists for row in added.rows)
         lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}\n")

@@ -9,11 +9,14 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from streameval import Accumulator, Columns, Intervals, compare
 from streameval.errors import InvalidEventError
 from streameval.events import Event
+from streameval.partials import arrow_table, partials
 from tests.cli.program import json_lines, readings, run, usage_error
 from tests.daemon.running import running
 
@@ -196,3 +199,28 @@ def test_every_form_of_events_may_say_what_was_shown_instead(form: str) -> None:
     accumulator.update_many(given[form]())
     reading = accumulator.read("overlap")
     assert (reading.value, reading.count, reading.lists) == (0.25, 2, 3)
+
+
+def test_backfills_are_split_by_ranker_and_exports_say_what_evaluate_says(tmp_path: Path) -> None:
+    log, made = json_lines(tmp_path / "log.ndjson", rows()[200:300]), rows()[:300]
+    text = CONFIG.replace("log.ndjson", str(log)).replace('"state"', f'"{tmp_path / "state"}"')
+    config = text[: text.index("[experiment]")].replace("intervals = {}", "")
+    with running(config, tmp_path) as daemon:
+        daemon.consumed(100)
+        assert daemon.stop() == 0
+    before: dict[str, list[Any]] = {"ranker": [], "recommendations": [], "interactions": []}
+    instead: list[Any] = []
+    for row in made[:200]:
+        before["ranker"] += ["shown", "challenger"]
+        before["recommendations"] += [row["recommendations"], row["rankings"]["challenger"]]
+        before["interactions"] += [row["interactions"]] * 2
+        instead += [None, row["recommendations"]]
+    table = pa.table({**before, "shown_instead": pa.array(instead, pa.list_(pa.string()))})
+    counted = partials([table], "ctr", "overlap", by=["ranker"])
+    parquet.write_table(arrow_table(counted), tmp_path / "before.parquet")
+    options = ("--backfill", tmp_path / "before.parquet", "--into", tmp_path / "joined")
+    merged = run("state", "merge", tmp_path / "state", *options)
+    assert (merged.returncode, merged.stderr) == (0, "")
+    whole = json_lines(tmp_path / "whole.ndjson", made)
+    evaluated = run("evaluate", whole, "--config", tmp_path / "streameval.toml", "--format", "json")
+    assert run("state", "export", tmp_path / "joined").stdout == evaluated.stdout
