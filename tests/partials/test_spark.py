@@ -118,6 +118,29 @@ def test_a_comparison_is_that_of_one_process(spark: Any) -> None:
     assert compared(here).difference is not None
 
 
+def test_a_ranker_that_was_not_shown_has_no_verdict_in_spark_either(spark: Any) -> None:
+    """The rows are lists already: those not shown have the one that was shown instead."""
+    columns = ["recommendations", "interactions", "users"]
+    rows = [{name: row[name] for name in columns} for row in ROWS]
+    lists = []
+    for row in rows:
+        items = row["recommendations"]
+        shadow = {"recommendations": items[::2], "ranker": "new", "shown_instead": items}
+        lists += [row | {"ranker": "shown", "shown_instead": None}, row | shadow]
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    schema = schema.append(pa.field("ranker", pa.string()))
+    schema = schema.append(pa.field("shown_instead", SCHEMA.field("recommendations").type))
+    judged = pa.Table.from_pylist(lists, schema)
+    options: dict[str, Any] = {"by": ["ranker"], "intervals": INTERVALS}
+    there = evaluate(frame(spark, judged).repartition(4), "ctr", "overlap", **options)
+    here = merged(partials([judged], "ctr", "overlap", **options))
+    assert states(there) == {cell: counts.state_dict() for cell, counts in here.items()}
+    arms = there.accumulators()
+    comparison = compare(arms[Cell(("shown",), None)], arms[Cell(("new",), None)], "ctr")
+    assert comparison.verdict == "do not trust"
+    assert str(comparison.reason).startswith("Biased to the shown ranker: overlap 100 %")
+
+
 @pytest.mark.parametrize("kind", ["map", "struct"])
 def test_estimates_for_a_policy_are_those_of_one_process(spark: Any, kind: str) -> None:
     draw = random.Random(3)
