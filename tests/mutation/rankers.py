@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from streameval.accumulator import accumulator, objections
-from streameval.config.config import Config
 from streameval.engine import changes, gaps, partition, variants
 from streameval.engine.rankers import CountedLists
 from streameval.join.closed_lists import ClosedLists
+from streameval.windows.labels import Folding
 from tests.cli import test_rankers as commands
 from tests.engine import test_rankers as engine
 from tests.join import test_rankers as joins
@@ -113,9 +113,9 @@ MISTAKES = (
         replaced(accumulator, "refuse_unshown", lambda *_: None),
     ),
     Mistake(
-        "the series of a ranker are folded",
-        _in_a_folder(engine.test_the_series_of_the_rankers_are_never_folded),
-        replaced(Config, "named_values", lambda *_: frozenset()),
+        "lists above the cap are folded with those of other rankers",
+        _in_a_folder(engine.test_the_size_of_batches_changes_no_byte_even_above_the_cap),
+        replaced(Folding, "_folded", lambda folding, _: folding._all),
     ),
     Mistake(
         "a join mixes the lists of two rankers",
