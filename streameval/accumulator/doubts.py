@@ -22,11 +22,19 @@ from streameval.statistics.hits import Hits
 from streameval.statistics.scores import RankSumsOfLists, ScoredItems
 from streameval.statistics.statistic import Statistic
 
+S = TypeVar("S", bound=Statistic)
+
 FIRST_OBSERVED: Final = 128
 """Events observed of the first batches; of later ones, only a few, at next to no cost."""
 _LATER: Final = 8
 _EVERY: Final = 512
 """Of small batches of many partitions, only the one that completes so many events is observed."""
+
+_SUSPICIOUS: Final = 1_000
+"""With this many lists with interactions and no hit, the ids probably do not match."""
+
+_FEWEST_OUTSIDE: Final = 10
+"""Fewer items outside the catalogue may simply be new."""
 
 _MOST: Final = 1_024
 """So many events halve all counts, so that a change of the events shows."""
@@ -272,15 +280,6 @@ def _prune(counter: Counter[Any]) -> None:
         kept = dict(counter.most_common(_MOST_KINDS // 2))
         counter.clear()
         counter.update(kept)
-
-
-S = TypeVar("S", bound=Statistic)
-
-_SUSPICIOUS: Final = 1_000
-"""With this many lists with interactions and no hit, the ids probably do not match."""
-
-_FEWEST_OUTSIDE: Final = 10
-"""Fewer items outside the catalogue may simply be new."""
 
 
 def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[str | None]:

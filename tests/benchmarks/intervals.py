@@ -45,7 +45,9 @@ def _print_counting(name: str, events: Sequence[Event]) -> None:
         msgspec.structs.replace(event, user=f"user-{draw.randrange(USERS)}", ts=_NOON + place)
         for place, event in enumerate(events)
     ]
-    best = best_of({"without": in_batches(named), "with": in_batches(named, Intervals())}, _ROUNDS)
+    best = best_of(
+        {"without": in_batches(named), "with": in_batches(named, intervals=Intervals())}, _ROUNDS
+    )
     without, kept = (best[task] / EVENTS * 1e6 for task in ("without", "with"))
     print(
         f"{name:>5} traffic, K=20, six metrics: update_many {without:.2f} us an event, "

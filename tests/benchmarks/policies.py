@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from streameval import Accumulator, Event, Intervals
 from tests.benchmarks.timing import best_of
+from tests.benchmarks.update import in_batches
 
 LISTS = 20_000
 METRICS = {
@@ -22,8 +23,8 @@ def main() -> None:
     """Print microseconds per list."""
     for items in (1, 10):
         lists = _lists(items)
-        tasks = {f"{name}, {items}": _in_batches(lists, *METRICS[name]) for name in METRICS}
-        tasks["three with intervals"] = _in_batches(lists, *METRICS["three"], intervals=Intervals())
+        tasks = {f"{name}, {items}": in_batches(lists, *METRICS[name]) for name in METRICS}
+        tasks["three with intervals"] = in_batches(lists, *METRICS["three"], intervals=Intervals())
         best = best_of(tasks)
         times = ", ".join(f"{name}: {best[name] / LISTS * 1e6:.1f}" for name in tasks)
         print(f"update_many, us a list of {items}: {times}")
@@ -47,20 +48,6 @@ def _lists(items: int) -> list[Event]:
         )
         for _ in range(LISTS)
     ]
-
-
-def _in_batches(
-    lists: Sequence[Event], *metrics: str, intervals: Intervals | None = None
-) -> Callable[[], None]:
-    batches = [lists[start : start + 5_000] for start in range(0, len(lists), 5_000)]
-
-    def task() -> None:
-        accumulator = Accumulator(*metrics, intervals=intervals)
-        for batch in batches:
-            accumulator.update_many(batch)
-        accumulator.table.flush()
-
-    return task
 
 
 def _one_by_one(lists: Sequence[Event], *metrics: str) -> Callable[[], None]:

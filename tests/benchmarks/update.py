@@ -33,12 +33,14 @@ def _print_counting(name: str, events: list[Event], catalog: int) -> None:
     )
 
 
-def in_batches(events: Sequence[Event], intervals: Intervals | None = None) -> Callable[[], None]:
-    """A task that counts events in batches."""
+def in_batches(
+    events: Sequence[Event], *metrics: str, intervals: Intervals | None = None
+) -> Callable[[], None]:
+    """A task that counts events in batches; without metrics, for the ranked ones."""
     batches = [events[start : start + 5_000] for start in range(0, len(events), 5_000)]
 
     def task() -> None:
-        accumulator = Accumulator(*RANKED, intervals=intervals)
+        accumulator = Accumulator(*(metrics or RANKED), intervals=intervals)
         for batch in batches:
             accumulator.update_many(batch)
         accumulator.table.flush()
