@@ -5,12 +5,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.change_report import Change, ChangeSettings
-from streameval.accumulator.changes import changes
-from streameval.accumulator.comparison import Comparison
-from streameval.accumulator.gap import Gap, gap
-from streameval.accumulator.planning import ExperimentPlan, plan
 from streameval.accumulator.shared import SharedAccumulator
+from streameval.analyses.changes.report import Change, ChangeSettings
+from streameval.analyses.changes.statistics import changes
+from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.planning import ExperimentPlan, plan
+from streameval.analyses.gaps.gap import Gap, gap
 from streameval.catalogue import metric_at
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
@@ -21,8 +21,8 @@ from streameval.events.columns import Columns
 from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
-    from streameval.offline.comparison import ComparisonReport, compare
-    from streameval.offline.evaluation import Evaluation, evaluate
+    from streameval.analyses.experiments.compare import ComparisonReport, compare
+    from streameval.evaluation.offline.evaluation import Evaluation, evaluate
 
 __all__ = [
     "Accumulator",
@@ -62,10 +62,10 @@ if not _log.handlers:
 
 # What reads files is imported when it is first used: a loop that only counts needs none of it.
 _OFFLINE = {
-    "ComparisonReport": "streameval.offline.comparison",
-    "Evaluation": "streameval.offline.evaluation",
-    "compare": "streameval.offline.comparison",
-    "evaluate": "streameval.offline.evaluation",
+    "ComparisonReport": "streameval.analyses.experiments.compare",
+    "Evaluation": "streameval.evaluation.offline.evaluation",
+    "compare": "streameval.analyses.experiments.compare",
+    "evaluate": "streameval.evaluation.offline.evaluation",
 }
 
 

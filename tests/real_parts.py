@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from streameval.kernel import KERNEL
+from streameval.statistics.kernel import KERNEL
 
 _SERVICES = ("kafka", "prometheus", "browser", "spark", "systemd", "compiler")
 

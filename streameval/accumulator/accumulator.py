@@ -38,10 +38,10 @@ from streameval.catalogue.context import Given, check_kind, context_of
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.errors import SuspiciousEventsWarning, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
+from streameval.events.errors import SuspiciousEventsWarning, UnlikeStateError
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
 from streameval.statistics.exposures import MAX_ITEMS

@@ -16,11 +16,11 @@ from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.guard import between
 from streameval.accumulator.intake import NOWADAYS, checked_ranks, checked_scores
 from streameval.accumulator.plan import Plan
-from streameval.errors import InvalidEventError
 from streameval.events import Batch
 from streameval.events.batch import batch_of
+from streameval.events.errors import InvalidEventError
 from streameval.events.ids import IdKind
-from streameval.kernel import BLOCK, COMPILED, Block, matches_of
+from streameval.statistics.kernel import BLOCK, COMPILED, Block, matches_of
 from streameval.statistics.matching import Search
 
 Adder: TypeAlias = Callable[[Any, Any], bool]

@@ -17,7 +17,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.summary import summary
-from streameval.errors import NotKeptError
+from streameval.events.errors import NotKeptError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.intervals import GroupSums

@@ -13,7 +13,7 @@ from msgspec.msgpack import Ext
 
 from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError, one_kind
 from streameval.accumulator.plan import USER_SUMS_PREFIX
-from streameval.errors import (
+from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
     UnlikeStateError,

@@ -15,7 +15,8 @@ from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import AMONG, BY
-from streameval.errors import (
+from streameval.events import Batch, Event
+from streameval.events.errors import (
     MetricError,
     MetricParameterError,
     MetricValueError,
@@ -24,7 +25,6 @@ from streameval.errors import (
     StreamevalError,
     nearest,
 )
-from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells

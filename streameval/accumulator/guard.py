@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import update_wrapper
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from streameval.errors import HalfCountedError
+from streameval.events.errors import HalfCountedError
 
 P = ParamSpec("P")
 T = TypeVar("T")

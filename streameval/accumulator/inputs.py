@@ -10,7 +10,7 @@ from streameval.accumulator.formulas import input_among, needed_inputs
 from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, name_of
 from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import UnlikeStateError
+from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.placements import PlacementsOptions

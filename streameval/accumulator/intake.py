@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 import numpy as np
 
-from streameval.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.events import (
     END_TIME,
     FIRST_TIME,
@@ -30,6 +29,7 @@ from streameval.events import (
 )
 from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.columns import Columns, read
+from streameval.events.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.events.ids import IdKind, of_kind
 from streameval.events.per_item import item_values
 from streameval.events.ragged import IdColumn, is_list
@@ -43,7 +43,7 @@ from streameval.events.rules import (
     sound_event,
     without_padding,
 )
-from streameval.kernel import match
+from streameval.statistics.kernel import match
 from streameval.statistics.matching import Search, matched
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import bias_together
 from streameval.catalogue.lookup import checks_of
 from streameval.catalogue.metric import Metric
-from streameval.errors import NotComparableError
+from streameval.events.errors import NotComparableError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals
 

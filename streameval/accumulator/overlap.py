@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, NamedTuple
 
-from streameval.accumulator.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import Reference
+from streameval.inference.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
 from streameval.statistics.intervals import GroupSums, Intervals
 
 FEWEST_REWARDS: Final = 20

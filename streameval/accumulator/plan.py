@@ -14,7 +14,7 @@ from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import PER_USER, SUMMARY
-from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
+from streameval.events.errors import CutoffExceedsDepthError, MetricError, SameNameError
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search

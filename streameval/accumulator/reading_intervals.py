@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from streameval.accumulator.interval_formulas import (
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.inference.interval_formulas import (
     FEWEST_GROUPS,
     MOST_ANONYMOUS,
     interval,
     pool_days,
 )
-from streameval.catalogue.metric import Metric
-from streameval.catalogue.reading import Reading
 from streameval.statistics.intervals import GroupSums, Intervals, Kind
 
 _COVERED: Final = 1.0 - MOST_ANONYMOUS

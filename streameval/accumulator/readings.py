@@ -46,7 +46,7 @@ from streameval.catalogue.lookup import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
-from streameval.errors import (
+from streameval.events.errors import (
     NotKeptError,
     StreamevalError,
     UndefinedMetricError,

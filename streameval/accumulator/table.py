@@ -29,8 +29,8 @@ from streameval.accumulator.inputs import (
 from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, hits_options, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import UnlikeStateError
 from streameval.events import Batch
+from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions

@@ -10,8 +10,8 @@ from streameval.accumulator.overlap import bias_reason
 from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.errors import InvalidEventError
 from streameval.events import Batch
+from streameval.events.errors import InvalidEventError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution, Values
 

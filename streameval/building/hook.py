@@ -41,8 +41,8 @@ _COMMAND = (
 )
 
 
-SOURCE = Path("streameval/kernel/match.c")
-COMPILED = Path("streameval/kernel/_match.abi3.so")
+SOURCE = Path("streameval/statistics/kernel/match.c")
+COMPILED = Path("streameval/statistics/kernel/_match.abi3.so")
 """Python 3.11 and every later one load this file."""
 
 ABI = "cp311-abi3"

@@ -18,8 +18,8 @@ from streameval.catalogue.items import (
     Similarity,
     digest_of_parts,
 )
-from streameval.errors import MetricError
 from streameval.events import Id, ItemGroup
+from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray, IntArray
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from streameval.errors import MetricSyntaxError
 from streameval.events import LARGEST_RANK
+from streameval.events.errors import MetricSyntaxError
 
 _SHAPE = re.compile(
     r"(?:(?P<prefix>[A-Za-z_][\w.]*):)?(?P<name>[A-Za-z_]\w*(?:\.\d+)?)"

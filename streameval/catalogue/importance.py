@@ -10,8 +10,8 @@ from sys import float_info
 from typing import Annotated, Final, Literal, TypeAlias
 
 from streameval.catalogue.signature import Span
-from streameval.errors import InvalidEventError
 from streameval.events import Event
+from streameval.events.errors import InvalidEventError
 from streameval.events.per_item import PerItem
 from streameval.statistics.scores import gains_of
 

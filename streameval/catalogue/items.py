@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streameval.errors import InvalidEventError, MetricError
 from streameval.events import Id, ItemGroup
 from streameval.events.columns import as_numpy
+from streameval.events.errors import InvalidEventError, MetricError
 from streameval.events.ids import ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
 

@@ -27,7 +27,8 @@ from streameval.catalogue.signature import (
     Parameter,
     Value,
 )
-from streameval.errors import (
+from streameval.events import LARGEST_RANK
+from streameval.events.errors import (
     AbsentMetricError,
     MetricModuleError,
     MetricParameterError,
@@ -36,7 +37,6 @@ from streameval.errors import (
     UnknownConventionError,
     UnknownMetricError,
 )
-from streameval.events import LARGEST_RANK
 
 ALIASES: Mapping[str, str] = {
     "aggregate_diversity": "distinct_items",

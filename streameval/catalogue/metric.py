@@ -30,7 +30,7 @@ from streameval.catalogue.signature import (
     read_by,
     units_of,
 )
-from streameval.errors import MetricDeclarationError
+from streameval.events.errors import MetricDeclarationError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.errors import UndefinedMetricError
+from streameval.events.errors import UndefinedMetricError
 from streameval.statistics.intervals import Interval
 
 

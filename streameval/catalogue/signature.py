@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from streameval.errors import MetricDeclarationError, MetricParameterError
+from streameval.events.errors import MetricDeclarationError, MetricParameterError
 
 Value: TypeAlias = str | int | float | bool
 """A value of a metric parameter."""

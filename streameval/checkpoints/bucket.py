@@ -18,8 +18,8 @@ from obstore.exceptions import (
 
 from streameval.checkpoints.settings import BucketOptions
 from streameval.checkpoints.storage import StoredFile
-from streameval.errors import StoreError
-from streameval.objectstore import connect, reason
+from streameval.events.errors import StoreError
+from streameval.sources.objectstore import connect, reason
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

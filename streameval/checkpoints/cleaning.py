@@ -17,7 +17,7 @@ from streameval.checkpoints.format import (
     offset_of,
 )
 from streameval.checkpoints.storage import Storage, StoredFile
-from streameval.errors import DamagedStateError, StateVersionError, StoreError
+from streameval.events.errors import DamagedStateError, StateVersionError, StoreError
 
 Files: TypeAlias = Mapping[str, StoredFile]
 """The files of a place, by their name in its folder."""

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.errors import DamagedStateError, StateVersionError, UnownedStoreError
+from streameval.events.errors import DamagedStateError, StateVersionError, UnownedStoreError
 
 MAGIC: Final = b"streameval checkpoint "
 SEAL: Final = 65

@@ -25,7 +25,7 @@ from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest, StartOwner
 from streameval.engine.snapshot import CheckpointHealth
-from streameval.errors import (
+from streameval.events.errors import (
     DamagedStateError,
     DeadLetterError,
     UnlikeStateError,

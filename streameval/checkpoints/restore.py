@@ -16,9 +16,9 @@ from streameval.checkpoints.format import Header, Place
 from streameval.checkpoints.settings import CheckpointSettings, LogEvent, Policies
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.ingest import Frontend, Ingest
-from streameval.errors import StateVersionError
+from streameval.engine.windows.times import span_text
+from streameval.events.errors import StateVersionError
 from streameval.events.records import Assignment, Partition
-from streameval.windows.times import span_text
 
 
 def resume(

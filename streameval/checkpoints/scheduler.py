@@ -18,9 +18,9 @@ from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
-from streameval.errors import DamagedStateError, DeadLetterError, StoreError
+from streameval.engine.windows.sections import Section
+from streameval.events.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.events.records import Partition, RecordBatch
-from streameval.windows.sections import Section
 
 Save: TypeAlias = Callable[[Store, DeadLetters | None], DurableCheckpoint]
 """Flushes dead letters, then writes a copied state, on any thread; may raise `_FAILURES`."""

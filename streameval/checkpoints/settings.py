@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from streameval.errors import RefusedStateError
+from streameval.events.errors import RefusedStateError
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):

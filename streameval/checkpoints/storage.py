@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from streameval.checkpoints.format import ARCHIVE, BLOBS, TEMPORARY
-from streameval.errors import StoreError
+from streameval.events.errors import StoreError
 
 # What file systems without hard links, and without fsync of folders, answer.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})

@@ -36,14 +36,14 @@ from streameval.checkpoints.format import (
 )
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
 from streameval.checkpoints.storage import PRIVATE, Access, Disk, Folder, Storage
-from streameval.errors import (
+from streameval.events.errors import (
     DamagedStateError,
     ForeignStoreError,
     StateVersionError,
     StoreError,
     UnownedStoreError,
 )
-from streameval.extras import import_extra
+from streameval.events.extras import import_extra
 
 A = TypeVar("A")
 B = TypeVar("B")

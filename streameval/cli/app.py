@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from streameval.cli.errors import (
+from streameval.cli.commands import COMMANDS
+from streameval.evaluation.shell.errors import (
     DONE,
     FAILED,
     OutputError,
@@ -19,33 +20,14 @@ from streameval.cli.errors import (
     status_of,
     usage_message,
 )
-from streameval.errors import StreamevalError
-
-COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "demo": "Run a demo: three variants on simulated traffic, with live comparisons.",
-        "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
-        "check": "Check a configuration, and print what `run` would do with it.",
-        "evaluate": "Evaluate files; values equal the daemon's on the same events, bit for bit.",
-        "compare": "Compare variants: is treatment better than control, and is it real?",
-        "changes": "Find changes: did it get worse, really, and since when?",
-        "plan": "Plan an experiment: how many users and days does it take to find a lift?",
-        "simulate": "Write simulated events to standard output: one JSON object per line.",
-        "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
-        "metrics": "List all metrics, or describe one of them.",
-        "explain": "Explain how one request or user was counted, or why it was not.",
-        "state": "Inspect, verify, export and merge stores of checkpoints ([state] path).",
-        "dlq": "Show dead letters, and replay their records after a fix.",
-    }
-)
-"""Command -> first line of its help. Each command is a module of this package."""
+from streameval.events.errors import StreamevalError
 
 
 class _Commands(TyperGroup):
     """Imports the module of a command only when that command is called."""
 
     def __init__(self, **settings: Any) -> None:
-        stubs = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+        stubs = {name: TyperCommand(name, help=known.help) for name, known in COMMANDS.items()}
         super().__init__(**{**settings, "commands": stubs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -55,7 +37,7 @@ class _Commands(TyperGroup):
 
 
 def _loaded(name: str) -> Any:
-    command = getattr(import_module(f"streameval.cli.{name}"), name)
+    command = getattr(import_module(COMMANDS[name].module), name)
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, **_SETTINGS)
@@ -84,7 +66,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes it by position
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415  slow, and rarely needed
 
-        from streameval.kernel import KERNEL  # noqa: PLC0415  likewise
+        from streameval.statistics.kernel import KERNEL  # noqa: PLC0415  likewise
 
         typer.echo(f"streameval {version('streameval')} (kernel: {KERNEL})")
         raise typer.Exit

@@ -14,24 +14,24 @@ from typing import Annotated, Final
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.accumulator.experiment import Experiment
+from streameval.analyses.experiments.experiment import Experiment
 from streameval.catalogue.items import Attribute
+from streameval.checkpoints.letters.file import try_file
+from streameval.checkpoints.letters.queue import letter_topics
 from streameval.checkpoints.restore import other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
 from streameval.checkpoints.store import Store
-from streameval.cli.errors import FAILED, config_errors_in, output, report
-from streameval.cli.terminal import quantity
 from streameval.config import Config, WebOptions, load
 from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import letter_destination, letter_options, store
-from streameval.dead_letters.file import try_file
-from streameval.dead_letters.queue import letter_topics
 from streameval.engine.snapshot import LIFETIME
-from streameval.errors import (
+from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
+from streameval.evaluation.shell.terminal import quantity
+from streameval.events.errors import (
     ConfigError,
     ForeignStoreError,
     StateVersionError,

@@ -21,20 +21,20 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from streameval.accumulator.comparison import percent, verdict_text
-from streameval.accumulator.experiment import Experiment
-from streameval.cli.errors import output, report
-from streameval.cli.terminal import render
+from streameval.analyses.experiments.comparison import percent, verdict_text
+from streameval.analyses.experiments.experiment import Experiment
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
 from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
-from streameval.errors import ConfigError, OptionError, StreamevalError
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.shell.errors import output, report
+from streameval.evaluation.shell.terminal import render
+from streameval.events.errors import ConfigError, OptionError, StreamevalError
 from streameval.exporters.view import figure
 from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.offline.surroundings import UsageError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (
     GAINS,

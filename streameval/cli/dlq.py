@@ -18,18 +18,23 @@ from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from streameval.cli.errors import config_errors_in, output, report
-from streameval.cli.terminal import quantity, render
+from streameval.checkpoints.letters.file import read_letters
+from streameval.checkpoints.letters.topic import (
+    DeadLetterReader,
+    republish,
+    select_letters,
+    topics_for,
+)
 from streameval.config import Config, load
-from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.topic import DeadLetterReader, republish, select_letters, topics_for
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
-from streameval.errors import suggestion
+from streameval.engine.windows.times import SECOND, moment_text
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.shell.errors import config_errors_in, output, report
+from streameval.evaluation.shell.terminal import quantity, render
+from streameval.events.errors import suggestion
 from streameval.exporters.view import printable
-from streameval.offline.surroundings import UsageError
 from streameval.sources.options import SourceOptions
-from streameval.windows.times import SECOND, moment_text
 
 SAMPLES: Final = 3
 """Letters shown for each reason: the last ones."""

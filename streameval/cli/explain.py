@@ -13,11 +13,15 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.cli.errors import FAILED, output, report
 from streameval.config import Config, load
 from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
 from streameval.engine.ingest import Ingest
-from streameval.errors import OptionError
+from streameval.engine.windows.family import Counting
+from streameval.engine.windows.times import moment_text
+from streameval.evaluation.offline.readers import ingest_records, owner_from_start
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.shell.errors import FAILED, output, report
+from streameval.events.errors import OptionError
 from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,
@@ -27,11 +31,7 @@ from streameval.join.explanation import (
 )
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
-from streameval.offline.readers import ingest_records, owner_from_start
-from streameval.offline.surroundings import UsageError
 from streameval.sources.source import Source
-from streameval.windows.family import Counting
-from streameval.windows.times import moment_text
 
 _CONNECT_SECONDS = 5.0
 """Seconds before a failing connection is reported."""

@@ -17,8 +17,8 @@ from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
 from streameval.catalogue.signature import AMONG, BY, KINDS, Parameter, Reads
-from streameval.cli.errors import output
-from streameval.cli.terminal import render
+from streameval.evaluation.shell.errors import output
+from streameval.evaluation.shell.terminal import render
 
 
 def metrics(

@@ -14,13 +14,13 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.cli.check import summary
-from streameval.cli.errors import config_errors_in, status_of
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import letter_destination
 from streameval.daemon.log import level_of
-from streameval.errors import ConfigError, OptionError, StreamevalError
+from streameval.evaluation.shell.errors import config_errors_in, status_of
+from streameval.events.errors import ConfigError, OptionError, StreamevalError
 
 
 def run(

@@ -11,8 +11,9 @@ from typing import Annotated, Final
 import msgspec
 from typer import Option
 
-from streameval.cli.errors import output
-from streameval.offline.surroundings import UsageError
+from streameval.engine.windows.times import span_text
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.shell.errors import output
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
@@ -23,7 +24,6 @@ from streameval.sources.simulated_streams import (
     streams,
 )
 from streameval.sources.simulator import Record, pace_records, records
-from streameval.windows.times import span_text
 
 _DEFAULT_EVENTS: Final = 1000
 _IMPRESSIONS: Final = "impressions.ndjson"

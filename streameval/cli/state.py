@@ -18,12 +18,24 @@ from typer import Argument, Exit, Option
 from streameval.checkpoints.format import CheckpointDraft, Part, Place
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Blob, Store, is_store, store_of
-from streameval.cli.errors import FAILED, output, report
-from streameval.cli.readings import write_series
-from streameval.cli.terminal import quantity, render
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.partition import META, backfills_in
-from streameval.errors import (
+from streameval.engine.windows.times import SECOND, moment_text
+from streameval.evaluation.offline.evaluating import SpanReadings
+from streameval.evaluation.offline.states import (
+    StoredCheckpoint,
+    newest_checkpoints,
+    restore,
+    store_at,
+    without_copies,
+)
+from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.evaluation.partials import backfill as from_rows
+from streameval.evaluation.partials import stored
+from streameval.evaluation.shell.errors import FAILED, output, report
+from streameval.evaluation.shell.readings import write_series
+from streameval.evaluation.shell.terminal import quantity, render
+from streameval.events.errors import (
     BackfillError,
     DamagedStateError,
     SourceError,
@@ -31,18 +43,6 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.exporters.view import span
-from streameval.offline.evaluating import SpanReadings
-from streameval.offline.states import (
-    StoredCheckpoint,
-    newest_checkpoints,
-    restore,
-    store_at,
-    without_copies,
-)
-from streameval.offline.surroundings import UsageError, as_usage_error
-from streameval.partials import backfill as from_rows
-from streameval.partials import stored
-from streameval.windows.times import SECOND, moment_text
 
 _HELP: Final = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
@@ -154,7 +154,10 @@ def merge(
     ],
     backfill: Annotated[
         list[Path] | None,
-        Option(metavar="PARQUET", help="Rows of streameval.partials to add; may be repeated."),
+        Option(
+            metavar="PARQUET",
+            help="Rows of streameval.partials to add; may be repeated.",
+        ),
     ] = None,
 ) -> None:
     """Merge stores of one group into a new one; the highest offset of each partition wins.

@@ -14,7 +14,8 @@ from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import SHOWN, Format
 from streameval.engine.rankers import RANKER
-from streameval.errors import (
+from streameval.engine.windows.times import duration_problem, microseconds
+from streameval.events.errors import (
     ConfigError,
     CutoffExceedsDepthError,
     MetricError,
@@ -27,7 +28,6 @@ from streameval.errors import (
 from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions, InteractionOptions, Key
-from streameval.windows.times import duration_problem, microseconds
 
 LISTS_OF_EVENTS: Final = {
     "miscalibration": ("history", "each user's history"),

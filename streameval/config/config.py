@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.change_report import ChangeSettings
-from streameval.accumulator.experiment import Experiment
-from streameval.accumulator.gap import GapOptions
 from streameval.accumulator.plan import WHOLE, make_plan
+from streameval.analyses.changes.report import ChangeSettings
+from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.gaps.gap import GapOptions
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import Reads
@@ -37,16 +37,16 @@ from streameval.config.options import (
 )
 from streameval.decoding.fields import SHOWN, EventFields
 from streameval.engine.rankers import RANKER
-from streameval.errors import DamagedStateError, SourceError
+from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES
+from streameval.engine.windows.times import Windowing, microseconds, span_text
 from streameval.events import Id
+from streameval.events.errors import DamagedStateError, SourceError
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
-from streameval.windows.labels import LABEL_CAP, MAX_SERIES
-from streameval.windows.times import Windowing, microseconds, span_text
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 

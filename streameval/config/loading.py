@@ -14,7 +14,7 @@ from streameval.checkpoints.settings import is_url
 from streameval.config.checks import check_config, metric_problems
 from streameval.config.config import Config
 from streameval.config.problems import Problem, problems
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from streameval.sources.options import SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)

@@ -14,11 +14,11 @@ from msgspec import Meta
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
 from streameval.checkpoints.storage import PRIVATE, Access, shared_by
-from streameval.errors import ConfigError, MetricError, OptionError, SourceError
+from streameval.engine.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 from streameval.events import Id
+from streameval.events.errors import ConfigError, MetricError, OptionError, SourceError
 from streameval.sources.files import lines
 from streameval.sources.options import LARGEST_PORT
-from streameval.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 
 K = TypeVar("K")
 T = TypeVar("T")

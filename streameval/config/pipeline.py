@@ -30,16 +30,16 @@ from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.rankers import RANKER
+from streameval.engine.windows.family import FamilySpec, widest_search
+from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.times import microseconds
+from streameval.events.extras import import_extra, load_named
 from streameval.events.records import RecordBatch
-from streameval.extras import import_extra, load_named
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.schemas.registry import Registry
 from streameval.sources.schemas.source import Schemas, SchemaSource
 from streameval.sources.source import Source
-from streameval.windows.family import FamilySpec, widest_search
-from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import microseconds
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import inspect
 
-from streameval.errors import OptionError, nearest, suggestion
+from streameval.events.errors import OptionError, nearest, suggestion
 
 Struct: TypeAlias = type[msgspec.Struct]
 

@@ -12,7 +12,7 @@ import yaml
 
 from streameval.config.loading import config_error, text_of
 from streameval.config.options import WebOptions
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from streameval.exporters.web.webconfig import Security, WebConfig
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 import msgspec
 
+from streameval.checkpoints.letters.queue import dead_letters_of, destination_of
 from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
@@ -19,16 +20,15 @@ from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
 from streameval.daemon.membership import MemberName
 from streameval.daemon.systemd import Pulse, Supervisor
-from streameval.dead_letters.queue import dead_letters_of, destination_of
 from streameval.engine.capture import SnapshotCapture
 from streameval.engine.dead_letters import DeadLetters, Limits
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
+from streameval.engine.windows.times import SECOND, microseconds, unit_warning
 from streameval.events.records import RecordBatch
 from streameval.sources.schemas.source import Schemas
 from streameval.sources.source import Source
-from streameval.windows.times import SECOND, microseconds, unit_warning
 
 
 class Assembly(msgspec.Struct, kw_only=True):

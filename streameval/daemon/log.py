@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from streameval.errors import without_user
+from streameval.events.errors import without_user
 
 _LOG: Final = logging.getLogger("streameval")
 _BARE: Final = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")

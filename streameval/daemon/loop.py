@@ -18,11 +18,11 @@ from streameval.engine.capture import RuntimeStatus
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, Snapshot, WebConfigHealth
-from streameval.errors import StreamevalError
+from streameval.engine.windows.times import SECOND, microseconds
+from streameval.events.errors import StreamevalError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
 from streameval.join.state import JoinedState
-from streameval.windows.times import SECOND, microseconds
 
 _MAX_POLL = 0.2
 """Longest poll, seconds; bounds the reaction time to signals."""

@@ -25,13 +25,13 @@ from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.stored import StoredValues
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
-from streameval.errors import ConfigError
+from streameval.engine.windows.times import SECOND, microseconds
+from streameval.events.errors import ConfigError
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.sources.secrets import redact
-from streameval.windows.times import SECOND, microseconds
 
 _NO_STATE = (
     "no [state] in the configuration: metrics reset on restart, and nothing is committed to Kafka"

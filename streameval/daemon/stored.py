@@ -12,8 +12,8 @@ import msgspec
 from streameval.daemon.log import emit
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.snapshot import Snapshot
-from streameval.errors import StreamevalError
-from streameval.offline.states import newest_checkpoints, restore
+from streameval.evaluation.offline.states import newest_checkpoints, restore
+from streameval.events.errors import StreamevalError
 
 PATIENCE: Final = 2.0
 """Seconds to wait for the source first: most starts need no second reading of the checkpoints."""

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, label_text
-from streameval.errors import OptionError
+from streameval.events.errors import OptionError
 
 SHORTEST: Final = 32
 """Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""

@@ -24,8 +24,8 @@ from streameval.decoding.values import (
     positions,
     scores,
 )
-from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import Event, Id, Interaction, Interactions, columns_of, largest_gains
+from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.per_item import item_values
 from streameval.events.rules import are_marks, check_not_ignored, marks_error, without_padding
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from streameval.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError
 
 Unreadable: TypeAlias = Literal[
     "not_framed",

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from streameval.decoding.invalid import Refusal, excerpt
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Everything that msgspec may raise for a record."""

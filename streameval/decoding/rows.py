@@ -20,7 +20,7 @@ from streameval.decoding.values import Ids, LabelCache, label_texts, text_id
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
 from streameval.events.ids import IdKind
 from streameval.events.rules import IGNORED, RESERVED
-from streameval.kernel import match
+from streameval.statistics.kernel import match
 from streameval.statistics.matching import Search
 
 Form: TypeAlias = Literal["strings", "integers"]

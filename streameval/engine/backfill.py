@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.errors import BackfillError
-from streameval.windows.times import moment_text
+from streameval.engine.windows.times import moment_text
+from streameval.events.errors import BackfillError
 
 
 class BackfillRow(NamedTuple):

@@ -14,8 +14,9 @@ from streameval.accumulator.readings import (
     statistics_of,
 )
 from streameval.accumulator.table import Table
-from streameval.engine.changes import ChangeReader, is_watched
-from streameval.engine.gaps import GapReader
+from streameval.analyses.changes.reader import ChangeReader, is_watched
+from streameval.analyses.experiments.reader import ExperimentReader, segment_of
+from streameval.analyses.gaps.reader import GapReader
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import ALL, PANES, Layout
@@ -31,11 +32,10 @@ from streameval.engine.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.engine.variants import ExperimentReader, segment_of
+from streameval.engine.windows.labels import Labels
+from streameval.engine.windows.times import HOUR, SECOND, span_text
+from streameval.engine.windows.views import FamilyView
 from streameval.events.records import Partition
-from streameval.windows.labels import Labels
-from streameval.windows.times import HOUR, SECOND, span_text
-from streameval.windows.views import FamilyView
 
 
 class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from streameval.accumulator.formulas import MetricFailedError
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
 from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable, invalid_of
-from streameval.errors import InvalidEventError, MetricValueError, StreamevalError
+from streameval.events.errors import InvalidEventError, MetricValueError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
 
 T = TypeVar("T")

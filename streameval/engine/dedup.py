@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.engine.clock import Clocks
-from streameval.errors import DamagedStateError
+from streameval.engine.windows.sections import Section
+from streameval.events.errors import DamagedStateError
 from streameval.statistics.relation import next_version
-from streameval.windows.sections import Section
 
 PREFIX: Final = "seen/"
 _AHEAD: Final = f"{PREFIX}ahead"

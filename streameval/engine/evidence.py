@@ -8,10 +8,10 @@ from typing import TypeAlias
 from streameval.accumulator.readings import readings_of
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CounterKey, CounterValue
+from streameval.engine.windows.family import FamilyCopy
+from streameval.engine.windows.labels import Folding
+from streameval.engine.windows.views import FamilyView
 from streameval.events.records import Partition
-from streameval.windows.family import FamilyCopy
-from streameval.windows.labels import Folding
-from streameval.windows.views import FamilyView
 
 Totals: TypeAlias = Mapping[CounterKey, CounterValue]
 """Numerator and denominator of every additive metric, by family, labels and metric."""

@@ -24,9 +24,9 @@ from streameval.engine.snapshot import (
     SeriesKey,
     ValueHistory,
 )
-from streameval.windows.labels import Labels
-from streameval.windows.times import Pane, span_text
-from streameval.windows.views import FamilyView
+from streameval.engine.windows.labels import Labels
+from streameval.engine.windows.times import Pane, span_text
+from streameval.engine.windows.views import FamilyView
 
 LONGEST: Final = 200
 """Number of panes of a family that are read, the newest ones."""

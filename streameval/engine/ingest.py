@@ -23,11 +23,11 @@ from streameval.engine.dead_letters import (
     letters_of,
 )
 from streameval.engine.partition import Layout, PartitionState, Progress, Sink, Tally
-from streameval.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
+from streameval.engine.windows.family import Counting, FamilyCopy
+from streameval.engine.windows.labels import Folding
+from streameval.engine.windows.sections import Section
+from streameval.events.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.windows.family import Counting, FamilyCopy
-from streameval.windows.labels import Folding
-from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Raised for parts with valid digests that another program wrote."""

@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.doubts import Doubts
-from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import is_own
-from streameval.accumulator.gap import GapOptions
+from streameval.analyses.changes.report import ChangeSettings
+from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.gaps.gap import GapOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.backfill import Backfill, Extent
@@ -28,14 +28,14 @@ from streameval.engine.clock import (
 from streameval.engine.dead_letters import Identity, count_each
 from streameval.engine.dedup import PREFIX, SeenIds
 from streameval.engine.rankers import CountedLists, lists_of
-from streameval.errors import BackfillError, DamagedStateError, SourceError
+from streameval.engine.windows.family import Counting, Family, FamilySpec, widest_search
+from streameval.engine.windows.sections import Section
+from streameval.engine.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
+from streameval.events.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.matching import matched
 from streameval.statistics.relation import next_version
-from streameval.windows.family import Counting, Family, FamilySpec, widest_search
-from streameval.windows.sections import Section
-from streameval.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
 
 ALL: Final = "*"
 """Key of `since` for a whole family that is new."""

@@ -15,11 +15,11 @@ from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.unshown import overlap_kept
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import SHOWN
+from streameval.engine.windows.labels import Labels
+from streameval.engine.windows.views import FamilyView
 from streameval.events import Id
 from streameval.events.batch import select
 from streameval.statistics.arrays import BoolArray, IntArray
-from streameval.windows.labels import Labels
-from streameval.windows.views import FamilyView
 
 RANKER: Final = "ranker"
 """The label of the lists of an event, beside those of the configuration."""

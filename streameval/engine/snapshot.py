@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from streameval.accumulator.change_report import ChangesReport
-from streameval.accumulator.experiment import Report
-from streameval.accumulator.gap import Gap
+from streameval.analyses.changes.report import ChangesReport
+from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events.records import Partition

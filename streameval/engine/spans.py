@@ -14,11 +14,11 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.labels import Folding, Labels
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals
-from streameval.windows.family import FamilySpec
-from streameval.windows.labels import Folding, Labels
 
 Dumped: TypeAlias = tuple[Sequence[tuple[int, Labels]], bytes]
 """The cells of a family, each a span and a slice, and the bytes of its table."""

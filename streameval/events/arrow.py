@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError
+from streameval.events.extras import import_extra
 from streameval.events.ragged import Array, IdColumn, Ragged
-from streameval.extras import import_extra
 
 
 @runtime_checkable

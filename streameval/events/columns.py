@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.errors import InvalidEventError
 from streameval.events import Batch, Id, Interactions, largest_gains
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
+from streameval.events.errors import InvalidEventError
 from streameval.events.per_item import item_values
 from streameval.events.ragged import (
     Array,

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from streameval.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError
 from streameval.events.per_item import PerItem
 
 Id: TypeAlias = str | int

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from streameval.errors import InvalidEventError, MetricError
 from streameval.events import Id
+from streameval.events.errors import InvalidEventError, MetricError
 
 IdKind: TypeAlias = Literal["text", "integer"]
 """The kind of an accumulator's ids; None before the first id."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streameval.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError
 
 ItemValue: TypeAlias = float | str | None
 """A number, a word, or None if unknown."""

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InvalidEventError
 from streameval.events.batch import IntArray
+from streameval.events.errors import InvalidEventError
 from streameval.events.event import Id
 from streameval.events.rules import (
     FEWEST_MARKED,

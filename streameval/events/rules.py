@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streameval.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError
 from streameval.events.event import Event, Id
 from streameval.events.ids import IdKind
 from streameval.events.per_item import item_values

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, get_args
 
-from streameval.accumulator.checks import Checks
-from streameval.accumulator.comparison import Verdict
-from streameval.accumulator.experiment import Report
+from streameval.analyses.changes.families import change_families
+from streameval.analyses.experiments.checks import Checks
+from streameval.analyses.experiments.comparison import Verdict
+from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.gaps.families import gap_families
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import (
     CheckpointHealth,
@@ -19,9 +21,7 @@ from streameval.engine.snapshot import (
     WebConfigHealth,
 )
 from streameval.events.records import Partition
-from streameval.exporters.changes import change_families
 from streameval.exporters.families import Kind, SampleFamily, own_family
-from streameval.exporters.gaps import gap_families
 from streameval.exporters.memory import memory_uses
 
 

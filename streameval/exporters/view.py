@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streameval.accumulator.comparison import confidence_text, percent
-from streameval.accumulator.gap import Gap
+from streameval.analyses.experiments.comparison import confidence_text, percent
+from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot

@@ -16,14 +16,14 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import decode_each
 from streameval.engine.partition import Layout, Sink
 from streameval.engine.snapshot import JoinHealth, StreamHealth
-from streameval.errors import SplitKeyError, UnevenStreamsError
+from streameval.engine.windows.family import Counting
+from streameval.events.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
-from streameval.windows.family import Counting
 
 T = TypeVar("T")
 

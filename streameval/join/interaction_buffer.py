@@ -14,11 +14,11 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.engine.dedup import DIGEST, digest
+from streameval.engine.windows.sections import Section
 from streameval.events import Id
 from streameval.join.bucket import decode_id, encode_id
 from streameval.join.interactions import InteractionColumns
 from streameval.statistics.relation import decode_column, encode_column, next_version
-from streameval.windows.sections import Section
 
 PREFIX: Final = "~join/reported/"
 _BYTES: Final = 300

@@ -16,9 +16,9 @@ from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, check_time, microsecond_column
 from streameval.decoding.values import Ids, check_bytes, finite
-from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.events.batch import ColumnSet
+from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.join.options import InteractionOptions, Key
 

@@ -13,8 +13,9 @@ import numpy as np
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER
-from streameval.errors import TooManyOpenError
+from streameval.engine.windows.sections import Section
 from streameval.events import Id
+from streameval.events.errors import TooManyOpenError
 from streameval.join.bucket import PLACES
 from streameval.join.closed_lists import ClosedLists
 from streameval.join.impression_buffer import PREFIX as IMPRESSIONS
@@ -26,7 +27,6 @@ from streameval.join.logs import RecordSlice, times_of
 from streameval.join.matching import Index, LastTouchMatcher, RequestMatcher
 from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
-from streameval.windows.sections import Section
 
 _SEEN: Final = "~join/seen/"
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock, Ticks
-from streameval.errors import SourceError, UnlikeStateError
+from streameval.events.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.options import FOREVER, Rules

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.fields import EventFields, Format, TimeUnit
-from streameval.errors import OptionError
+from streameval.engine.windows.times import SECOND, duration_problem, microseconds
 from streameval.events import LARGEST_GAIN
-from streameval.windows.times import SECOND, duration_problem, microseconds
+from streameval.events.errors import OptionError
 
 Key: TypeAlias = Literal["request_id", "user_item"]
 """What an interaction names: the list, or a user and an item."""

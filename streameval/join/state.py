@@ -12,15 +12,15 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
-from streameval.errors import DamagedStateError
+from streameval.engine.windows.family import Counting
+from streameval.engine.windows.sections import Section
+from streameval.events.errors import DamagedStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs, RecordSlice
 from streameval.join.options import OutcomeCounts, Rules
 from streameval.statistics.relation import next_version
-from streameval.windows.family import Counting
-from streameval.windows.sections import Section
 
 PREFIX: Final = "~join"
 

@@ -7,8 +7,8 @@ from streameval.catalogue.context import Catalog
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
 from streameval.catalogue.signature import Span
-from streameval.errors import UndefinedMetricError
 from streameval.events import LARGEST_RANK
+from streameval.events.errors import UndefinedMetricError
 from streameval.statistics.exposures import Exposures
 
 

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from streameval.catalogue.metric import metric
-from streameval.errors import UndefinedMetricError
+from streameval.events.errors import UndefinedMetricError
 from streameval.statistics.pairings import Pairings
 
 

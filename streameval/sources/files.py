@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from streameval.errors import SourceError
+from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompress, open_descriptor, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions

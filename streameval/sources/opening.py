@@ -16,8 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from streameval.errors import SourceError
-from streameval.extras import import_extra
+from streameval.events.errors import SourceError
+from streameval.events.extras import import_extra
 from streameval.sources import remote
 from streameval.sources.options import STDIN
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.errors import OptionError, suggestion
+from streameval.events.errors import OptionError, suggestion
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 

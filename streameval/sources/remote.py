@@ -16,8 +16,8 @@ from io import RawIOBase
 from tempfile import TemporaryFile
 from typing import Any, Final
 
-from streameval.errors import SourceError
-from streameval.extras import import_extra
+from streameval.events.errors import SourceError
+from streameval.events.extras import import_extra
 
 _SCHEMES: Final = ("s3://", "gs://", "az://")
 
@@ -127,4 +127,6 @@ def _obstore() -> Any:
 
 
 def _objectstore() -> Any:
-    return import_extra("streameval.objectstore", "reading s3://, gs:// and az://", "objectstore")
+    return import_extra(
+        "streameval.sources.objectstore", "reading s3://, gs:// and az://", "objectstore"
+    )

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.util import ensure_valid_topic_name
 
-from streameval.errors import PublishError
+from streameval.events.errors import PublishError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.diagnosis import (

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from streameval.errors import UnlikeStateError
+from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, group_sum, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums

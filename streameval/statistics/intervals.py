@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.errors import MetricError, suggestion
+from streameval.events.errors import MetricError, suggestion
 from streameval.events.ids import is_number
 from streameval.statistics.arrays import FloatArray, IntArray
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from streameval.events import Batch, Matches
 from streameval.events.ragged import Ragged
-from streameval.kernel import WHOLE
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, read_only, up_to
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, HitRows, HitsView
+from streameval.statistics.kernel import WHOLE
 from streameval.statistics.matching import Search, first_hits, hits_of, kind_of_ids
 
 Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.errors import InvalidEventError
 from streameval.events import Batch, Matches
+from streameval.events.errors import InvalidEventError
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.kernel import WHOLE, match
 from streameval.statistics.arrays import IntArray, among, distinct
+from streameval.statistics.kernel import WHOLE, match
 
 
 class Search(NamedTuple):
@@ -128,7 +128,7 @@ class _Part(NamedTuple):
 
 
 def match_codes(lists: IdColumn, interactions: IdColumn, search: Search) -> Matches:
-    """The hits of lists of codes; see `streameval.kernel.match`.
+    """The hits of lists of codes; see `streameval.statistics.kernel.match`.
 
     Example:
         >>> shown = IdColumn(Ragged(np.array([7, 8, 7, 9]), np.array([0, 3, 4])))

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from streameval.errors import UnlikeStateError
 from streameval.events import Batch
+from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items

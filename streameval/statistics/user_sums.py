@@ -8,7 +8,7 @@ from typing import ClassVar, Final, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from streameval.errors import UnlikeStateError
+from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id
+from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample

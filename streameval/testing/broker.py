@@ -23,8 +23,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from streameval.errors import BrokerError
-from streameval.extras import import_extra
+from streameval.events.errors import BrokerError
+from streameval.events.extras import import_extra
 
 _KAFKA = "4.1.1"
 _LOG4J = "2.24.3"

@@ -25,8 +25,8 @@ from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import AMONG
-from streameval.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
+from streameval.events.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events.per_item import PerItem
 from streameval.statistics.exposures import MAX_ITEMS
 

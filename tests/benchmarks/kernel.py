@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from streameval import Event
-from streameval.kernel import COMPILED, pure
+from streameval.statistics.kernel import COMPILED, pure
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 from tests.benchmarks.update import in_batches, one_by_one
@@ -31,7 +31,7 @@ def main() -> None:
         return
     for name, make in _TRAFFIC.items():
         events = make(EVENTS, catalog=5_000)
-        kernels = (import_module("streameval.kernel._match"), pure)
+        kernels = (import_module("streameval.statistics.kernel._match"), pure)
         compiled, python = best_of(
             {kernel.__name__: _matching(kernel, events) for kernel in kernels}, ROUNDS
         ).values()

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from streameval import Accumulator, Event
 from streameval.accumulator.shared import SharedAccumulator
-from streameval.prometheus import Collector
+from streameval.exporters.embedded import Collector
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 from tests.benchmarks.update import RANKED, one_by_one

@@ -16,8 +16,8 @@ import psutil
 import pyarrow as pa
 from pyarrow import parquet
 
-from streameval.partials import merged, partials
-from streameval.spark import evaluate
+from streameval.evaluation.partials import merged, partials
+from streameval.evaluation.spark import evaluate
 
 EVENTS = 200_000
 FILES = 4

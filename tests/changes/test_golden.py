@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from streameval.accumulator.change_report import ChangeSettings
-from streameval.accumulator.changes import judge_changes, look
-from streameval.accumulator.interval_formulas import log_evidence, normal_reach
-from streameval.accumulator.shifts import DailySums, DaySpan, Movement, Shift, Shifts
+from streameval.analyses.changes.report import ChangeSettings
+from streameval.analyses.changes.shifts import DailySums, DaySpan, Movement, Shift, Shifts
+from streameval.analyses.changes.statistics import judge_changes, look
+from streameval.inference.interval_formulas import log_evidence, normal_reach
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import series_of
 

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from streameval.exporters.page.changes import section
+from streameval.analyses.changes.page import section
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import State

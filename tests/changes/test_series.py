@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from streameval import Accumulator, ChangeSettings, Intervals, changes
-from streameval.accumulator.change_report import Change
+from streameval.analyses.changes.reader import families_in
+from streameval.analyses.changes.report import Change
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.changes import families_in
 from streameval.engine.ingest import EventFrontend, Ingest
+from streameval.evaluation.partials import Partial, merged, partials
 from streameval.events.records import Partition
-from streameval.partials import Partial, merged, partials
 from tests.batches import batch_of
 from tests.changes.events import DAY, FIRST, events
 from tests.engine.counting import Taking, layout

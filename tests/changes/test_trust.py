@@ -7,9 +7,9 @@ from typing import Any
 
 from streameval import Accumulator, Intervals
 from streameval import changes as streameval_changes
-from streameval.accumulator.change_report import sentence
-from streameval.engine import changes
-from streameval.exporters.changes import change_families
+from streameval.analyses.changes import reader as changes
+from streameval.analyses.changes.families import change_families
+from streameval.analyses.changes.report import sentence
 from tests.exporters.changing import changes_report
 from tests.strategies import event_of
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streameval.accumulator.interval_formulas import log_evidence
+from streameval.inference.interval_formulas import log_evidence
 from tests.changes.test_golden import ALARM, PRECISION, e_value, golden, golden_sums, z_value
 
 WEEKS = 2

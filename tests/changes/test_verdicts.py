@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, ChangeSettings, Intervals, changes
-from streameval.accumulator.change_report import Change, sentence
-from streameval.accumulator.changes import (
+from streameval.analyses.changes.report import Change, sentence
+from streameval.analyses.changes.statistics import (
     Look,
     Traffic,
     WatchedSeries,
@@ -21,7 +21,7 @@ from streameval.accumulator.changes import (
     look,
     replayed,
 )
-from streameval.errors import (
+from streameval.events.errors import (
     ConfigError,
     MetricError,
     NotComparableError,

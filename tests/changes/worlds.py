@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.change_report import WEEKS, ChangeSettings
-from streameval.accumulator.changes import (
+from streameval.analyses.changes.report import WEEKS, ChangeSettings
+from streameval.analyses.changes.statistics import (
     Look,
     Traffic,
     WatchedSeries,

@@ -10,11 +10,11 @@ from contextlib import closing
 from msgspec.structs import replace
 
 from streameval.checkpoints.format import Place, digest_of
+from streameval.checkpoints.letters.topic import DeadLetterReader
 from streameval.checkpoints.store import SavedCheckpoint
 from streameval.config import load
 from streameval.config.pipeline import new_ingest
 from streameval.daemon.assembly import snapshots_of
-from streameval.dead_letters.topic import DeadLetterReader
 from streameval.engine.capture import RuntimeStatus
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition

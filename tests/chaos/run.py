@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from kafka.errors import KafkaError
 
-from streameval.errors import StreamevalError
+from streameval.events.errors import StreamevalError
 from streameval.testing.broker import Broker
 from tests.chaos.check import Problems, Recount, ends, problems, progress
 from tests.chaos.daemons import Daemon, DaemonConfig

@@ -18,8 +18,8 @@ from pyarrow import parquet
 from streameval import Intervals
 from streameval.checkpoints.format import CheckpointDraft, Part
 from streameval.checkpoints.store import store_of
-from streameval.offline.states import StoredCheckpoint, newest_checkpoints
-from streameval.partials import arrow_table, partials
+from streameval.evaluation.offline.states import StoredCheckpoint, newest_checkpoints
+from streameval.evaluation.partials import arrow_table, partials
 from tests.cli.program import run
 from tests.daemon.running import exact, readings, running
 
@@ -237,9 +237,9 @@ def test_a_file_that_is_not_a_backfill_is_a_usage_error(world: BackfilledLog) ->
     empty = world.folder / "empty.parquet"
     parquet.write_table(arrow_table([]), empty)
     for path, message in (
-        (world.log, "no rows of streameval.partials in parquet"),
-        (other, "no rows of streameval.partials in parquet"),
-        (world.folder / "nowhere", "no rows of streameval.partials in parquet"),
+        (world.log, "no rows of streameval.evaluation.partials in parquet"),
+        (other, "no rows of streameval.evaluation.partials in parquet"),
+        (world.folder / "nowhere", "no rows of streameval.evaluation.partials in parquet"),
         (empty, "it has no row"),
     ):
         said = world.merge_error(path)

@@ -13,9 +13,10 @@ import pytest
 import typer
 
 from streameval.catalogue import catalogue
-from streameval.cli.app import COMMANDS, app
-from streameval.cli.errors import status_of
-from streameval.errors import (
+from streameval.cli.app import app
+from streameval.cli.commands import COMMANDS
+from streameval.evaluation.shell.errors import status_of
+from streameval.events.errors import (
     RefusedMemberError,
     SourceError,
     SplitKeyError,
@@ -25,7 +26,7 @@ from streameval.errors import (
     UnownedStoreError,
     UnsavedStateError,
 )
-from streameval.kernel import KERNEL
+from streameval.statistics.kernel import KERNEL
 from tests.cli.program import command, run, usage_error, write_file
 from tests.effort import PATIENCE
 
@@ -143,7 +144,7 @@ def test_the_help_imports_no_heavy_module() -> None:
 def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
     program: Any = typer.main.get_command(app)
     _, command, _ = program.resolve_command(typer.Context(program), [name])
-    assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name]
+    assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name].help
 
 
 def test_a_closed_pipe_is_not_an_error() -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator, Intervals, compare
-from streameval.accumulator.comparison import Method
+from streameval.analyses.experiments.comparison import Method
 from streameval.events import Event
 from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from streameval import Accumulator, Intervals, compare
-from streameval.errors import NotComparableError
+from streameval.events.errors import NotComparableError
 from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
 from tests.strategies import event_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.dead_letters.file import DeadLetterFile
+from streameval.checkpoints.letters.file import DeadLetterFile
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
 from tests.cli.program import run

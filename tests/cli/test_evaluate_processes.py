@@ -23,14 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streameval.cli.terminal import SURROUNDINGS
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.engine.spans import Dumped
-from streameval.errors import InvalidEventError, SourceError
-from streameval.offline.counting import accumulator_of, count_events
-from streameval.offline.parallel import LostProcessError, map_in_processes
-from streameval.offline.request import Request, config_of, expand_paths
+from streameval.evaluation.offline.counting import accumulator_of, count_events
+from streameval.evaluation.offline.parallel import LostProcessError, map_in_processes
+from streameval.evaluation.offline.request import Request, config_of, expand_paths
+from streameval.evaluation.shell.terminal import SURROUNDINGS
+from streameval.events.errors import InvalidEventError, SourceError
 from streameval.statistics.intervals import Intervals
 from tests.cli.program import (
     command,

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.cli.terminal import SURROUNDINGS
 from streameval.decoding.fields import EventFields
-from streameval.errors import SourceError
-from streameval.offline.counting import count_events
-from streameval.offline.request import Request, config_of
-from streameval.tables.events import TableOptions, event_rows
-from streameval.tables.files import EmptyFileError, table_file, tables_of
+from streameval.evaluation.offline.counting import count_events
+from streameval.evaluation.offline.request import Request, config_of
+from streameval.evaluation.shell.terminal import SURROUNDINGS
+from streameval.evaluation.tables.events import TableOptions, event_rows
+from streameval.evaluation.tables.files import EmptyFileError, table_file, tables_of
+from streameval.events.errors import SourceError
 from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Columns
-from streameval.errors import MissingExtraError
+from streameval.events.errors import MissingExtraError
 from streameval.sources import schemas
 from tests.cli.program import usage_error
 

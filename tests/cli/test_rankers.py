@@ -14,9 +14,9 @@ import pytest
 from pyarrow import parquet
 
 from streameval import Accumulator, Columns, Intervals, compare
-from streameval.errors import InvalidEventError
+from streameval.evaluation.partials import arrow_table, partials
 from streameval.events import Event
-from streameval.partials import arrow_table, partials
+from streameval.events.errors import InvalidEventError
 from tests.cli.program import json_lines, readings, run, usage_error
 from tests.daemon.running import running
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from streameval import Accumulator, Batch, Columns, Event, Intervals
-from streameval.errors import InvalidEventError, SuspiciousEventsWarning
-from streameval.partials import partials
+from streameval.evaluation.partials import partials
+from streameval.events.errors import InvalidEventError, SuspiciousEventsWarning
 from tests.columnar.test_same_bits import bits
 
 NUMBERS = pa.list_(pa.float64())

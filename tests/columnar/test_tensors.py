@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from streameval import Accumulator, Columns, Similarity
-from streameval.errors import InvalidEventError, MetricError
+from streameval.evaluation.partials import merged, partials
 from streameval.events.columns import as_numpy
-from streameval.partials import merged, partials
+from streameval.events.errors import InvalidEventError, MetricError
 
 TOP = [[3, 1, 2], [5, 4, 6], [7, 8, 9]]
 TRUTH = [1, 9, 9]

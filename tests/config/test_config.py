@@ -22,7 +22,7 @@ from streameval.config.options import (
     host_and_port,
 )
 from streameval.decoding.fields import EventFields
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import many_examples
 

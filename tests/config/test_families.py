@@ -17,8 +17,15 @@ from streameval.config.config import Group
 from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.config.pipeline import with_saved_depth
 from streameval.decoding.fields import EventFields
+from streameval.engine.windows.times import (
+    HOUR,
+    SECOND,
+    DurationError,
+    Windowing,
+    microseconds,
+    span_text,
+)
 from streameval.sources.options import SimulatorOptions
-from streameval.windows.times import HOUR, SECOND, DurationError, Windowing, microseconds, span_text
 
 _MINUTE = 60 * SECOND
 _ALL = WindowsOptions(spans=["24h", "5m", "1h"])

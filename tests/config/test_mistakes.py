@@ -11,7 +11,7 @@ from streameval.catalogue import parse
 from streameval.config import load
 from streameval.config.options import WebOptions
 from streameval.config.web_file import web_config, web_security
-from streameval.errors import ConfigError, MetricError
+from streameval.events.errors import ConfigError, MetricError
 from streameval.exporters.web.webconfig import WebConfig
 from tests.certificates import Authority
 from tests.cli.program import run

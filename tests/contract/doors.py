@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streameval import Accumulator, Columns
-from streameval.errors import InvalidEventError
+from streameval.evaluation.partials import Counter
 from streameval.events import Batch, Event
-from streameval.partials import Counter
+from streameval.events.errors import InvalidEventError
 from tests.cli.program import json_lines, metric_options, run
 from tests.columnar.test_tensors import Tensor
 

@@ -21,8 +21,8 @@ from streameval import Accumulator, Intervals
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.events import Event, columns_of
+from streameval.events.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.testing.laws import update
 from tests.contract.metric_cases import inputs
 from tests.metrics.preparation import RefusedError, Shown, of_values, per_user, through_group

@@ -22,8 +22,8 @@ from streameval import (
     Similarity,
     compare,
 )
-from streameval.accumulator.comparison import compare_sums
-from streameval.errors import (
+from streameval.analyses.experiments.comparison import compare_sums
+from streameval.events.errors import (
     CutoffExceedsDepthError,
     DamagedStateError,
     InvalidEventError,

@@ -14,7 +14,7 @@ import pytest
 
 import streameval
 from streameval import Accumulator, Intervals
-from streameval.errors import InvalidEventError, SuspiciousEventsWarning
+from streameval.events.errors import InvalidEventError, SuspiciousEventsWarning
 from tests.cli.program import run
 from tests.contract.doors import (
     COUNTS,

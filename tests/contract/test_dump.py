@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Intervals
 from streameval.accumulator.codec import STATE_VERSION
 from streameval.catalogue.items import Popularity, Similarity
-from streameval.errors import (
+from streameval.events.errors import (
     CutoffExceedsDepthError,
     DamagedStateError,
     NotKeptError,

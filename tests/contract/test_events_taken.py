@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals
-from streameval.errors import InvalidEventError
 from streameval.events import LARGEST_RANK, Batch, Event, Interaction
+from streameval.events.errors import InvalidEventError
 
 SHORT: dict[str, Any] = {"users": ["u"], "times": [5], "scores": [[0.5]], "typed": [[]]}
 METRICS = ("ndcg@5", "dcg(gain=exp2)@5", "precision", "distinct_items@5")

@@ -11,7 +11,7 @@ import pytest
 
 from streameval import Accumulator, Columns, Event, Intervals, SharedAccumulator, metric
 from streameval.accumulator.formulas import MetricFailedError
-from streameval.errors import HalfCountedError, MetricValueError
+from streameval.events.errors import HalfCountedError, MetricValueError
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits
 from streameval.statistics.lists import Lists

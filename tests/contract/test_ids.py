@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from streameval import Accumulator, Columns
 from streameval.catalogue import catalogue
 from streameval.catalogue.items import Popularity, Similarity
-from streameval.errors import (
+from streameval.events import Batch, Event, Interaction
+from streameval.events.errors import (
     InvalidEventError,
     MetricError,
     StreamevalError,
     UnlikeStateError,
 )
-from streameval.events import Batch, Event, Interaction
 from tests.contract import laws
 from tests.effort import thorough
 from tests.strategies import event_of

@@ -11,8 +11,13 @@ import pytest
 
 from streameval import Accumulator
 from streameval.catalogue.items import Popularity, Similarity
-from streameval.errors import InvalidEventError, MetricError, MissingInputError, UnlikeStateError
 from streameval.events import Batch
+from streameval.events.errors import (
+    InvalidEventError,
+    MetricError,
+    MissingInputError,
+    UnlikeStateError,
+)
 from tests.contract import laws
 from tests.contract.metric_cases import stream
 

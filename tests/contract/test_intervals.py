@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from streameval import Accumulator, Batch, Event, Intervals
-from streameval.accumulator.interval_formulas import interval
 from streameval.catalogue import catalogue, parse
-from streameval.errors import UnlikeStateError
+from streameval.events.errors import UnlikeStateError
+from streameval.inference.interval_formulas import interval
 from streameval.statistics.groups import MOST_DAYS, Groups
 from streameval.statistics.intervals import GroupSums
 from tests.contract import laws

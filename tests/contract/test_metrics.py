@@ -21,8 +21,8 @@ from streameval import Accumulator, Intervals
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.cumulative_gain import discount, ideal
-from streameval.errors import MetricLawError, MetricParameterError, NotKeptError
 from streameval.events import Event
+from streameval.events.errors import MetricLawError, MetricParameterError, NotKeptError
 from streameval.testing import check_metric, traffic
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, DUMPED, NAMES, stream

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from streameval import Accumulator, Intervals
-from streameval.errors import HalfCountedError, InvalidEventError
 from streameval.events import Event, Interaction
-from streameval.kernel import BLOCK
+from streameval.events.errors import HalfCountedError, InvalidEventError
+from streameval.statistics.kernel import BLOCK
 from tests.contract import laws
 
 METRICS = (

@@ -11,9 +11,9 @@ import pytest
 
 from streameval import Accumulator, Event, Intervals, Popularity, gap
 from streameval.accumulator import plan
-from streameval.accumulator.comparison import compare
+from streameval.analyses.experiments.comparison import compare
 from streameval.catalogue import parse
-from streameval.errors import MetricParameterError, NotComparableError
+from streameval.events.errors import MetricParameterError, NotComparableError
 from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.metric_cases import stream

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streameval import sources
-from streameval.errors import StreamevalError
+from streameval.events.errors import StreamevalError
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 from tests.contract.source_cases import CASES, Content, Records

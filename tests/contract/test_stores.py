@@ -13,7 +13,7 @@ from obstore.store import MemoryStore as ObjectsInMemory
 from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import Store, folder_store, store_of
-from streameval.errors import ForeignStoreError, StateVersionError
+from streameval.events.errors import ForeignStoreError, StateVersionError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.present import present
 from tests.stores import s3

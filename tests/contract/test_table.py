@@ -15,8 +15,8 @@ from streameval.accumulator.plan import make_plan
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
-from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of
+from streameval.events.errors import DamagedStateError, UnlikeStateError
 from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, inputs, stream

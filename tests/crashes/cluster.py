@@ -14,9 +14,9 @@ from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import Ingest
-from streameval.errors import SourceError
+from streameval.engine.windows.times import PAST_PANE
+from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
-from streameval.windows.times import PAST_PANE
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step
 from tests.durability.process import DISK, METRIC, MINUTE, STORE, TIMES, Process, digests, ingest
 from tests.logs.group import Entry, Group, Log

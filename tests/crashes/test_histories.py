@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from streameval.checkpoints.cleaning import GRACE, Cleaner
 from streameval.checkpoints.store import Store, folder_store
-from streameval.errors import DamagedStateError, StoreError
+from streameval.events.errors import DamagedStateError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, failing_at
 from tests.stores.drafts import NOON, PLACE, STORE, Writer, whole
 

@@ -12,7 +12,7 @@ import pytest
 
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.store import Store, folder_store
-from streameval.errors import ForeignStoreError, StoreError
+from streameval.events.errors import ForeignStoreError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 from tests.durability.checkpointing import Kept, P, after, with_policy
 from tests.durability.test_refusals import CASES

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.checkpoints.letters.queue import Queue
 from streameval.checkpoints.owners import MemoryOnly
 from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
@@ -27,12 +28,11 @@ from streameval.daemon import Daemon, StopSignal, assembly
 from streameval.daemon.assembly import Assembly, assemble
 from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Pulse
-from streameval.dead_letters.queue import Queue
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
-from streameval.errors import SourceError, TooManyOpenError
+from streameval.events.errors import SourceError, TooManyOpenError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState

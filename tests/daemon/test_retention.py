@@ -14,7 +14,7 @@ from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.daemon import ProcessClock
 from streameval.daemon.assembly import Assembly, assemble
-from streameval.errors import RefusedStateError
+from streameval.events.errors import RefusedStateError
 from streameval.events.records import Partition
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE

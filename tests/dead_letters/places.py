@@ -12,12 +12,12 @@ import msgspec
 from hypothesis import strategies as st
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.queue import OnTooLarge, dead_letters_of
-from streameval.dead_letters.topic import HEADERS, letter_of
+from streameval.checkpoints.letters.file import read_letters
+from streameval.checkpoints.letters.queue import OnTooLarge, dead_letters_of
+from streameval.checkpoints.letters.topic import HEADERS, letter_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
-from streameval.errors import DeadLetterError
+from streameval.events.errors import DeadLetterError
 from streameval.events.records import Partition
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.testing.broker import Broker

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from streameval.dead_letters.queue import dead_letters_of
+from streameval.checkpoints.letters.queue import dead_letters_of
 from streameval.engine.dead_letters import DeadLetter
 from streameval.sources.options import FilesOptions
 from tests.dead_letters.places import Place, file_place, letter, topic_place

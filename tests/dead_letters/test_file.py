@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from streameval.checkpoints.letters.file import DeadLetterFile, letter_in, line_of, read_letters
+from streameval.checkpoints.letters.queue import CHUNK, Queue
+from streameval.checkpoints.letters.topic import HEADERS, headers_of, letter_of
 from streameval.cli import dlq
 from streameval.config.options import DeadLetterOptions
-from streameval.dead_letters.file import DeadLetterFile, letter_in, line_of, read_letters
-from streameval.dead_letters.queue import CHUNK, Queue
-from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
 from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
-from streameval.errors import DeadLetterError
+from streameval.events.errors import DeadLetterError
 from tests.dead_letters.places import FailingWriter, letter, letters
 from tests.house.checkout import ROOT
 

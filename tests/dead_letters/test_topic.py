@@ -11,15 +11,15 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from streameval.dead_letters.queue import OnTooLarge, Queue, dead_letters_of
-from streameval.dead_letters.topic import (
+from streameval.checkpoints.letters.queue import OnTooLarge, Queue, dead_letters_of
+from streameval.checkpoints.letters.topic import (
     DeadLetterReader,
     DeadLetterTopics,
     headers_of,
     truncate,
 )
 from streameval.engine.dead_letters import ORIGINAL, DeadLetters
-from streameval.errors import ConfigError, DeadLetterError
+from streameval.events.errors import ConfigError, DeadLetterError
 from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import deliver, destination, in_topic, letter

@@ -15,8 +15,8 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.general import DecodedEvent
 from streameval.decoding.invalid import InvalidEvent
-from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
+from streameval.events.errors import ConfigError
 from tests.decoding.records import read, rejection
 
 

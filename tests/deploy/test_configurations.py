@@ -10,8 +10,8 @@ import pytest
 from streameval.cli.check import check
 from streameval.config import load
 from streameval.decoding.decode import Decoder
-from streameval.errors import ConfigError
 from streameval.events import Event
+from streameval.events.errors import ConfigError
 from tests.certificates import Authority
 from tests.cli.program import run
 from tests.daemon.running import running

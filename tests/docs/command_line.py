@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from streameval.cli.app import app
-from streameval.cli.errors import DONE, FAILED
+from streameval.evaluation.shell.errors import DONE, FAILED
 
 _HEAD = f"""# The command line
 

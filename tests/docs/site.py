@@ -15,11 +15,11 @@ from mkdocs.structure.files import File, Files
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PUBLIC: Final = (
     "streameval",
-    "streameval.partials",
-    "streameval.spark",
-    "streameval.prometheus",
-    "streameval.asgi",
-    "streameval.plot",
+    "streameval.evaluation.partials",
+    "streameval.evaluation.spark",
+    "streameval.exporters.embedded",
+    "streameval.exporters.asgi",
+    "streameval.evaluation.plot",
     "streameval.testing",
 )
 """Modules that users import."""
@@ -100,7 +100,7 @@ def _generated() -> Iterator[tuple[str, str]]:
     for module, names in _modules():
         for name in names:
             yield _page_of(module, name), f"::: {module}.{name}\n"
-    yield f"{_PYTHON}/errors.md", "::: streameval.errors\n"
+    yield f"{_PYTHON}/errors.md", "::: streameval.events.errors\n"
     yield f"{_PYTHON}/index.md", _python_index()
     titles = [(path.name, _title(path)) for path in _pages("decisions")]
     listed = "".join(f"- [{title}]({name})\n" for name, title in titles)
@@ -120,7 +120,7 @@ def _python_index() -> str:
             for name in names
         ]
         lines.append("")
-    lines += ["## `streameval.errors`", "", "- [every error](errors.md)", ""]
+    lines += ["## `streameval.events.errors`", "", "- [every error](errors.md)", ""]
     return "\n".join(lines)
 
 
@@ -131,7 +131,7 @@ def _modules() -> list[tuple[str, list[str]]]:
 def _python_menu() -> Iterator[dict[str, Any]]:
     for module, names in _modules():
         yield {module: [{name: _page_of(module, name)} for name in names]}
-    yield {"streameval.errors": f"{_PYTHON}/errors.md"}
+    yield {"streameval.events.errors": f"{_PYTHON}/errors.md"}
 
 
 def _page_of(module: str, name: str) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streameval.analyses.changes.families import change_families
+from streameval.analyses.gaps.families import gap_families
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS, Convention
 from streameval.catalogue.grammar import format_value
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
-from streameval.exporters.changes import change_families
 from streameval.exporters.families import SampleFamily
-from streameval.exporters.gaps import gap_families
 from streameval.exporters.operations import (
     build_information,
     comparison_families,

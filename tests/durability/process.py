@@ -23,11 +23,11 @@ from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
-from streameval.errors import DeadLetterError, StreamevalError
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.times import Windowing
+from streameval.events.errors import DeadLetterError, StreamevalError
 from streameval.events.records import CommitAnswer, Partition, RecordBatch
-from streameval.windows.family import FamilySpec
-from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import Windowing
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.logs.group import Group
 from tests.logs.source import LogSource

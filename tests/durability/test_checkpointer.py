@@ -15,7 +15,7 @@ from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
-from streameval.errors import DamagedStateError
+from streameval.events.errors import DamagedStateError
 from streameval.events.records import CommitAnswer, Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions

@@ -10,7 +10,7 @@ from streameval.checkpoints.format import CheckpointDraft
 from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.engine.dead_letters import Identity
-from streameval.errors import DeadLetterError, StoreError, UnsavedStateError
+from streameval.events.errors import DeadLetterError, StoreError, UnsavedStateError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.dead_letters.places import letter

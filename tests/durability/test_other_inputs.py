@@ -14,7 +14,7 @@ from streameval.config.config import Config
 from streameval.config.options import AttributeOptions, PopularityOptions, WindowsOptions
 from streameval.config.pipeline import frontend_of, layout
 from streameval.engine.ingest import Frontend
-from streameval.errors import RefusedStateError
+from streameval.events.errors import RefusedStateError
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.durability.checkpointing import Kept, P, after, with_policy

@@ -11,7 +11,12 @@ import pytest
 from streameval.checkpoints.format import Place
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
-from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError, StoreError
+from streameval.events.errors import (
+    ForeignStoreError,
+    RefusedStateError,
+    StateVersionError,
+    StoreError,
+)
 from streameval.events.records import Partition
 from tests.durability.checkpointing import (
     Kept,

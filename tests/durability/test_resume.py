@@ -7,7 +7,7 @@ import pytest
 from streameval.checkpoints.restore import resume
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.ingest import Ingest
-from streameval.errors import DamagedStateError
+from streameval.events.errors import DamagedStateError
 from streameval.events.records import Partition
 from tests.durability.checkpointing import Kept, P, after, batch
 from tests.durability.process import digests, ingest

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from starlette.applications import Starlette
 
 from streameval import Accumulator
-from streameval.asgi import _Latest, app
+from streameval.exporters.asgi import _Latest, app
+from streameval.exporters.embedded import AccumulatorSnapshots
 from streameval.exporters.web import Server
-from streameval.prometheus import AccumulatorSnapshots
 from tests.browser.conftest import browser
 from tests.browser.site import heard, requests_of
 from tests.embedding.examples import lists, samples

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from streameval import Accumulator, metric, metric_at
 from streameval.accumulator.shared import SharedAccumulator
-from streameval.asgi import app
 from streameval.engine.snapshot import Series
-from streameval.errors import NotShownError
+from streameval.events.errors import NotShownError
+from streameval.exporters.asgi import app
+from streameval.exporters.embedded import Collector
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.prometheus import Collector
 from tests.embedding.examples import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program
@@ -35,7 +35,7 @@ def _counted(count: int, *metrics: str, seed: int = 0) -> Accumulator:
 @pytest.fixture(autouse=True)
 def _scrapes_are_20_seconds_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(time=time.time, monotonic=itertools.count(0.0, 20.0).__next__)
-    monkeypatch.setattr("streameval.prometheus.time", clock)
+    monkeypatch.setattr("streameval.exporters.embedded.time", clock)
 
 
 def _named(module: str, name: str, reads: str = "event") -> Callable[..., Any]:

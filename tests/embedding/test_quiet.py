@@ -17,9 +17,9 @@ import logging
 import streameval
 importlib.reload(streameval)
 from prometheus_client import CollectorRegistry, generate_latest
-from streameval.asgi import app
-from streameval.dead_letters.file import _LOG as letters
-from streameval.prometheus import Collector
+from streameval.exporters.asgi import app
+from streameval.checkpoints.letters.file import _LOG as letters
+from streameval.exporters.embedded import Collector
 
 lists = streameval.Accumulator("ndcg@10")
 registry = CollectorRegistry()

@@ -15,7 +15,7 @@ from streameval import Accumulator
 from streameval.accumulator.doubts import FIRST_OBSERVED
 from streameval.accumulator.guard import ALONE
 from streameval.accumulator.shared import SharedAccumulator
-from streameval.prometheus import Collector
+from streameval.exporters.embedded import Collector
 from tests.embedding.examples import lists, scraped
 
 METRICS = ("ndcg@10", "hit_rate@3", "item_coverage@10", "ndcg(statistic=median)@10")

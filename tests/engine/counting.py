@@ -15,10 +15,10 @@ from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, Snapshot
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.times import Windowing
+from streameval.engine.windows.views import FamilyView
 from streameval.events.records import Partition, RecordBatch
-from streameval.windows.family import FamilySpec
-from streameval.windows.times import Windowing
-from streameval.windows.views import FamilyView
 from tests.batches import batch_of
 
 METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")

@@ -25,7 +25,7 @@ from streameval.engine.dead_letters import (
     Stage,
     letters_of,
 )
-from streameval.errors import TooManyInvalidError
+from streameval.events.errors import TooManyInvalidError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.present import present

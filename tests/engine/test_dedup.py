@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streameval.engine.clock import NEVER
 from streameval.engine.dedup import SeenIds
-from streameval.errors import DamagedStateError
+from streameval.events.errors import DamagedStateError
 from tests.engine.counting import batch, ingest, layout, record
 
 MINUTE = 60_000_000

@@ -12,7 +12,7 @@ from streameval.accumulator import Accumulator
 from streameval.engine import ingest as module
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
-from streameval.errors import DamagedStateError, SourceError
+from streameval.events.errors import DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
 from tests.engine.counting import (

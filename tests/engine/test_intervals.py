@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Event, Intervals
-from streameval.accumulator.interval_formulas import interval
 from streameval.accumulator.plan import PANE_GROUPS
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
 from streameval.events.records import Partition
+from streameval.inference.interval_formulas import interval
 from tests.engine.counting import MINUTE, Taking, batch, fed, ingest, layout, parts, record, views
 from tests.present import present
 

@@ -13,17 +13,18 @@ import msgspec
 import pytest
 
 from streameval import metric
-from streameval.accumulator.change_report import ChangeSettings
-from streameval.accumulator.experiment import Variant
+from streameval.analyses.changes.reader import families_in, ingest_day, watched_series
+from streameval.analyses.changes.report import ChangeSettings
+from streameval.analyses.experiments.experiment import Variant
+from streameval.analyses.experiments.reader import segments_in, variants_in
+from streameval.analyses.gaps.reader import gaps_in
 from streameval.config import Config, load
 from streameval.config.config import LABELS
 from streameval.config.pipeline import new_ingest
 from streameval.engine.capture import ingest_snapshot
-from streameval.engine.changes import families_in, ingest_day, watched_series
-from streameval.engine.gaps import gaps_in
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
-from streameval.engine.variants import segments_in, variants_in
+from streameval.engine.windows.views import FamilyView
 from streameval.events import Event
 from streameval.events.records import Partition
 from streameval.exporters.page.page import page
@@ -31,7 +32,6 @@ from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import experiment, metrics
-from streameval.windows.views import FamilyView
 from tests.batches import batch_of
 from tests.exporters.pictures import ManualClock, at, samples
 

@@ -24,8 +24,8 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import META, Layout
-from streameval.errors import TooManyInvalidError, UncountableRecordsError
 from streameval.events import Batch, Event
+from streameval.events.errors import TooManyInvalidError, UncountableRecordsError
 from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from streameval.accumulator.change_report import (
+from streameval.analyses.changes.report import (
     Change,
     ChangeDay,
     ChangeSettings,

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
-from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
-from streameval.accumulator.gap import gap_of
+from streameval.analyses.experiments.comparison import Method
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
+from streameval.analyses.gaps.gap import gap_of
 from streameval.catalogue import parse
 from streameval.engine.snapshot import GapSeries
 from streameval.statistics.intervals import GroupSums, Intervals

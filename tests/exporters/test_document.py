@@ -7,9 +7,9 @@ import re
 
 import msgspec
 
+from streameval.analyses.experiments.page import section
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page import document
-from streameval.exporters.page.experiment import section
 from tests.exporters.experiments import report
 from tests.exporters.pictures import health, mean, picture
 

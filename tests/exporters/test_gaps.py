@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.accumulator.gap import Gap, GapOptions
+from streameval.analyses.gaps.families import gap_families
+from streameval.analyses.gaps.gap import Gap, GapOptions
 from streameval.config.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
@@ -18,7 +19,6 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import GapSeries, Snapshot
 from streameval.events.records import Partition
-from streameval.exporters.gaps import gap_families
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
@@ -96,7 +96,8 @@ def test_a_snapshot_has_each_gap_by_window_and_by_the_other_labels(snapshot: Sna
 def test_a_gap_that_has_not_changed_is_not_computed_again(
     ingest: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streameval.engine import capture, gaps  # noqa: PLC0415  patched below
+    from streameval.analyses.gaps import reader as gaps  # noqa: PLC0415  patched below
+    from streameval.engine import capture  # noqa: PLC0415  patched below
 
     reader = capture.SnapshotCapture(ingest.layout, source="", labels=CONFIG.labels, started_at=0.0)
     first = reader.take(ingest.copied(), 0.0, capture.RuntimeStatus())

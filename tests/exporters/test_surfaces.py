@@ -10,8 +10,8 @@ import msgspec
 from rich.console import Console
 
 from streameval.catalogue import parse
-from streameval.cli.readings import table
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
+from streameval.evaluation.shell.readings import table
 from streameval.exporters.page.cards import summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from streameval.errors import AddressInUseError
+from streameval.events.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
 from streameval.statistics.intervals import Interval

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from tests.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, trusting, users
 from tests.ports import WEB

@@ -18,7 +18,7 @@ from streameval.checkpoints.format import SEAL, CheckpointDraft, Part, Place
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest
-from streameval.errors import StreamevalError
+from streameval.events.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.crashes.simulated_disk import SimulatedDisk

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from streameval.kernel import COMPILED, pure
+from streameval.statistics.kernel import COMPILED, pure
 from tests.kernel import stress, twin
 
 Case: TypeAlias = tuple[int, str, float]
@@ -35,7 +35,7 @@ def cases() -> st.SearchStrategy[Case]:
 @contextmanager
 def kernel() -> Iterator[Callable[[Case], None]]:
     """Compares each kernel with the twin, and interrupts it."""
-    kernels = [pure, *([import_module("streameval.kernel._match")] if COMPILED else [])]
+    kernels = [pure, *([import_module("streameval.statistics.kernel._match")] if COMPILED else [])]
     before = signal.signal(signal.SIGALRM, _interrupt)
 
     def check(case: Case) -> None:

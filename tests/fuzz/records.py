@@ -19,7 +19,7 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import FramedDecoder
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import Ingest
-from streameval.errors import TooManyOpenError
+from streameval.events.errors import TooManyOpenError
 from streameval.events.records import Partition
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection

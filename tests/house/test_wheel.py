@@ -202,7 +202,7 @@ def test_a_pure_wheel_can_be_asked_for_and_has_no_charts_without_a_registry_of_n
     assert not [name for name in _names(wheel) if name.startswith(CHARTS)]
 
 
-_WHICH = "from streameval import kernel; print(kernel.COMPILED)"
+_WHICH = "from streameval.statistics import kernel; print(kernel.COMPILED)"
 
 
 @pytest.mark.compiler
@@ -259,7 +259,7 @@ def test_an_editable_install_compiles_into_the_checkout_and_leaves_no_older_kern
 _EMBEDDED = """
 import importlib, sys, numpy, msgspec
 sys.path.insert(0, sys.argv[1])
-import streameval, streameval.partials, streameval.spark, streameval.testing
+import streameval, streameval.evaluation.partials, streameval.evaluation.spark, streameval.testing
 accumulator = streameval.Accumulator("ndcg@10", "hit_rate@1")
 accumulator.update(["a", "b"], ["a"])
 print(accumulator.read("hit_rate@1").value)

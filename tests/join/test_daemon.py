@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streameval.errors import SplitKeyError, UnevenStreamsError
+from streameval.events.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker

@@ -12,7 +12,7 @@ import pytest
 
 from streameval.daemon.loop import JoinDriver
 from streameval.engine.ingest import Ingest
-from streameval.errors import (
+from streameval.events.errors import (
     DamagedStateError,
     SourceError,
     TooManyOpenError,

@@ -20,7 +20,7 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streameval.errors import BrokerError, MissingExtraError
+from streameval.events.errors import BrokerError, MissingExtraError
 from streameval.sources.kafka.diagnosis import silence_client_log
 from streameval.testing.broker import Broker, free_ports
 from tests.certificates import Authority

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.errors import BrokerError, MissingExtraError
+from streameval.events.errors import BrokerError, MissingExtraError
 from streameval.testing.broker import Broker, classpath, java
 from tests.effort import PATIENCE
 

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer
 from kafka.admin import MemberToRemove
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from streameval.errors import ConfigError, RefusedMemberError, SourceError
+from streameval.events.errors import ConfigError, RefusedMemberError, SourceError
 from streameval.events.records import Assignment, Partition
 from streameval.sources.kafka.cluster import ClusterMonitor
 from streameval.sources.kafka.confluent import ConfluentConsumer

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.errors import KafkaTimeoutError
 
-from streameval.errors import StoreError
+from streameval.events.errors import StoreError
 from streameval.events.records import Partition
 from streameval.sources.kafka.consumer import Rebalance, Stall, Watchdog
 from streameval.sources.kafka.source import GroupMember

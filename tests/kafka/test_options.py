@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streameval.errors import ConfigError, MissingExtraError, SourceError
+from streameval.events.errors import ConfigError, MissingExtraError, SourceError
 from streameval.sources.kafka.confluent import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource

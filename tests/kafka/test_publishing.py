@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.errors import ConfigError, PublishError
+from streameval.events.errors import ConfigError, PublishError
 from streameval.sources.files import lines
 from streameval.sources.topics import Destination, Published, UserKey, publish_records
 from streameval.testing.broker import Broker

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from kafka import KafkaProducer
 
-from streameval.errors import ConfigError, SourceError
+from streameval.events.errors import ConfigError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.testing.broker import Broker

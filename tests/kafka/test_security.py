@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streameval.errors import SourceError
+from streameval.events.errors import SourceError
 from streameval.sources.kafka import cluster
 from streameval.sources.kafka.cluster import Cluster, ClusterMonitor
 from streameval.sources.kafka.source import KafkaSource

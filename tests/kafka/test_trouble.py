@@ -17,7 +17,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-from streameval.errors import SourceError
+from streameval.events.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster, Topics
 from streameval.sources.kafka.kafka_python import close_producer, connect

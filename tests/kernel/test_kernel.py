@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streameval import kernel as selected
 from streameval.building.hook import COMPILED, SOURCE, KernelError, compile_kernel
 from streameval.events import Matches
-from streameval.kernel import pure
+from streameval.statistics import kernel as selected
+from streameval.statistics.kernel import pure
 from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
 from tests.kernel import stress, twin
@@ -308,7 +308,7 @@ def test_without_memory_a_call_fails_and_a_block_keeps_whole_rows(extension: Pat
 def test_a_kernel_of_another_version_is_not_used(
     compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "streameval.kernel._match"
+    name = "streameval.statistics.kernel._match"
     monkeypatch.setitem(sys.modules, name, compiled)
     assert selected._can_be_used()
     monkeypatch.setitem(sys.modules, name, SimpleNamespace(INTERFACE=pure.INTERFACE - 1))
@@ -317,7 +317,7 @@ def test_a_kernel_of_another_version_is_not_used(
     assert not selected._can_be_used()
 
 
-_WHICH = "from streameval import kernel; print(kernel.COMPILED, kernel.Block.__module__)"
+_WHICH = "from streameval.statistics import kernel; print(kernel.COMPILED, kernel.Block.__module__)"
 
 
 def test_a_variable_chooses_the_kernel_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +325,7 @@ def test_a_variable_chooses_the_kernel_in_python(monkeypatch: pytest.MonkeyPatch
     done = subprocess.run(
         [sys.executable, "-c", _WHICH], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "False streameval.kernel.pure\n"
+    assert done.stdout == "False streameval.statistics.kernel.pure\n"
 
 
 def _stressed(*command: str | Path, batches: int, **environment: str) -> str:

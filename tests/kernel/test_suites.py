@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from streameval.kernel import COMPILED
+from streameval.statistics.kernel import COMPILED
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT
 

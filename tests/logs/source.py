@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from streameval.errors import SourceError
+from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 from streameval.sources.source import UNHURRIED, SourceStatus
 from tests.logs.group import Group, Member, Order

@@ -12,7 +12,7 @@ import pytest
 
 from streameval import Accumulator, Event, Intervals
 from streameval.catalogue.items import Attribute
-from streameval.errors import (
+from streameval.events.errors import (
     MetricError,
     MetricParameterError,
     MetricSyntaxError,

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals, compare
-from streameval.accumulator.experiment import Experiment, compare_with_control
 from streameval.accumulator.table import Table
-from streameval.errors import InvalidEventError, MetricDeclarationError
+from streameval.analyses.experiments.counted import variant_of
+from streameval.analyses.experiments.experiment import Experiment, compare_with_control
 from streameval.events import Event
 from streameval.events.batch import Batch
-from streameval.offline.variants import variant_of
+from streameval.events.errors import InvalidEventError, MetricDeclarationError
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
 

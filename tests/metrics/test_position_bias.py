@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from streameval import Accumulator, Event, Intervals, evaluate
-from streameval.errors import MetricError, MissingInputError, StreamevalError, UnlikeStateError
+from streameval.events.errors import (
+    MetricError,
+    MissingInputError,
+    StreamevalError,
+    UnlikeStateError,
+)
 
 EXAMINATION = [1.0, 0.6, 0.4, 0.3, 0.2]
 TASTES = {"a": 0.5, "b": 0.2, "c": 0.05, "d": 0.03, "e": 0.02}

@@ -6,7 +6,7 @@ import pytest
 
 from streameval.catalogue import catalogue, lookup, parse
 from streameval.catalogue.lookup import ALIASES, aliases
-from streameval.errors import (
+from streameval.events.errors import (
     AbsentMetricError,
     MetricParameterError,
     MetricSyntaxError,

@@ -15,8 +15,8 @@ import pytest
 
 from streameval import Accumulator, Attribute, Event, Popularity
 from streameval.catalogue.context import Given
-from streameval.errors import MetricError, MetricParameterError
 from streameval.events import Id
+from streameval.events.errors import MetricError, MetricParameterError
 from streameval.metrics import alpha_ndcg
 
 POPULARITY: Final = Popularity(

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from streameval.accumulator import changes, shifts
-from streameval.accumulator.change_report import ChangesReport
-from streameval.accumulator.interval_formulas import log_normal_tail
-from streameval.accumulator.shifts import Movement, Shifts
-from streameval.engine import changes as watched
+from streameval.analyses.changes import reader as watched
+from streameval.analyses.changes import shifts
+from streameval.analyses.changes import statistics as changes
+from streameval.analyses.changes.report import ChangesReport
+from streameval.analyses.changes.shifts import Movement, Shifts
+from streameval.inference.interval_formulas import log_normal_tail
 from tests.changes import test_golden, test_trust, test_verdicts
 from tests.changes.worlds import together
 from tests.mutation.mistake import Mistake, around, replaced

@@ -12,10 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from streameval.accumulator import accumulator, objections
-from streameval.engine import changes, gaps, partition, variants
+from streameval.analyses.changes import reader as changes
+from streameval.analyses.experiments import reader as variants
+from streameval.analyses.gaps import reader as gaps
+from streameval.engine import partition
 from streameval.engine.rankers import CountedLists
+from streameval.engine.windows.labels import Folding
 from streameval.join.closed_lists import ClosedLists
-from streameval.windows.labels import Folding
 from tests.cli import test_rankers as commands
 from tests.engine import test_rankers as engine
 from tests.join import test_rankers as joins

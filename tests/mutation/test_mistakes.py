@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from streameval.errors import StreamevalError
+from streameval.events.errors import StreamevalError
 from tests.contract import laws
 from tests.effort import sampled
 from tests.mutation import (

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.accumulator import audiences, comparison, contrasts, experiment, plan
-from streameval.accumulator.comparison import Comparison
-from streameval.accumulator.contrasts import Contrast
-from streameval.accumulator.verdicts import Compared, DraftComparison
+from streameval.accumulator import plan
+from streameval.analyses.experiments import audiences, comparison, experiment
+from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.verdicts import Compared, DraftComparison
+from streameval.inference import contrasts
+from streameval.inference.contrasts import Contrast
 from streameval.statistics.groups import MOST_DAYS, Groups
 from tests.contract import test_intervals
 from tests.mutation.mistake import Mistake, around, replaced, with_its_cases

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from streameval import Accumulator, Comparison, ComparisonReport, Intervals, compare, evaluate
-from streameval.errors import StreamevalError
-from streameval.plot import lifts
-from streameval.tables import files
+from streameval.evaluation.plot import lifts
+from streameval.evaluation.tables import files
+from streameval.events.errors import StreamevalError
 from tests.cli.program import run
 
 METRICS = ("ndcg@5", "mrr")

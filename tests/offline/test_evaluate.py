@@ -16,9 +16,9 @@ import pytest
 
 import streameval
 from streameval import Accumulator, Columns, Evaluation, Event, evaluate, metric_at
-from streameval.errors import MetricError, StreamevalError, SuspiciousEventsWarning
+from streameval.evaluation.offline.surroundings import NoEventsError, UsageError
+from streameval.events.errors import MetricError, StreamevalError, SuspiciousEventsWarning
 from streameval.metrics.hit_rate import hit_rate
-from streameval.offline.surroundings import NoEventsError, UsageError
 from tests.cli.program import run
 
 METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2")
@@ -147,7 +147,7 @@ FORMS: dict[str, Callable[[Data], tuple[Any, Any]]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::streameval.errors.SuspiciousEventsWarning")
+@pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_the_values_of_the_command(data: Data, form: str, tmp_path: Path) -> None:
     data.shown.to_parquet(tmp_path / "shown.parquet", index=False)
@@ -343,7 +343,7 @@ class TestScores:
         self, data: Data, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = values(evaluate(data.scores, data.gains, *METRICS))
-        monkeypatch.setattr("streameval.offline.scores._ENTRIES", 5 * ITEMS)
+        monkeypatch.setattr("streameval.evaluation.offline.scores._ENTRIES", 5 * ITEMS)
         assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
 
     def test_a_nan_is_an_error(self) -> None:

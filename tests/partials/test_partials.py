@@ -17,16 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals, compare
-from streameval.errors import (
-    DamagedStateError,
-    InvalidEventError,
-    MetricError,
-    SourceError,
-    StateVersionError,
-    StreamevalError,
-    UnlikeStateError,
-)
-from streameval.partials import (
+from streameval.evaluation.partials import (
     Cell,
     Partial,
     arrow_table,
@@ -36,7 +27,16 @@ from streameval.partials import (
     repacked,
     stored,
 )
-from streameval.spark import evaluate
+from streameval.evaluation.spark import evaluate
+from streameval.events.errors import (
+    DamagedStateError,
+    InvalidEventError,
+    MetricError,
+    SourceError,
+    StateVersionError,
+    StreamevalError,
+    UnlikeStateError,
+)
 from tests.effort import few_examples
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
@@ -221,7 +221,7 @@ def test_what_holds_no_rows_is_refused(wrong: Any) -> None:
             DamagedStateError, match=rf"{wrong} is not a list or an iterator of row"
         ):
             take(wrong)
-    with pytest.raises(SourceError, match=f"{wrong}: no rows of streameval.partials"):
+    with pytest.raises(SourceError, match=f"{wrong}: no rows of streameval.evaluation.partials"):
         next(stored(wrong))
     with pytest.raises(InvalidEventError, match=r"by=.*; give the names of columns in a list"):
         partials([], "mrr", by=wrong)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from streameval.partials import Cell, merged, partials
+from streameval.evaluation.partials import Cell, merged, partials
 from tests.partials.test_partials import events, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "distribute.md"

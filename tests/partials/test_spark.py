@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import streameval.spark
 from streameval import Change, Comparison, Intervals, changes, compare
 from streameval.catalogue.items import Popularity
-from streameval.errors import InvalidEventError, MetricError
-from streameval.partials import Cell, merged, partials
-from streameval.spark import evaluate
+from streameval.evaluation import spark as spark_module
+from streameval.evaluation.partials import Cell, merged, partials
+from streameval.evaluation.spark import evaluate
+from streameval.events.errors import InvalidEventError, MetricError
 from tests.changes.events import events as change_events
 from tests.changes.test_series import clicks_table
 from tests.cli.program import run
@@ -98,7 +98,7 @@ def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, split: Seque
 
 
 def test_the_examples_of_the_module_run(spark: Any) -> None:
-    tests = doctest.DocTestFinder().find(streameval.spark, globs=vars(streameval.spark))
+    tests = doctest.DocTestFinder().find(spark_module, globs=vars(spark_module))
     runner = doctest.DocTestRunner()
     for test in tests:
         test.globs |= {"spark": spark}

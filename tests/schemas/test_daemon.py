@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from streameval.checkpoints.letters.topic import DeadLetterReader
 from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import folder_store
-from streameval.dead_letters.topic import DeadLetterReader
 from streameval.testing.broker import Broker
 from tests.cli.program import run
 from tests.daemon.running import Running, exact, readings, running

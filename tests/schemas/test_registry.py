@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.errors import ConfigError, SourceError
+from streameval.events.errors import ConfigError, SourceError
 from streameval.sources.schemas.registry import (
     Registry,
     RegistryError,

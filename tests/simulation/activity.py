@@ -11,8 +11,13 @@ from typing import Final
 import numpy as np
 
 from streameval.accumulator.activity import Activity
-from streameval.accumulator.audiences import ALARM, ratio_evidence
-from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
+from streameval.analyses.experiments.audiences import ALARM, ratio_evidence
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
 from streameval.catalogue import parse
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals

@@ -10,10 +10,15 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.accumulator.audiences import ALARM, ratio_evidence
-from streameval.accumulator.comparison import Comparison, Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
-from streameval.accumulator.verdicts import Compared
+from streameval.analyses.experiments.audiences import ALARM, ratio_evidence
+from streameval.analyses.experiments.comparison import Comparison, Method
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
+from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import Audience, GroupSums, Intervals

@@ -13,10 +13,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
-from streameval.accumulator.planned_shares import DatedShares
-from streameval.accumulator.verdicts import Compared
+from streameval.analyses.experiments.comparison import Method
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
+from streameval.analyses.experiments.planned_shares import DatedShares
+from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals

@@ -6,9 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.comparison import DECIDED, Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
-from streameval.accumulator.verdicts import Compared
+from streameval.analyses.experiments.comparison import DECIDED, Method
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
+from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums, Intervals

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.accumulator.comparison import Comparison, Method, compare_sums
-from streameval.accumulator.course import compare_days
-from streameval.accumulator.interval_formulas import normal_quantile, student_reach
+from streameval.analyses.experiments.comparison import Comparison, Method, compare_sums
+from streameval.analyses.experiments.course import compare_days
+from streameval.inference.interval_formulas import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums
 
 Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]

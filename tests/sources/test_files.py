@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import pytest
 import zstandard
 
-from streameval.errors import SourceError
+from streameval.events.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions

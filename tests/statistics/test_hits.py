@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from streameval.catalogue import parse
 from streameval.events import Event
-from streameval.kernel import pure
 from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
+from streameval.statistics.kernel import pure
 from streameval.statistics.lists import POSITIONED, REFUSED, HitsOptions, lists_of
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.errors import UnlikeStateError
+from streameval.events.errors import UnlikeStateError
 from tests.effort import few_examples
 from tests.statistics.kinds import KINDS, Kind, Piece, batch, state
 

@@ -21,7 +21,7 @@ from streameval.checkpoints.format import (
 )
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
-from streameval.errors import StoreError
+from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import SimulatedDisk
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)

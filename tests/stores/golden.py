@@ -18,10 +18,10 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.times import HOUR, SECOND, Windowing
 from streameval.events.records import Partition
-from streameval.windows.family import FamilySpec
-from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import HOUR, SECOND, Windowing
 from tests.batches import batch_of
 from tests.stores.drafts import header
 

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from streameval.checkpoints.store import folder_store
-from streameval.errors import ForeignStoreError, StateVersionError, StoreError, UnownedStoreError
+from streameval.events.errors import (
+    ForeignStoreError,
+    StateVersionError,
+    StoreError,
+    UnownedStoreError,
+)
 from tests.crashes.simulated_disk import SimulatedDisk, refusing
 from tests.stores.drafts import PLACE, draft, whole
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streameval.checkpoints.cleaning import GRACE, References, blobs_of, offsets_to_keep
 from streameval.checkpoints.format import BLOBS, file_of
-from streameval.errors import StoreError
+from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import SimulatedDisk, refusing
 from tests.stores.drafts import FOLDER, NOON, PLACE, STORE, Writer, draft, opened, restored, whole
 

@@ -11,7 +11,7 @@ import pytest
 from streameval.checkpoints.cleaning import blobs_of
 from streameval.checkpoints.format import BLOBS, file_of
 from streameval.checkpoints.store import Store
-from streameval.errors import DamagedStateError, StateVersionError, StoreError
+from streameval.events.errors import DamagedStateError, StateVersionError, StoreError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.effort import sampled
 from tests.stores.drafts import FOLDER, PLACE, STORE, draft, opened, restored, whole

@@ -19,7 +19,7 @@ from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import Store
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import store
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.stores.drafts import draft
 

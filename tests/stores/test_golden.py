@@ -13,8 +13,8 @@ from streameval.accumulator.readings import audiences, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.checkpoints.store import folder_store
+from streameval.engine.windows.views import FamilyView
 from streameval.statistics.arrays import IntArray
-from streameval.windows.views import FamilyView
 from tests.metrics.preparation import user_hash
 from tests.stores import golden
 

@@ -31,7 +31,7 @@ from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import StoredFile
 from streameval.checkpoints.store import Store, folder_store
-from streameval.errors import ForeignStoreError, StoreError
+from streameval.events.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.crashes.simulated_disk import Crash
 from tests.crashes.test_histories import OFFSETS, PROCESSES, StoreHistories

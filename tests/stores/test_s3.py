@@ -12,8 +12,8 @@ import pytest
 
 from streameval.checkpoints.store import Store, is_store, store_of
 from streameval.cli.app import status
-from streameval.cli.errors import USAGE_ERROR
-from streameval.errors import StoreError
+from streameval.evaluation.shell.errors import USAGE_ERROR
+from streameval.events.errors import StoreError
 from tests.stores import s3
 from tests.stores.drafts import PLACE, Writer, draft, whole
 from tests.stores.s3 import Fault, Request, S3Proxy

@@ -13,7 +13,7 @@ import pytest
 
 from streameval import Event, metric, metric_at
 from streameval.accumulator.formulas import MetricFailedError
-from streameval.errors import MetricError, MetricLawError, StreamevalError
+from streameval.events.errors import MetricError, MetricLawError, StreamevalError
 from streameval.testing import LAWS, check_metric, traffic
 from tests.house.checkout import ROOT
 from tests.testing import declared

@@ -19,7 +19,7 @@ from streameval import Accumulator, Event, Intervals, metric, metric_at
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Bounded
 from streameval.catalogue.signature import Span
-from streameval.errors import (
+from streameval.events.errors import (
     MetricDeclarationError,
     MetricError,
     MetricModuleError,

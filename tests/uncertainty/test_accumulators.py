@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Batch, Intervals, compare
-from streameval.accumulator.interval_formulas import log_student_tail
-from streameval.errors import NotComparableError, UnlikeStateError
+from streameval.events.errors import NotComparableError, UnlikeStateError
+from streameval.inference.interval_formulas import log_student_tail
 from tests.cli.program import run
 from tests.datasets import dataset
 from tests.effort import sampled

@@ -9,19 +9,19 @@ import pytest
 
 from streameval import Accumulator, Columns, Event, compare
 from streameval.accumulator.activity import Activity
-from streameval.accumulator.audiences import (
+from streameval.accumulator.readings import activity
+from streameval.analyses.experiments.audiences import (
     ALARM,
     ratio_evidence,
     smallest_imbalance,
 )
-from streameval.accumulator.experiment import (
+from streameval.analyses.experiments.experiment import (
     Experiment,
     Variant,
 )
-from streameval.accumulator.planned_shares import DatedShares
-from streameval.accumulator.readings import activity
+from streameval.analyses.experiments.planned_shares import DatedShares
 from streameval.catalogue import parse
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from streameval.statistics.users import EXPERIMENT_USERS, Users, UsersOptions
 from streameval.statistics.vocabulary import Items

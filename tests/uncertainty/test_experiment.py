@@ -9,12 +9,17 @@ from math import comb
 import numpy as np
 import pytest
 
-from streameval.accumulator.audiences import ratio_evidence, shared_evidence
-from streameval.accumulator.comparison import compare_sums
-from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
-from streameval.accumulator.verdicts import Compared
+from streameval.analyses.experiments.audiences import ratio_evidence, shared_evidence
+from streameval.analyses.experiments.comparison import compare_sums
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
+from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 from streameval.statistics.intervals import GroupSums, Intervals
 from tests.crowds import audience
 from tests.uncertainty.test_comparison import one_day

@@ -11,10 +11,10 @@ import pytest
 
 from streameval import Accumulator, Intervals, gap
 from streameval.accumulator.by_user import SliceSums
-from streameval.accumulator.gap import Gap, gap_of
+from streameval.analyses.gaps.gap import Gap, gap_of
 from streameval.catalogue import parse
-from streameval.errors import MetricError, NotComparableError
 from streameval.events import Event
+from streameval.events.errors import MetricError, NotComparableError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Kind
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from streameval.accumulator.interval_formulas import (
+from streameval.inference.interval_formulas import (
     boundary,
     interval,
     log_evidence,

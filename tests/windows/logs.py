@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.table import Table
 from streameval.engine.clock import NEVER
+from streameval.engine.windows.family import Counting, Family, FamilySpec
+from streameval.engine.windows.labels import FoldingOptions, Labels
+from streameval.engine.windows.times import HOUR, SECOND, Windowing, assign_panes
+from streameval.engine.windows.views import FamilyView
 from streameval.events import columns_of
-from streameval.windows.family import Counting, Family, FamilySpec
-from streameval.windows.labels import FoldingOptions, Labels
-from streameval.windows.times import HOUR, SECOND, Windowing, assign_panes
-from streameval.windows.views import FamilyView
 
 MINUTE = 60 * SECOND
 TIMES = Windowing(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)

@@ -18,16 +18,16 @@ from streameval.accumulator.readings import audiences
 from streameval.accumulator.table import Table
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest
-from streameval.errors import DamagedStateError, UnlikeStateError
+from streameval.engine.windows import family
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.labels import FoldingOptions
+from streameval.engine.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
+from streameval.engine.windows.views import FamilyView
 from streameval.events import columns_of
+from streameval.events.errors import DamagedStateError, UnlikeStateError
 from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.groups import MOST_DAYS
-from streameval.windows import family
-from streameval.windows.family import FamilySpec
-from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
-from streameval.windows.views import FamilyView
 from tests.batches import batch_of
 from tests.effort import few_examples
 from tests.windows.logs import (

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.windows.labels import (
+from streameval.engine.windows.labels import (
     MISSING,
     OTHER,
     Folding,

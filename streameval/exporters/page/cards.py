@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from streameval.accumulator.comparison import percent
+from streameval.analyses.experiments.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot

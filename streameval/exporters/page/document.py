@@ -9,13 +9,14 @@ from pathlib import Path
 from string import Template
 from typing import TypeAlias
 
+from streameval.analyses.changes.page import section as changes_section
+from streameval.analyses.experiments.page import section
+from streameval.analyses.gaps.page import section as gaps_section
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
+from streameval.engine.windows.times import SECOND
 from streameval.exporters.page.cards import card, caution
-from streameval.exporters.page.changes import section as changes_section
 from streameval.exporters.page.charts import ChartLine, Drawing, drawing, line, over_time
-from streameval.exporters.page.experiment import section
-from streameval.exporters.page.gaps import section as gaps_section
 from streameval.exporters.page.markup import Markup, tag
 from streameval.exporters.page.page import STATIC
 from streameval.exporters.page.selection import (
@@ -26,7 +27,6 @@ from streameval.exporters.page.selection import (
     window_name,
 )
 from streameval.exporters.view import moment
-from streameval.windows.times import SECOND
 
 Span: TypeAlias = tuple[int | None, Snapshot]
 """The start of a span of event time, microseconds since the epoch, and its readings."""

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from streameval.engine.snapshot import LIFETIME, FamilyHistory, Series, Snapshot
-from streameval.windows.times import FINE, HOUR, SECOND
+from streameval.engine.windows.times import FINE, HOUR, SECOND
 
 PANE: Final = "pane"
 """The parameter `window` for single panes."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from streameval.analyses.changes.page import section as changes_section
+from streameval.analyses.experiments.page import section
+from streameval.analyses.gaps.page import section as gaps_section
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import alone, caution, overview
-from streameval.exporters.page.changes import section as changes_section
-from streameval.exporters.page.experiment import section
-from streameval.exporters.page.gaps import section as gaps_section
 from streameval.exporters.page.markup import Markup, tag
 from streameval.exporters.page.pipeline import pipeline
 from streameval.exporters.page.selection import Excerpt, Selection, excerpt, filters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streameval.accumulator.comparison import percent
+from streameval.analyses.experiments.comparison import percent
 from streameval.engine.snapshot import (
     CheckpointHealth,
     Health,

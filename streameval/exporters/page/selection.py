@@ -10,9 +10,9 @@ import msgspec
 
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
+from streameval.engine.windows.times import microseconds
 from streameval.exporters.page.markup import Markup, tag
 from streameval.exporters.view import Variants, comparison, differences
-from streameval.windows.times import microseconds
 
 _FIELDS: Final = ("metric", "k", "window", "segment", "value", "view")
 """Fields with one value, in the order of the address."""

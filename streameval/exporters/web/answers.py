@@ -9,19 +9,19 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.accumulator.change_report import Change, date_of, sentence
-from streameval.accumulator.checks import Checks
-from streameval.accumulator.experiment import Report
-from streameval.accumulator.gap import Gap
-from streameval.accumulator.verdicts import Compared
+from streameval.analyses.changes.report import Change, date_of, sentence
+from streameval.analyses.experiments.checks import Checks
+from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine
 from streameval.engine.snapshot import GapSeries, Series, SeriesFamily, Snapshot
 from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
-from streameval.kernel import KERNEL
 from streameval.statistics.intervals import Interval
+from streameval.statistics.kernel import KERNEL
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 

@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import bcrypt
 
-from streameval.errors import ConfigError
+from streameval.events.errors import ConfigError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from streameval.accumulator.change_report import ChangeDay, Rollout
-from streameval.accumulator.checks import Checks, Split
-from streameval.accumulator.course import Day, SpanLift
-from streameval.accumulator.gap import Gap, GapValue
-from streameval.accumulator.verdicts import Compared
+from streameval.analyses.changes.report import ChangeDay, Rollout
+from streameval.analyses.experiments.checks import Checks, Split
+from streameval.analyses.experiments.course import Day, SpanLift
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.gaps.gap import Gap, GapValue
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
 from streameval.exporters.page.definition import MetricDefinition
 from streameval.exporters.page.history import History, HistorySeries

@@ -19,7 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from streameval.errors import AddressInUseError
+from streameval.events.errors import AddressInUseError
 from streameval.exporters.web.webconfig import Security
 
 _BACKLOG: Final = 1_024

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 
-from streameval.errors import ConfigError, OptionError
+from streameval.events.errors import ConfigError, OptionError
 from streameval.exporters.web.auth import WebUsers
 
 ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]

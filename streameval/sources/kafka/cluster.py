@@ -26,7 +26,7 @@ from kafka.errors import (
 )
 from kafka.protocol.consumer import HeartbeatRequest, IsolationLevel
 
-from streameval.errors import SourceError
+from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition
 from streameval.sources.kafka.diagnosis import (
     REASONS,

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from kafka import errors
 
-from streameval.errors import ConfigError, StreamevalError
+from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.cluster import ANSWER_MS, Cluster
 from streameval.sources.kafka.consumer import Change, Monitor, Rebalance, Rebalances, skip_to

@@ -35,7 +35,7 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from streameval.errors import RefusedMemberError, SourceError
+from streameval.events.errors import RefusedMemberError, SourceError
 from streameval.events.records import Partition
 
 SETTINGS_ERRORS: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)

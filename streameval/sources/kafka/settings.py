@@ -22,7 +22,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.sasl import SASL_MECHANISMS
 from kafka.util import ensure_valid_topic_name
 
-from streameval.errors import ConfigError, SourceError, nearest
+from streameval.events.errors import ConfigError, SourceError, nearest
 from streameval.sources.kafka.diagnosis import addresses
 from streameval.sources.options import LARGEST_PORT, KafkaOptions
 from streameval.sources.secrets import FileText, names_a_file, substitute

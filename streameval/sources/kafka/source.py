@@ -24,9 +24,9 @@ from kafka.errors import (
     OffsetOutOfRangeError,
 )
 
-from streameval.errors import SourceError, UnevenStreamsError
+from streameval.events.errors import SourceError, UnevenStreamsError
+from streameval.events.extras import import_extra
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
-from streameval.extras import import_extra
 from streameval.sources.kafka.cluster import (
     ANSWER_MS,
     Cluster,

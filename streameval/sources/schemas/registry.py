@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 
 from streameval.decoding.invalid import Reason
-from streameval.errors import ConfigError, OptionError, SourceError, StreamevalError
-from streameval.extras import import_extra
+from streameval.events.errors import ConfigError, OptionError, SourceError, StreamevalError
+from streameval.events.extras import import_extra
 from streameval.sources.secrets import substitute
 
 Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]

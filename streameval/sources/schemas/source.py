@@ -14,8 +14,8 @@ import msgspec
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Refusal
+from streameval.events.extras import import_extra
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
-from streameval.extras import import_extra
 from streameval.sources.schemas.registry import (
     FAILURES,
     Registry,

@@ -1,0 +1,1 @@
+"""Changes over days: did it get worse, and since when?"""

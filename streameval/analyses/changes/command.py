@@ -1,0 +1,304 @@
+"""`streameval changes`: finds what changed in files or saved states, and since when."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+from typer import Exit, Option
+
+from streameval.analyses.changes.families import change_families
+from streameval.analyses.changes.files import ChangeOptions, ChangesResult, find_changes
+from streameval.analyses.changes.report import (
+    CHANGED,
+    Change,
+    ChangesReport,
+    change_text,
+    changes_promise,
+    day_text,
+    evidence_days_text,
+    sentence,
+    set_text,
+)
+from streameval.analyses.experiments.comparison import percent
+from streameval.analyses.experiments.counted import is_state
+from streameval.evaluation.offline.request import Request, expand_paths, given_options
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid
+from streameval.evaluation.shell.options import (
+    AllowInvalid,
+    Columns,
+    Metrics,
+    Paths,
+    Processes,
+    Separators,
+    UnitOfTime,
+    day_options,
+)
+from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.exporters.prometheus import Text as Exposition
+from streameval.exporters.view import lift_bounds, printable
+
+
+class ChangeCondition(StrEnum):
+    """A verdict on which the search for changes may exit with status 1."""
+
+    WORSE = "worse"
+    CHANGED = "changed"
+    UNTRUSTED = "untrusted"
+
+
+def changes(  # noqa: PLR0913  each is an option of the command
+    paths: Paths = None,
+    *,
+    metric: Metrics = None,
+    label: Annotated[
+        str | None,
+        Option(help="Field whose values are watched, too, like variant or country."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        Option(
+            metavar="weeks|others|VALUE",
+            help="What values of the label are compared with: their weeks before, the other "
+            "values, or one of them, like control.",
+            show_default="others",
+        ),
+    ] = None,
+    mix: Annotated[
+        str | None,
+        Option(help="Field by whose values the audience is held constant, like country."),
+    ] = None,
+    rollouts: Annotated[
+        str | None, Option(help="Field whose new values are suspects, like model.")
+    ] = None,
+    weeks: Annotated[
+        int | None,
+        Option(min=1, max=8, help="Earlier weeks to compare with.", show_default="4"),
+    ] = None,
+    tolerate: Annotated[
+        float | None,
+        Option(min=0.0, max=0.99, help="Relative change that does not count.", show_default="0.01"),
+    ] = None,
+    once_in: Annotated[
+        str | None,
+        Option(
+            metavar="DAYS",
+            help="How long chance alone takes for a change, over all series, like 365d.",
+            show_default="91d",
+        ),
+    ] = None,
+    accepted: Annotated[
+        list[str] | None,
+        Option(
+            metavar="DATE", help="Day from which on a change is the new normal. May be repeated."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        Option(
+            metavar="DATE",
+            help="Last whole day (UTC) to judge, like 2026-03-31.",
+            show_default="the last that is closed",
+        ),
+    ] = None,
+    replay: Annotated[
+        bool, Option("--replay", help="Judge each earlier day as it was, and show the turns.")
+    ] = False,
+    config: Annotated[
+        str | None,
+        Option(help="Take metrics, labels, [event], intervals and [changes] from this file."),
+    ] = None,
+    column: Columns = None,
+    separator: Separators = None,
+    time: Annotated[str | None, Option(help="Field of event time.")] = None,
+    time_unit: UnitOfTime = None,
+    processes: Processes = 1,
+    allow_invalid: AllowInvalid = False,
+    format: Annotated[  # noqa: A002  the option is called --format
+        Literal["table", "json", "csv", "prometheus"], Option(help="Output format.")
+    ] = "table",
+    json: Annotated[bool, Option("--json", help="Short for --format json.")] = False,
+    fail_on: Annotated[
+        list[ChangeCondition] | None,
+        Option(
+            metavar="VERDICT",
+            help="Exit with status 1 on this verdict of the last day: worse, changed (also better) "
+            "or untrusted. May be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Find changes: did it get worse, really, and since when?
+
+    ```
+    streameval changes events.ndjson.gz -m ctr -m ndcg@10 --time ts --time-unit s
+    streameval changes logs/2026/ -m ctr --label variant --against control --mix country --time ts
+    streameval changes state --fail-on worse     # what a daemon has saved, all partitions together
+    streameval changes state --replay            # when would it have been seen?
+    streameval changes state --format prometheus > /var/lib/node_exporter/streameval.prom
+    ```
+
+    Each of the last 28 days is compared with the same weekdays before it, over users, and with
+    how much days move. The total is compared with earlier weeks; the values of --label with each
+    other, as a bad week is bad for all of them.
+
+    Evidence in days: chance alone shows as much at most once in so many days, over all series. A
+    change has evidence of --once-in days. Files need users, event time and 22 days or more. The
+    newest day may be incomplete and does not count, unless --until names it.
+    """
+    paths = paths or []
+    request = Request(
+        paths=paths if is_state(paths) else expand_paths(paths),
+        columns=column or [],
+        separators=separator or [],
+        metrics=metric or [],
+        config=config,
+        time=time,
+        time_unit=time_unit,
+        processes=processes,
+        allow_invalid=allow_invalid,
+    )
+    settings = given_options(
+        label=label,
+        against=against,
+        mix=mix,
+        rollouts=rollouts,
+        weeks=weeks,
+        once_in=once_in,
+        accepted=day_options("--accepted", accepted or []),
+    )
+    if tolerate is not None:
+        settings["tolerate"] = tolerate
+    if json and format not in {"table", "json"}:
+        raise UsageError(f"--json and --format {format}: give one of them.")
+    last = next(iter(day_options("--until", [until] if until else [])), None)
+    result = find_changes(request, ChangeOptions(settings, last, replay), SURROUNDINGS)
+    with output():
+        sys.stdout.write(FORMATS["json" if json else format](result))
+    if result.is_doubtful:
+        refuse_invalid(allowed=allow_invalid)
+    if any(name in (fail_on or []) for name in _failures(result.latest)):
+        raise Exit(FAILED)
+
+
+def _failures(report: ChangesReport) -> Iterator[str]:
+    for change in report.changes:
+        if change.verdict in CHANGED:
+            yield "changed"
+        if change.verdict == "worse":
+            yield "worse"
+        if change.verdict == "do not trust":
+            yield "untrusted"
+
+
+def as_json(result: ChangesResult) -> str:
+    """An object: the settings, and the changes at the end of each judged day; null if unknown."""
+    content = {
+        "settings": msgspec.to_builtins(result.latest.settings),
+        "changes": [_row(change) for report in result.reports for change in report.changes],
+    }
+    return json_text(content, indent=1) + "\n"
+
+
+def _row(change: Change) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(change)
+    del row["days"]
+    return row | {"text": sentence(change)}
+
+
+def as_csv(result: ChangesResult) -> str:
+    """One line per series and judged day."""
+    rows = [_row(change) for report in result.reports for change in report.changes]
+    for row in rows:
+        row["rollouts"] = " ".join(
+            f"{rollout['day']}={rollout['value']}" for rollout in row["rollouts"]
+        )
+    return csv_text(rows[0], (row.values() for row in rows))
+
+
+def as_prometheus(result: ChangesResult) -> str:
+    """The gauges of the daemon, of the last day, for the textfile collector."""
+    return Exposition().of(change_families(result.latest)).decode()
+
+
+_COLOURS: Final = {"better": "green", "worse": "red"}
+
+
+def as_table(result: ChangesResult) -> str:
+    """A line for each series, or with replay for each turn; then the changes in sentences."""
+    until = day_text(result.latest.changes[0].until) if result.latest.changes[0].until else ""
+    rows = list(result.latest.changes)
+    title = f"until the end of {until}"
+    if len(result.reports) > 1:
+        rows, title = list(_turns(result.reports)), f"the turns {title}"
+    lines = [sentence(change) for change in result.latest.changes if _is_told(change)]
+    promise = _promise(result.latest)
+    below = "".join(f"{line}\n" for line in (*lines, promise))
+    return render(_grid(rows, title, dated=len(result.reports) > 1)) + below
+
+
+def _turns(reports: Sequence[ChangesReport]) -> Iterator[Change]:
+    """The first verdict on each series, and every other one that differs from the day before."""
+    before: dict[tuple[str, str | None], str] = {}
+    for report in reports:
+        for change in report.changes:
+            key = change.metric, change.slice
+            if before.get(key) != change.verdict:
+                yield change
+            before[key] = change.verdict
+
+
+def _is_told(change: Change) -> bool:
+    return change.verdict in CHANGED or change.reason is not None or bool(change.mix)
+
+
+def _promise(report: ChangesReport) -> str:
+    judged = sum(change.evidence_days is not None for change in report.changes)
+    if not judged:
+        return "No series is judged, so nothing is said about changes."
+    series = "1 series is judged" if judged == 1 else f"{judged:,} series are judged"
+    return f"{series}. {changes_promise(report)}"
+
+
+def _grid(rows: Sequence[Change], title: str, *, dated: bool) -> Table:
+    grid = Table(header_style="bold", title=title, title_justify="left")
+    for name in (*(["day"] if dated else []), "metric", "slice"):
+        grid.add_column(name, overflow="fold")
+    grid.add_column("since (95 %)")
+    for name in ("change", "evidence", "lists"):
+        grid.add_column(name, justify="right")
+    grid.add_column("verdict")
+    for change in rows:
+        grid.add_row(
+            *([day_text(change.until) if change.until else ""] if dated else []),
+            Text(change.metric),
+            Text("all" if change.slice is None else printable(change.slice)),
+            "-" if change.since is None else f"{day_text(change.since)}{set_text(change)}",
+            _effect(change),
+            evidence_days_text(change.evidence_days),
+            "" if change.lists_ratio is None else f"{100 * change.lists_ratio:.0f} %",
+            Text(change_text(change), _COLOURS.get(change.verdict, "")),
+        )
+    return grid
+
+
+def _effect(change: Change) -> str:
+    if change.effect is None:
+        return ""
+    effect = percent(change.effect, "+")
+    if change.low is None:
+        return effect
+    return f"{effect} ({lift_bounds(change.low, change.high)})"
+
+
+FORMATS: Final[Mapping[str, Callable[[ChangesResult], str]]] = {
+    "table": as_table,
+    "json": as_json,
+    "csv": as_csv,
+    "prometheus": as_prometheus,
+}

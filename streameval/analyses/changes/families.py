@@ -1,0 +1,119 @@
+"""Gauges of series that are watched for changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, get_args
+
+from streameval.analyses.changes.report import Change, ChangesReport, ChangeVerdict
+from streameval.exporters.families import SampleFamily, own_family, slice_labels
+
+_GAUGES: Final = (
+    ("ratio", "effect", "Relative change since the day on which it most likely began."),
+    ("low_ratio", "low", "Lower bound of the change; absent without one."),
+    ("high_ratio", "high", "Upper bound of the change; absent without one."),
+    (
+        "lists_ratio",
+        "lists_ratio",
+        "Lists of the last closed day, relative to the same weekday of earlier weeks.",
+    ),
+    (
+        "mix_ratio",
+        "mix",
+        "Part of the relative change that is the audience: other shares of the segments.",
+    ),
+)
+"""Name of a gauge, the attribute of a change, and the HELP text."""
+
+_OWN: Final = frozenset({"against", "direction", "metric", "verdict"})
+"""Labels of these gauges."""
+
+
+def change_families(report: ChangesReport) -> list[SampleFamily]:
+    """Gauges of every series that is watched; one label names the slice, the total has none."""
+    rows = list(_labelled(report))
+    gauges = [
+        own_family(
+            f"change_{name}",
+            "gauge",
+            f"{text} Absent if unknown.",
+            [
+                (labels, value)
+                for change, labels in rows
+                if (value := getattr(change, attribute)) is not None and math.isfinite(value)
+            ],
+        )
+        for name, attribute, text in _GAUGES
+    ]
+    return [*gauges, _evidence(rows), _since(rows), _verdicts(rows), _until(report)]
+
+
+def _labelled(report: ChangesReport) -> Iterator[tuple[Change, dict[str, str]]]:
+    """Each change with its labels."""
+    (name,) = slice_labels([report.settings.label or ""], [])
+    name = f"label_{name}" if name in _OWN else name
+    for change in report.changes:
+        labels = {"metric": change.metric, "against": change.against}
+        if change.slice is not None:
+            labels[name] = change.slice
+        yield change, labels
+
+
+def _evidence(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
+    return own_family(
+        "change_evidence_days",
+        "gauge",
+        "Chance alone shows as much evidence of a change at most once in so many days, over all "
+        "series together; up to 1e300. An alert above 91 is false at most once in 91 days. Absent "
+        "for series that are not judged.",
+        [
+            ({**labels, "direction": direction}, days)
+            for change, labels in rows
+            for direction, days in _directions(change)
+            if days is not None
+        ],
+    )
+
+
+def _directions(change: Change) -> tuple[tuple[str, float | None], ...]:
+    if change.worse_days is not None and change.better_days is None:
+        return (("any", change.worse_days),)
+    return ("worse", change.worse_days), ("better", change.better_days)
+
+
+def _since(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
+    return own_family(
+        "change_since_timestamp_seconds",
+        "gauge",
+        "Day on which a change most likely began, seconds since the epoch; absent without one.",
+        [(labels, _seconds(change.since)) for change, labels in rows if change.since is not None],
+    )
+
+
+def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
+    return own_family(
+        "change_verdict",
+        "gauge",
+        "1 for the verdict on a series, 0 for all other verdicts.",
+        [
+            ({**labels, "verdict": verdict}, float(change.verdict == verdict))
+            for change, labels in rows
+            for verdict in get_args(ChangeVerdict)
+        ],
+    )
+
+
+def _until(report: ChangesReport) -> SampleFamily:
+    end = date(1970, 1, 1) + timedelta(days=report.until + 1)
+    return own_family(
+        "change_until_timestamp_seconds",
+        "gauge",
+        "End of the last day that the verdicts count, seconds since the epoch.",
+        [({}, _seconds(end))],
+    )
+
+
+def _seconds(day: date) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()

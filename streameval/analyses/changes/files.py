@@ -1,0 +1,271 @@
+"""Finds changes in files or saved states: which series got worse, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from streameval.analyses.changes.reader import (
+    SlicedCounts,
+    closed_day,
+    families_in,
+    ingest_day,
+    watched_series,
+)
+from streameval.analyses.changes.report import (
+    OTHERS,
+    WEEKS,
+    Change,
+    ChangeSettings,
+    ChangesReport,
+)
+from streameval.analyses.changes.statistics import (
+    WatchedSeries,
+    judge_changes,
+    look,
+    replayed,
+)
+from streameval.analyses.experiments.counted import is_state, restore_states
+from streameval.analyses.experiments.planned_shares import day_number
+from streameval.catalogue import parse
+from streameval.config import Config
+from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.capture import ingest_snapshot
+from streameval.evaluation.offline.counting import count_events, early_warning
+from streameval.evaluation.offline.request import Request, config_of
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.events.errors import suggestion
+from streameval.statistics.intervals import Intervals
+
+_EPOCH: Final = date(1970, 1, 1)
+
+
+class ChangeOptions(NamedTuple):
+    """Options of a search for changes.
+
+    Attributes:
+        settings: given fields of ChangeSettings; they override the configuration.
+        until: the last day that counts; None: the last one that is closed.
+        replay: whether each earlier day is judged as it was.
+    """
+
+    settings: Mapping[str, Any]
+    until: date | None = None
+    replay: bool = False
+
+
+class ChangesResult(NamedTuple):
+    """The changes with the settings that they were found with.
+
+    Attributes:
+        reports: one for each day that was judged, the oldest first; one without replay.
+        is_doubtful: whether most records with interactions are invalid.
+    """
+
+    reports: Sequence[ChangesReport]
+    is_doubtful: bool = False
+
+    @property
+    def latest(self) -> ChangesReport:
+        """The report of the last day."""
+        return self.reports[-1]
+
+
+class _Counts(NamedTuple):
+    """What was counted.
+
+    Attributes:
+        closed: the last closed day, since 1970-01-01 (UTC); None without event time.
+        left_out: metric -> reason why it is not watched.
+        open_too: whether a day after it may be asked for, as no more events come.
+    """
+
+    families: Sequence[SlicedCounts]
+    settings: ChangeSettings
+    intervals: Intervals
+    closed: int | None
+    left_out: Mapping[str, str]
+    is_doubtful: bool = False
+    open_too: bool = False
+
+
+def find_changes(request: Request, options: ChangeOptions, around: Surroundings) -> ChangesResult:
+    """Count the events by day and user, and judge every series; notes doubts about the events.
+
+    Raises:
+        UsageError: the request contradicts itself, or names what is not there.
+        NoEventsError: there is no valid event.
+        ConfigError: a setting is not valid, or a day in the future is accepted.
+    """
+    count = _from_states if is_state(request.files) else _from_files
+    counts = count(request, options, around)
+    for metric, reason in counts.left_out.items():
+        around.note(f"{metric} is not watched: {reason}")
+    settings = counts.settings
+    series = list(watched_series(counts.families, settings))
+    _check_series(series, counts, request)
+    newest = max(int(part.traffic.days[-1]) for part in series if part.traffic.days.size)
+    settings.check(newest, "command line")
+    _check_fields(counts, request, options, around)
+    until, precision = _until(options, counts, newest), counts.intervals.precision
+    if options.replay:
+        by_day = replayed(series, until, settings, precision)
+    else:
+        looks = [look(part, until, settings) for part in series]
+        by_day = [judge_changes(looks, settings, precision)]
+    reports = [_report(changes, settings) for changes in by_day]
+    return ChangesResult(reports, counts.is_doubtful)
+
+
+def _report(changes: Sequence[Change], settings: ChangeSettings) -> ChangesReport:
+    until = max(day_number(change.until) or 0 for change in changes)
+    return ChangesReport(settings, until, changes)
+
+
+def _check_series(series: Sequence[WatchedSeries], counts: _Counts, request: Request) -> None:
+    """Raise an error if there is nothing to watch, or nothing to compare with."""
+    if not any(part.traffic.days.size for part in series):
+        if counts.families and not series:
+            raise UsageError(
+                "no metric that can be watched; `streameval metrics` lists those with intervals."
+            )
+        raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
+    settings = counts.settings
+    values = sorted({value for family in counts.families for value in _values(family, settings)})
+    if settings.against not in {WEEKS, OTHERS, *values}:
+        choices = ", ".join((WEEKS, OTHERS, *values))
+        hint = suggestion(settings.against, (WEEKS, OTHERS, *values))
+        raise UsageError(f"--against {settings.against}: choose one of {choices}.{hint}")
+
+
+def _check_fields(
+    counts: _Counts, request: Request, options: ChangeOptions, around: Surroundings
+) -> None:
+    """Raise an error if no event has a field that was asked for; note one of a configuration."""
+    settings = counts.settings
+    for key, name in (
+        ("label", settings.label),
+        ("mix", settings.mix),
+        ("rollouts", settings.rollouts),
+    ):
+        divided = [family for family in counts.families if name in family.names]
+        values = {value for family in divided for value in _values_of(family, name or "")}
+        if values == {MISSING_LABEL}:
+            problem = f"no event in {', '.join(request.files)} has the field {name!r}"
+            if key in options.settings:
+                raise UsageError(f"{problem}; name the field with --{key}.")
+            around.note(f"{problem} of changes.{key}")
+
+
+def _values(family: SlicedCounts, settings: ChangeSettings) -> list[str]:
+    if settings.label is None or settings.label not in family.names:
+        return []
+    return _values_of(family, settings.label)
+
+
+def _values_of(family: SlicedCounts, name: str) -> list[str]:
+    place = list(family.names).index(name)
+    return [values[place] for values in family.values]
+
+
+def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
+    """The last day that counts."""
+    closed = counts.closed
+    if closed is None:
+        raise UsageError("changes need event time: name its field with --time.")
+    if options.until is None:
+        return closed
+    until = day_number(options.until) or 0
+    last = max(newest, closed) if counts.open_too else closed
+    if until > last:
+        day = _EPOCH + timedelta(days=last)
+        raise UsageError(f"--until {options.until}: give a day up to {day}, the last one to judge.")
+    return until
+
+
+def _from_states(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
+    """The lifetime counts of saved states, all partitions together."""
+    config, ingest = restore_states(request, around)
+    settings = _settings(config, options, request)
+    for key, name, names in (
+        ("--label", settings.label, config.series_labels()),
+        ("--rollouts", settings.rollouts, config.series_labels()),
+        ("--mix", settings.mix, [*config.segments, *config.series_labels()]),
+    ):
+        if name is not None and name not in names:
+            there = ", ".join(names) or "none"
+            raise UsageError(f"{key} {name}: not counted in the state, which has {there}.")
+    families = families_in(ingest, settings, config.series_labels())
+    settings = _with_metrics(settings, request, families)
+    intervals = config.intervals or Intervals()
+    return _Counts(families, settings, intervals, ingest_day(ingest), {})
+
+
+def _from_files(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
+    """The counts of files."""
+    config = config_of(request)
+    settings = _settings(config, options, request)
+    needed = [settings.label, settings.rollouts, settings.mix]
+    labels = list(dict.fromkeys(name for name in needed if name is not None))
+    if not {*labels} <= {*config.series_labels(), *config.segments}:
+        config = config_of(msgspec.structs.replace(request, labels=labels))
+    if config.event.time is None:
+        raise UsageError("changes need event time: name its field with --time.")
+    intervals = config.intervals or Intervals()
+    config = msgspec.structs.replace(config, intervals=intervals)
+    empty = config.accumulator()
+    left_out = {
+        metric.text: empty.read(metric.text).no_interval or ""
+        for metric in empty.metrics
+        if empty.groups(metric.text) is None
+    }
+    counts = _count(request, config, settings, around)
+    settings = _with_metrics(settings, request, counts.families)
+    return counts._replace(settings=settings, left_out=left_out, open_too=True)
+
+
+def _settings(config: Config, options: ChangeOptions, request: Request) -> ChangeSettings:
+    """The settings of the configuration, with those that were given."""
+    settings_given = config.changes or ChangeSettings()
+    settings = msgspec.structs.replace(settings_given, **options.settings)
+    # Replacing does not check.
+    settings = ChangeSettings(**msgspec.structs.asdict(settings))
+    if settings.label is None and "against" in options.settings and settings.against != WEEKS:
+        raise UsageError("--against is for the values of a label; name it with --label.")
+    return msgspec.structs.replace(settings, metrics=[] if request.metrics else settings.metrics)
+
+
+def _with_metrics(
+    settings: ChangeSettings, request: Request, families: Iterable[SlicedCounts]
+) -> ChangeSettings:
+    """The settings with the metrics that were asked for."""
+    if not request.metrics:
+        return settings
+    counted = {metric.text for family in families for metric in family.metrics}
+    asked = [parse(text).text for text in request.metrics]
+    for text in asked if is_state(request.files) else ():
+        if text not in counted:
+            there = ", ".join(sorted(counted))
+            raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
+    return msgspec.structs.replace(settings, metrics=asked)
+
+
+def _count(
+    request: Request, config: Config, settings: ChangeSettings, around: Surroundings
+) -> _Counts:
+    counts = count_events(request, config, around)
+    ingest, config = counts.ingest, counts.config
+    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
+        around.note(trouble)
+    families = families_in(ingest, settings, config.series_labels())
+    doubtful = ingest.tally.warning() is not None
+    intervals = config.intervals or Intervals()
+    # Files are read to their end, so none is waited for.
+    clock, lateness = ingest.clock, ingest.layout.windowing.lateness
+    if clock is not None and (warning := early_warning(config, [clock])) is not None:
+        around.note(warning)
+    closed = closed_day([] if clock is None else [clock], lateness)
+    return _Counts(families, settings, intervals, closed, {}, doubtful)

@@ -1,0 +1,377 @@
+"""Watches series for changes: reads their sums by day, and judges them once a day ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.objections import objection_together
+from streameval.accumulator.readings import summed_together, summed_without
+from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
+from streameval.analyses.changes.report import (
+    OTHERS,
+    WEEKS,
+    ChangeSettings,
+    ChangesReport,
+)
+from streameval.analyses.changes.statistics import (
+    Look,
+    Traffic,
+    WatchedSeries,
+    WatchedSlice,
+    judge_changes,
+    look,
+)
+from streameval.catalogue.metric import Metric
+from streameval.engine.ingest import Ingest, IngestCopy
+from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.windows.times import DAY
+from streameval.engine.windows.views import FamilyView
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import GroupSums, Intervals
+
+_AT_ONCE: Final = 8
+"""Series that are read per snapshot."""
+
+_AGAIN: Final = 600.0
+"""Least seconds until late events of old days are read."""
+
+_ENOUGH: Final = 0.05
+"""Share of a slice's lists from which on a value of the label `rollouts` is rolled out."""
+
+_NOTHING: Final = np.zeros(0, np.int64)
+
+
+class SlicedCounts:
+    """The lifetime counts of a family's slices; holds the table as it is now.
+
+    Attributes:
+        names: names of the labels.
+        values: the label values of each slice.
+        shown: the slices whose lists were shown, by their place in `values`.
+        metrics: the metrics that are counted by user group.
+    """
+
+    def __init__(self, view: FamilyView, label: str | None) -> None:
+        self._table = view.lifetime()
+        every = view.slices(self._table).tolist()
+        shown = shown_slices(view, every)
+        self._numbers = every if label == RANKER else shown
+        place_of = {number: place for place, number in enumerate(self._numbers)}
+        self.shown = list(map(place_of.__getitem__, shown))
+        self.names = view.spec.dimensions
+        self.values = [view.labels(number) for number in self._numbers]
+        self.metrics = [
+            metric
+            for metric in view.spec.metrics
+            if ungrouped(metric, self._table) is None and not tells_unshown(metric)
+        ]
+
+    def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
+        """The sums of a metric over some slices, by their place in `values`.
+
+        `without`: slices that are left out again.
+        """
+        groups = self._table.groups
+        if groups is None:
+            return _no_sums(1)
+        cells, left_out = ([self._numbers[place] for place in part] for part in (slices, without))
+        if left_out:
+            return summed_without(metric, groups, cells, left_out)
+        return summed_together(metric, groups, cells)
+
+    def traffic(self, slices: Sequence[int]) -> Traffic:
+        """The lists of some slices by day."""
+        groups = self._table.groups
+        if groups is None:
+            return Traffic(_NOTHING, _NOTHING, _NOTHING)
+        cells: IntArray = np.array([self._numbers[place] for place in slices], np.int64)
+        return Traffic(*groups.lists_by_day(cells))
+
+    def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
+        """The reason, in a sentence, not to judge an estimate over some slices, or None."""
+        cells = [self._numbers[place] for place in slices]
+        return objection_together(metric, self._table, cells)
+
+
+def _no_sums(groups: int) -> GroupSums:
+    nothing = np.zeros((0, groups))
+    return GroupSums(_NOTHING, nothing, nothing.astype(np.int64))
+
+
+def watched_series(
+    families: Sequence[SlicedCounts], settings: ChangeSettings
+) -> Iterator[WatchedSeries]:
+    """The series that settings name, in the order of metrics, the total first.
+
+    `families`: counts without the segment `mix` come first.
+    """
+    plain = [family for family in families if settings.mix not in family.names]
+    mixed = [family for family in families if settings.mix in family.names]
+    read: set[str] = set()
+    for family in plain or mixed:
+        for metric in family.metrics:
+            if settings.metrics and metric.text not in settings.metrics:
+                continue
+            if metric.text not in read:
+                read.add(metric.text)
+                source = _Source(metric, settings, family, _with(mixed, metric, settings))
+                yield from source.series()
+
+
+def _with(
+    families: Iterable[SlicedCounts], metric: Metric, settings: ChangeSettings
+) -> SlicedCounts | None:
+    """The family whose segments are the strata of a metric; None without one."""
+    for family in families:
+        if metric in family.metrics and (settings.label is None or settings.label in family.names):
+            return family
+    return None
+
+
+class _Source(NamedTuple):
+    """The counts of one metric.
+
+    Attributes:
+        strata: counts with the segment `mix`; None if the audience is not held constant.
+    """
+
+    metric: Metric
+    settings: ChangeSettings
+    family: SlicedCounts
+    strata: SlicedCounts | None
+
+    def series(self) -> Iterator[WatchedSeries]:
+        """The total against weeks, then each value of the label."""
+        yield self._one(None, WEEKS, self.family.shown, None)
+        if self.settings.label is None or self.settings.label not in self.family.names:
+            return
+        values = sorted(set(self._values(self.family, self.settings.label)))
+        against = self.settings.against
+        for value in values:
+            if value == against and against not in {WEEKS, OTHERS}:
+                continue
+            here = self._of(self.family, value)
+            if against == WEEKS:
+                yield self._one(value, WEEKS, here, None)
+            elif against == OTHERS:
+                yield self._one(value, OTHERS, here, None, others=True)
+            else:
+                yield self._one(value, against, here, against)
+
+    def _one(
+        self,
+        value: str | None,
+        against: str,
+        here: Sequence[int],
+        other: str | None,
+        *,
+        others: bool = False,
+    ) -> WatchedSeries:
+        compared = None
+        if others:
+            compared = self._slice(value, rest=True)
+        elif other is not None:
+            compared = self._slice(other)
+        return WatchedSeries(
+            self.metric.text,
+            value,
+            against,
+            self.metric.definition.higher_is_better,
+            self._slice(value),
+            compared,
+            self.family.traffic(here),
+            self._rollouts(here),
+        )
+
+    def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
+        """A value of the label, or all the others; None for all lists that were shown."""
+        everything = range(len(self.family.values))
+        here = set(self._of(self.family, value))
+        slices = [place for place in everything if (place in here) is not rest]
+        sums = self._sums(self.family, everything, value, rest=rest)
+        objection = self.family.objection(self.metric, slices)
+        if self.strata is None or self.settings.mix is None:
+            return WatchedSlice(sums, objection=objection)
+        mixes = self._values(self.strata, self.settings.mix)
+        strata = [
+            [place for place, mix in enumerate(mixes) if mix == name] for name in sorted(set(mixes))
+        ]
+        of_strata = [self._sums(self.strata, places, value, rest=rest) for places in strata]
+        return WatchedSlice(sums, of_strata, objection)
+
+    def _sums(
+        self, family: SlicedCounts, places: Sequence[int], value: str | None, *, rest: bool
+    ) -> GroupSums:
+        """The sums of those of some slices that have a value, or of all others of them."""
+        here = set(self._of(family, value))
+        of_value = [place for place in places if place in here]
+        if rest:
+            return family.sums(self.metric, places, of_value)
+        return family.sums(self.metric, of_value)
+
+    def _of(self, family: SlicedCounts, value: str | None) -> list[int]:
+        if value is None or self.settings.label is None:
+            return family.shown
+        values = self._values(family, self.settings.label)
+        return [place for place, name in enumerate(values) if name == value]
+
+    @staticmethod
+    def _values(family: SlicedCounts, label: str) -> list[str]:
+        place = list(family.names).index(label)
+        return [values[place] for values in family.values]
+
+    def _rollouts(self, here: Sequence[int]) -> list[tuple[int, str]]:
+        """The day on which each new value of the label first had enough of the lists."""
+        label = self.settings.rollouts
+        if label is None or label not in self.family.names:
+            return []
+        total = _by_day(self.family.traffic(here))
+        values = self._values(self.family, label)
+        begun = []
+        for value in sorted({values[place] for place in here}):
+            lists = _by_day(self.family.traffic([at for at in here if values[at] == value]))
+            days = [day for day in lists if lists[day] >= _ENOUGH * total[day]]
+            if days and min(days) > min(total):
+                begun.append((min(days), value))
+        return sorted(begun)
+
+
+def _by_day(traffic: Traffic) -> Mapping[int, int]:
+    return dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
+
+
+def closed_day(clocks: Iterable[int], lateness: int) -> int | None:
+    """The last event day that is closed, since 1970-01-01 (UTC); None if no clock is known.
+
+    It ended before the slowest clock of a partition by `lateness`. A partition that is a day or
+    more behind the fastest is idle, and is not waited for. All in microseconds.
+
+    Example:
+        >>> day = 86_400_000_000
+        >>> closed_day([10 * day + 5, 10 * day + 9, 3 * day], 2), closed_day([10 * day + 1], 2)
+        (9, 8)
+    """
+    ascending = sorted(clocks)
+    if not ascending:
+        return None
+    slowest = min(clock for clock in ascending if ascending[-1] - clock < DAY)
+    return (slowest - lateness) // DAY - 1
+
+
+class ChangeReader:
+    """Watches the lifetimes of families; reads a few series at a time.
+
+    The report is that of the last closed day. It depends on the events of closed days alone:
+    late events of such days are read when the next day closes, or some minutes later.
+    """
+
+    def __init__(
+        self,
+        settings: ChangeSettings,
+        intervals: Intervals,
+        views: Sequence[FamilyView],
+        lateness: int,
+    ) -> None:
+        self._settings, self._intervals = settings, intervals
+        self._views, self._lateness = views, lateness
+        self._report: ChangesReport | None = None
+        self._key: tuple[int, ...] = ()
+        self._read_at = 0.0
+        self._until = 0
+        self._unread = 0
+        self._pending: Iterator[Look] | None = None
+        self._looks: list[Look] = []
+
+    def take(
+        self, counts: IngestCopy, now: float, clock: int | None, unread: int
+    ) -> ChangesReport | None:
+        """The latest report; None before the first, and while partitions move between processes.
+
+        `now`: the wall clock, seconds. `clock`: the event time at which windows are read, which
+        no partition is ahead of. `unread`: partitions that other processes count; above 0 the
+        report gives no verdict, as users are missing.
+        """
+        if unread != self._unread:
+            # What was read has other users than what is counted now.
+            self._report, self._pending, self._key, self._until = None, None, (), 0
+            self._unread = unread
+        self._begin(counts, now, clock)
+        self._proceed()
+        if self._report is None or not unread:
+            return self._report
+        return self._report.untrusted(
+            f"other processes count {unread:,} of the partitions; streameval changes reads the "
+            "state that they share"
+        )
+
+    def _begin(self, counts: IngestCopy, now: float, clock: int | None) -> None:
+        """Begin to read when a day has closed, or its events have changed for some time."""
+        latest = _clocks(counts) if clock is None else [min(at, clock) for at in _clocks(counts)]
+        until = closed_day(latest, self._lateness)
+        if until is None:
+            return
+        listed = [_listed(view.lifetime(), until) for view in self._views]
+        key = (until, *listed)
+        waits = self._pending is not None or abs(now - self._read_at) < _AGAIN
+        if key == self._key or (until == self._until and waits):
+            return
+        self._key, self._read_at, self._until = key, now, until
+        families = [SlicedCounts(view, self._settings.label) for view in self._views]
+        series = watched_series(families, self._settings)
+        self._pending = map(partial(look, until=until, settings=self._settings), series)
+        self._looks = []
+
+    def _proceed(self) -> None:
+        if self._pending is None:
+            return
+        part = list(islice(self._pending, _AT_ONCE))
+        self._looks += part
+        if len(part) == _AT_ONCE:
+            return
+        changes = judge_changes(
+            self._looks, self._settings, self._intervals.precision, detailed=True
+        )
+        self._report = ChangesReport(self._settings, self._until, changes)
+        self._pending, self._looks = None, []
+
+
+def _listed(table: Table, until: int) -> int:
+    return 0 if table.groups is None else table.groups.listed(until)
+
+
+def families_in(
+    ingest: Ingest, settings: ChangeSettings, labels: Sequence[str]
+) -> list[SlicedCounts]:
+    """The lifetimes of an ingest's families without a segment, and by that of the audience."""
+    counts = ingest.copied()
+    families = []
+    for spec in ingest.layout.families:
+        if is_watched(spec.dimensions, labels, settings):
+            view = FamilyView(spec, ingest.layout.windowing.pane)
+            view.refresh(counts.families[spec.name])
+            families.append(SlicedCounts(view, settings.label))
+    return families
+
+
+def is_watched(dimensions: Sequence[str], labels: Sequence[str], settings: ChangeSettings) -> bool:
+    """Whether a family is read: one without a segment, or by the segment `mix`."""
+    return all(name in labels or name == settings.mix for name in dimensions)
+
+
+def ingest_day(ingest: Ingest) -> int | None:
+    """The last closed day of files or saved states."""
+    return closed_day(_clocks(ingest.copied()), ingest.layout.windowing.lateness)
+
+
+def _clocks(counts: IngestCopy) -> list[int]:
+    """The clocks of logs; an estimate while none is final."""
+    if counts.clocks or counts.clock is None:
+        return [*counts.clocks.values()]
+    return [counts.clock]

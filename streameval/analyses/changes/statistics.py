@@ -1,0 +1,500 @@
+"""Whether a metric changed, since when, and how surely: verdicts on closed event days.
+
+Each day on which a change may have begun has an e-value: the bet that it began then. Their sum is
+compared with the days that chance alone would take to reach it; see `docs/explanation`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.objections import objections_to
+from streameval.accumulator.overlap import clause_of
+from streameval.analyses.changes.report import (
+    CHANGED,
+    OTHERS,
+    WEEKS,
+    Change,
+    ChangeDay,
+    ChangeSettings,
+    ChangeVerdict,
+    Rollout,
+    date_of,
+    given_day,
+    number_of_day,
+)
+from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
+from streameval.analyses.experiments.comparison import percent
+from streameval.analyses.experiments.planned_shares import day_number
+from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
+from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
+from streameval.events.ids import is_number
+from streameval.inference.interval_formulas import (
+    LARGEST_EVIDENCE,
+    MOST_ANONYMOUS,
+    half_width,
+    log_evidence,
+    normal_reach,
+    student_reach,
+)
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
+
+SHOWN: Final = 63
+"""Days of `Change.days`."""
+
+_UNNAMED: Final = frozenset({"__other__", "__missing__"})
+"""Label values that are never judged: folded values, and events without the label."""
+
+_SUSPECT: Final = float(LATEST)
+"""Weight of a day on which a rollout began."""
+
+_CERTAIN: Final = 0.95
+"""Share of the evidence in the days on which a change may have begun."""
+
+_MISSED: Final = 0.05
+"""How often bounds of an effect miss it, over all the days on which it may have begun."""
+
+_BAND: Final = 1.959963984540054
+_LARGEST_LOG: Final = math.log(LARGEST_EVIDENCE)
+
+
+class WatchedSlice(NamedTuple):
+    """The sums of one metric in one slice.
+
+    Attributes:
+        sums: of all its lists.
+        strata: of each stratum of the audience; empty if it is not held constant.
+        objection: the reason, in a sentence, not to judge an estimate for another policy; or None.
+    """
+
+    sums: GroupSums
+    strata: Sequence[GroupSums] = ()
+    objection: str | None = None
+
+
+class Traffic(NamedTuple):
+    """The lists of a slice by day: days ascending, lists, and lists without a user."""
+
+    days: IntArray
+    listed: IntArray
+    nameless: IntArray
+
+
+class WatchedSeries(NamedTuple):
+    """One metric of one slice, and what it is compared with.
+
+    Attributes:
+        slice: value of the label; None for all lists together.
+        other: the slice that it is compared with; None for earlier weeks only.
+        rollouts: day, since 1970-01-01 (UTC), and value.
+    """
+
+    metric: str
+    slice: str | None
+    against: str
+    higher_is_better: bool | None
+    arm: WatchedSlice
+    other: WatchedSlice | None
+    traffic: Traffic
+    rollouts: Sequence[tuple[int, str]] = ()
+
+
+class Look(NamedTuple):
+    """One series at the end of a day, before it is judged together with others.
+
+    Attributes:
+        until: the day, since 1970-01-01 (UTC).
+        shifts: since each day on which a change may have begun; empty if it is not judged.
+        raw: those with the audience's part; empty if the audience is not held constant.
+        sums: the series by day; None without lists.
+        unjudged: the verdict and its reason, if it is not judged.
+    """
+
+    series: WatchedSeries
+    until: int
+    shifts: Sequence[Shift] = ()
+    raw: Sequence[Shift] = ()
+    sums: Shifts | None = None
+    unjudged: tuple[ChangeVerdict, str] | None = None
+
+
+def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
+    """The shifts of a series at the end of a day; depends only on the days up to then."""
+    slices = [series.arm, *([series.other] if series.other is not None else [])]
+    plain = _shifts_of([[part.sums] for part in slices], until, settings)
+    seen = Look(series, until, sums=plain)
+    if series.slice in _UNNAMED:
+        return seen._replace(unjudged=("too few users", "values that are no slice of their own"))
+    if _nameless(series.traffic, until) > MOST_ANONYMOUS:
+        reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
+        return seen._replace(unjudged=("do not trust", reason))
+    for part in slices:
+        if part.objection is not None:
+            return seen._replace(unjudged=("do not trust", clause_of(part.objection)))
+    divided = all(part.strata for part in slices)
+    exact = _shifts_of([part.strata for part in slices], until, settings) if divided else plain
+    shifts = exact.latest() if exact is not None else []
+    if exact is None or not exact.is_long:
+        return seen._replace(unjudged=("history too short", _too_short(slices, settings)))
+    if not any(shift.is_usable for shift in shifts):
+        reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
+        return seen._replace(unjudged=("too few users", reason))
+    raw = plain.latest() if divided and plain is not None else ()
+    return seen._replace(shifts=shifts, raw=raw)
+
+
+def _too_short(slices: Sequence[WatchedSlice], settings: ChangeSettings) -> str:
+    """Why there is not enough to compare."""
+    if len(slices) > 1 and not slices[1].sums.days.size:
+        return "what it is compared with has no lists"
+    later = ", and some weeks after an accepted day" if settings.accepted else ""
+    return f"it needs 22 days with lists{later}"
+
+
+def _shifts_of(
+    slices: Sequence[Sequence[GroupSums]], until: int, settings: ChangeSettings
+) -> Shifts | None:
+    """The shifts of strata, of a slice and maybe another one; None without lists."""
+    firsts = [first_day(strata, until) for strata in slices]
+    begun = [first for first in firsts if first is not None]
+    if len(begun) < len(slices):
+        return None
+    arms = [DailySums.of(strata, max(begun), until) for strata in slices]
+    accepted = [number_of_day(day) for day in settings.accepted]
+    return Shifts(arms, settings.weeks, accepted)
+
+
+def _nameless(traffic: Traffic, until: int) -> float:
+    """The share of lists without a user in the days that are compared."""
+    here = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
+    return float(traffic.nameless[here].sum()) / max(float(traffic.listed[here].sum()), 1.0)
+
+
+def judge_changes(
+    looks: Sequence[Look], settings: ChangeSettings, precision: float, *, detailed: bool = False
+) -> list[Change]:
+    """The verdicts on all series together, which share the rate of false alarms.
+
+    `precision`: relative change at which the evidence is largest. `detailed`: with the days of
+    every series, and the usual range of those that changed and of the total.
+    """
+    judged = sum(seen.unjudged is None for seen in looks)
+    bets = _Bets(settings, precision, max(judged, 1))
+    return [_judged(seen, bets, detailed=detailed) for seen in looks]
+
+
+class _Bets(NamedTuple):
+    """The bets that a change began on some day, at one rate of false alarms for all series."""
+
+    settings: ChangeSettings
+    precision: float
+    series: int
+
+    @property
+    def alpha(self) -> float:
+        """One over the evidence that an alarm needs."""
+        return 1.0 / (self.settings.days * self.series)
+
+    def evidence(self, shifts: Sequence[Shift], sign: float, suspects: frozenset[int]) -> float:
+        """The evidence in days for a rise (1) or a fall (-1)."""
+        total = 0.0
+        for shift in shifts:
+            weight = _SUSPECT if shift.day in suspects else 1.0
+            total += weight * math.exp(min(self._of(shift, sign), _LARGEST_LOG))
+        return min(total / self.series, LARGEST_EVIDENCE)
+
+    def _of(self, shift: Shift, sign: float) -> float:
+        """The logarithm of the e-value of one day; 0 if it says nothing."""
+        if not shift.is_usable:
+            return 0.0
+        t = max(0.0, sign * shift.effect - self.settings.tolerate) / shift.error
+        z = normal_reach(t, shift.freedom)
+        return log_evidence(z, self.alpha, shift.error / self.precision)
+
+    def began(self, shifts: Sequence[Shift], sign: float) -> list[tuple[Shift, float]]:
+        """The shifts in a direction with their share of the evidence, the likeliest first.
+
+        It is taken of the lift, as a halved value doubles the error of its logarithm.
+        """
+        usable = [shift for shift in shifts if shift.is_usable and sign * shift.effect > 0]
+        logs = [self._of_lift(shift) for shift in usable]
+        most = max(logs, default=0.0)
+        powers = [math.exp(log - most) for log in logs]
+        pairs = zip(usable, (power / sum(powers) for power in powers), strict=True)
+        return sorted(pairs, key=lambda pair: (-pair[1], pair[0].day))
+
+    def _of_lift(self, shift: Shift) -> float:
+        """The logarithm of the e-value of a lift; a rise counts as the fall that would undo it."""
+        size, error = abs(shift.lift), shift.lift_error
+        if shift.effect > 0:
+            size, error = -math.expm1(-shift.effect), shift.error * math.exp(-shift.effect)
+        z = normal_reach(size / error, shift.freedom)
+        return log_evidence(z, self.alpha, error / self.precision)
+
+    def bounds(self, shift: Shift) -> tuple[float, float]:
+        """The bounds of a relative change, however often one looks."""
+        alpha = _MISSED / LATEST
+        half = half_width(shift.error, shift.freedom, alpha, "anytime", self.precision)
+        if shift.fell:
+            return -1.0, min(shift.effect + half, 0.0)
+        return math.expm1(shift.effect - half), math.expm1(min(shift.effect + half, 700.0))
+
+
+def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
+    """The verdict on one series."""
+    series = seen.series
+    change = Change(
+        metric=series.metric,
+        slice=series.slice,
+        against=series.against,
+        until=date_of(seen.until),
+        once_in=float(bets.settings.days),
+        lists_ratio=_lists_ratio(series.traffic, seen.until, bets.settings.weeks),
+        rollouts=_rollouts(series, seen.until),
+    )
+    if seen.unjudged is not None:
+        verdict, reason = seen.unjudged
+        change = msgspec.structs.replace(change, verdict=verdict, reason=reason)
+    else:
+        change = _tested(change, seen, bets)
+    if not detailed:
+        return change
+    banded = change.slice is None or change.verdict in CHANGED
+    return msgspec.structs.replace(change, days=_days(seen, change, banded=banded))
+
+
+def _tested(change: Change, seen: Look, bets: _Bets) -> Change:
+    higher = seen.series.higher_is_better
+    suspects = frozenset(day for day, _ in seen.series.rollouts)
+    rise, fall = (bets.evidence(seen.shifts, sign, suspects) for sign in (1.0, -1.0))
+    if higher is None:
+        evidence: dict[str, float] = {"worse_days": (rise + fall) / 2.0}
+    else:
+        evidence = dict(
+            zip(("better_days", "worse_days"), (rise, fall)[:: 1 if higher else -1], strict=True)
+        )
+    sign = 1.0 if rise > fall else -1.0
+    change = msgspec.structs.replace(change, **evidence, verdict=_verdict(evidence, bets.settings))
+    # Without a change, the audience may still hide or feign one.
+    shown = seen.raw if seen.raw and change.verdict not in CHANGED else seen.shifts
+    if shown is seen.raw:
+        rise, fall = (bets.evidence(shown, side, suspects) for side in (1.0, -1.0))
+        sign = 1.0 if rise > fall else -1.0
+    began = bets.began(shown, sign) or bets.began(shown, -sign)
+    return _dated(change, seen, bets, began) if began else change
+
+
+def _verdict(evidence: Mapping[str, float], settings: ChangeSettings) -> ChangeVerdict:
+    name = max(evidence, key=lambda key: evidence[key])
+    if evidence[name] < settings.days:
+        return "no change seen"
+    if len(evidence) == 1:
+        return "changed"
+    return "worse" if name == "worse_days" else "better"
+
+
+def _dated(change: Change, seen: Look, bets: _Bets, began: Sequence[tuple[Shift, float]]) -> Change:
+    """The change with its effect, and if it is one, with its day and bounds."""
+    day = began[0][0].day
+    shift = next((shift for shift in seen.shifts if shift.day == day), None)
+    raw = next((shift.lift for shift in seen.raw if shift.day == day), None)
+    if shift is None or not shift.is_usable:
+        return change
+    change = msgspec.structs.replace(
+        change,
+        effect=shift.lift,
+        raw=raw,
+        mix=None if raw is None else raw - shift.lift,
+    )
+    if change.verdict not in CHANGED:
+        return change
+    low, high = bets.bounds(shift)
+    days, total = [], 0.0
+    for likely, share in began:
+        days.append(likely.day)
+        total += share
+        if total >= _CERTAIN:
+            break
+    return msgspec.structs.replace(
+        change,
+        low=low,
+        high=high,
+        since=date_of(day),
+        first=date_of(min(days)),
+        last=date_of(max(days)),
+    )
+
+
+def _lists_ratio(traffic: Traffic, until: int, weeks: int) -> float | None:
+    """The lists of a day over the mean of the latest days of its weekday."""
+    lists = dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
+    before = [lists[day] for day in range(until - 7, until - LATEST - 1, -7) if lists.get(day)]
+    usual = before[:weeks]
+    return lists.get(until, 0) * len(usual) / sum(usual) if usual else None
+
+
+def _rollouts(series: WatchedSeries, until: int) -> tuple[Rollout, ...]:
+    return tuple(
+        Rollout(day=date_of(day), value=value)
+        for day, value in series.rollouts
+        if until - SHOWN < day <= until
+    )
+
+
+def _days(seen: Look, change: Change, *, banded: bool) -> tuple[ChangeDay, ...]:
+    """The last days, with the range in which they usually are."""
+    if seen.sums is None:
+        return ()
+    sums = seen.series.arm.sums
+    values = sums.numerators.sum(axis=1), sums.denominators.sum(axis=1)
+    rates = {
+        day: value / lists
+        for day, value, lists in zip(sums.days.tolist(), *map(list, values), strict=True)
+        if lists
+    }
+    first = max(seen.until - SHOWN + 1, seen.sums.first)
+    bands = _bands(seen.sums, first, day_number(change.since)) if banded else {}
+    days = []
+    for day in range(first, seen.until + 1):
+        value = rates.get(day)
+        low, high = bands.get(day, (None, None)) if value else (None, None)
+        days.append(
+            ChangeDay(
+                day=date_of(day),
+                value=None if value is None else float(value),
+                low=None if low is None or value is None else float(value * low),
+                high=None if high is None or value is None else float(value * high),
+            )
+        )
+    return tuple(days)
+
+
+def _bands(sums: Shifts, first: int, since: int | None) -> dict[int, tuple[float, float]]:
+    """The usual range of each day, relative to its value."""
+    stop = sums.days if since is None else since - sums.first
+    places = range(first - sums.first, sums.days)
+    spans = [DaySpan(min(place, stop), place, place + 1) for place in places]
+    bands = {}
+    for shift in sums.between(spans):
+        if shift is not None and shift.is_usable and not shift.fell:
+            half = min(student_reach(_BAND, shift.freedom) * shift.error, 700.0)
+            bands[shift.day] = math.exp(-shift.effect - half), math.exp(-shift.effect + half)
+    return bands
+
+
+def replayed(
+    series: Sequence[WatchedSeries], until: int, settings: ChangeSettings, precision: float
+) -> list[list[Change]]:
+    """The verdicts at the end of each day up to `until`, the oldest first.
+
+    The first day is the one on which the first series is judged. Each day is judged on the days up
+    to it, so later events of old days are the only difference from what was seen then.
+    """
+    starts = [int(part.arm.sums.days[0]) for part in series if part.arm.sums.days.size]
+    first = min(starts, default=until)
+    by_day = [
+        judge_changes([look(part, day, settings) for part in series], settings, precision)
+        for day in range(max(first, until - 2 * SHOWN), until + 1)
+    ]
+    tested = [any(change.evidence_days is not None for change in row) for row in by_day]
+    return by_day[tested.index(True) :] if True in tested else by_day[-1:]
+
+
+def changes(
+    accumulator: Accumulator,
+    metric: str,
+    *,
+    against: Accumulator | None = None,
+    until: date | None = None,
+    series: int = 1,
+    rollouts: Iterable[date] = (),
+    settings: ChangeSettings | None = None,
+) -> Change:
+    """Whether a metric changed in the last 28 days, since when, and how surely.
+
+    Args:
+        accumulator: made with `intervals`; its events have users and times (`ts`).
+        metric: one that it was made with.
+        against: the accumulator to compare with, a control or all other users; None compares with
+            earlier weeks only.
+        until: last whole day (UTC); by default the day before the newest, which may be incomplete.
+        series: number of series that you look at, which share the rate of false alarms.
+        rollouts: days on which something was rolled out; they are suspects.
+        settings: `weeks`, `tolerate`, `once_in` and `accepted` of them are read.
+
+    Raises:
+        NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
+        UnlikeStateError: the numbers of groups differ.
+        MetricError: an argument is not valid.
+        ConfigError: a day is accepted that is in the future.
+
+    Example:
+        >>> from streameval import Accumulator, Intervals
+        >>> from random import Random
+        >>> accumulator, chance = Accumulator("hit_rate", intervals=Intervals()), Random(7)
+        >>> for day in range(20_500, 20_536):
+        ...     rate = 0.3 if day < 20_530 else 0.2
+        ...     for user in range(300):
+        ...         hits = ["a"] if chance.random() < rate else []
+        ...         accumulator.update(["a"], hits, user=f"u{user}", ts=day * 86_400_000_000)
+        >>> change = changes(accumulator, "hit_rate")
+        >>> change.verdict, str(change.since), f"{change.effect:.2f}"
+        ('worse', '2026-03-18', '-0.41')
+    """
+    for name, given in (("accumulator", accumulator), ("against", against)):
+        if not isinstance(given, Accumulator) and not (name == "against" and given is None):
+            raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
+    if not (is_number(series) and series >= 1):
+        raise MetricError(f"series={series!r:.80}: give a number from 1 on")
+    chosen = ChangeSettings() if settings is None else settings
+    if not isinstance(chosen, ChangeSettings):
+        raise MetricError(f"settings={settings!r:.80}: give a streameval.ChangeSettings")
+    asked = metric_of(metric)
+    arm, other = _watched(accumulator, asked), None
+    if against is not None:
+        other = _watched(against, asked)
+        if arm.sums.numerators.shape[1] != other.sums.numerators.shape[1]:
+            counts = (part.sums.numerators.shape[1] for part in (arm, other))
+            raise UnlikeStateError("numbers of user groups", *counts)
+    newest = int(arm.sums.days[-1]) if arm.sums.days.size else 0
+    last = newest - 1 if until is None else given_day("until", until)
+    if last > newest > 0:
+        raise MetricError(f"until={until}: give a day up to {date_of(newest)}, the newest")
+    chosen.check(newest, "settings")
+    watched = WatchedSeries(
+        asked.text,
+        None,
+        WEEKS if against is None else OTHERS,
+        asked.definition.higher_is_better,
+        arm,
+        other,
+        _traffic(accumulator),
+        [(given_day("rollouts", day), "") for day in rollouts],
+    )
+    precision = (accumulator.intervals or Intervals()).precision
+    bets = _Bets(chosen, precision, int(series))
+    return _judged(look(watched, last, chosen), bets, detailed=True)
+
+
+def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
+    if accumulator.intervals is None:
+        reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
+        raise NotComparableError(metric.text, reason)
+    sums = accumulator.groups(metric.text)
+    if sums is None:
+        raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")
+    objections = objections_to([metric], accumulator.table, [0])
+    return WatchedSlice(sums, objection=objections.get(metric.text))
+
+
+def _traffic(accumulator: Accumulator) -> Traffic:
+    audience = accumulator.audience or NOBODY
+    return Traffic(audience.days, audience.listed, audience.nameless)

@@ -1,0 +1,222 @@
+"""Checks of an experiment: the sample ratio, users in several variants, and missing user ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from itertools import zip_longest
+
+import msgspec
+
+from streameval.analyses.experiments.audiences import (
+    ALARM,
+    Crowd,
+    anonymous_shares,
+    ratio_evidence,
+    shared_evidence,
+    smallest_imbalance,
+    uneven_evidence,
+)
+from streameval.analyses.experiments.comparison import percent
+from streameval.analyses.experiments.planned_shares import PlannedShares, day_number
+from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
+from streameval.statistics.intervals import Audience
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """The users that came first while one set of shares was planned.
+
+    Attributes:
+        since: first day (UTC) of the shares; None: from the start.
+        users: users of each variant by their first day; only those below the threshold of hashes.
+        shares: planned share of each variant; they sum to 1.
+        evidence: e-value against the planned split.
+    """
+
+    since: date | None
+    users: dict[str, int]
+    shares: dict[str, float]
+    evidence: float
+
+
+class Checks(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of the checks of an experiment.
+
+    Attributes:
+        users: number of users of each variant, control first; an estimate if there are very many.
+        shares: planned share of each variant, the newest ones; they sum to 1.
+        ratio_evidence: e-value against the planned split of users; 1 if users are the same.
+        shared: share of users in several variants.
+        shared_evidence: e-value against `shared` being accidental; 1 if users are the same.
+        same_users: whether users meet several variants by design.
+        anonymous: largest share of lists without a user id in any variant.
+        left_out: values of the label that are not variants of the experiment.
+        trouble: reasons not to trust any verdict, one sentence each.
+        splits: users by the shares that were planned when they came first, the oldest first.
+        smallest_imbalance: error of control's share that the check of the newest split would find;
+            None with too few users for any, or if users are the same.
+        moved: "control -> treatment" -> share of users who saw one variant first, the other last.
+        uneven_evidence: e-value for lists without a user id being more frequent in some variant.
+        notes: what to know about the metrics, one sentence each.
+    """
+
+    users: dict[str, float]
+    shares: dict[str, float]
+    ratio_evidence: float
+    shared: float
+    shared_evidence: float
+    same_users: bool
+    anonymous: float
+    left_out: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = ()
+    splits: tuple[Split, ...] = ()
+    smallest_imbalance: float | None = None
+    moved: dict[str, float] = {}
+    uneven_evidence: float = 1.0
+    notes: tuple[str, ...] = ()
+
+
+def check_audiences(
+    audiences: Mapping[str, Audience],
+    plans: Sequence[PlannedShares],
+    *,
+    same_users: bool,
+    left_out: Sequence[str] = (),
+) -> Checks:
+    """Check the users of the variants.
+
+    `audiences`: users of each variant, control first. `plans`: planned shares, the oldest first; a
+    variant that they do not name has the share 1.
+    """
+    crowd = Crowd(audiences)
+    splits = tuple(_splits(crowd, plans))
+    newest = splits[-1]
+    imbalance = smallest_imbalance(sum(newest.users.values()), list(newest.shares.values()))
+    arms = list(audiences.values())
+    checks = Checks(
+        users={name: audience.users for name, audience in audiences.items()},
+        shares=newest.shares,
+        ratio_evidence=1.0 if same_users else _product([split.evidence for split in splits]),
+        shared=crowd.shared / crowd.users if crowd.users else 0.0,
+        shared_evidence=1.0 if same_users else shared_evidence(crowd.shared, crowd.users),
+        same_users=same_users,
+        anonymous=max(anonymous_shares(arms)),
+        left_out=tuple(left_out),
+        splits=splits,
+        smallest_imbalance=None if same_users else imbalance,
+        moved={} if same_users else _moved(crowd),
+        uneven_evidence=uneven_evidence(arms),
+    )
+    return msgspec.structs.replace(checks, trouble=tuple(_trouble(checks)))
+
+
+def _splits(crowd: Crowd, plans: Sequence[PlannedShares]) -> Iterator[Split]:
+    """The users by plan.
+
+    Users who came first on the day of a change are in none: either shares may hold for them.
+    """
+    for plan, following in zip_longest(plans, plans[1:]):
+        changed = None if plan is plans[0] else day_number(plan.since)
+        first = None if changed is None else changed + 1
+        end = None if following is None else day_number(following.since)
+        planned = {name: plan.shares.get(name, 1.0) for name in crowd.names}
+        whole = sum(planned.values())
+        shares = {name: share / whole for name, share in planned.items()}
+        users = dict(zip(crowd.names, crowd.counts(first, end), strict=True))
+        evidence = ratio_evidence(list(users.values()), list(shares.values()))
+        yield Split(since=plan.since, users=users, shares=shares, evidence=evidence)
+
+
+def _product(evidence: Sequence[float]) -> float:
+    """The e-value of independent e-values."""
+    logs = math.fsum(map(math.log, evidence))
+    return math.exp(min(logs, math.log(LARGEST_EVIDENCE)))
+
+
+def _moved(crowd: Crowd) -> dict[str, float]:
+    return {
+        f"{origin} -> {goal}": users / crowd.users
+        for (origin, goal), users in crowd.moves().items()
+        if origin != goal
+    }
+
+
+def _trouble(checks: Checks) -> Iterator[str]:
+    if checks.ratio_evidence >= ALARM:
+        yield (
+            f"users are not split as planned ({split_text(checks)}): something loses or adds "
+            "users of one variant, and the missing users may differ from the others"
+        )
+    if checks.shared_evidence >= ALARM:
+        yield (
+            f"{percent(checks.shared)} of the users are in several variants{_moves_text(checks)}: "
+            "the assignment is not stable; if that is by design, set same_users (--same-users)"
+        )
+    if checks.anonymous > MOST_ANONYMOUS:
+        yield (
+            f"{percent(checks.anonymous)} of a variant's lists have no user id: their users may be "
+            "counted many times; send user ids with at least "
+            f"{percent(1 - MOST_ANONYMOUS)} of the lists"
+        )
+    elif checks.uneven_evidence >= ALARM:
+        yield (
+            "lists without a user id are more frequent in some variant "
+            f"(up to {percent(checks.anonymous)}): what sends them differs between the variants"
+        )
+
+
+def split_text(checks: Checks) -> str:
+    """The users of each variant and their planned shares.
+
+    On a ramp those of the newest shares, or of the ones that they are least split by.
+    """
+    shown = checks.splits[-1]
+    if checks.ratio_evidence >= ALARM:
+        shown = max(checks.splits, key=lambda split: split.evidence)
+    dated = len(checks.splits) > 1
+    counts = shown.users if dated else checks.users
+    users = ", ".join(f"{name} {count:,.0f}" for name, count in counts.items())
+    when = "before the first change" if shown is checks.splits[0] else f"new since {shown.since}"
+    return f"{f'{when}: ' if dated else ''}{users}; planned {planned_text(shown.shares)}"
+
+
+def planned_text(shares: Mapping[str, float]) -> str:
+    """The planned shares in words.
+
+    Example:
+        >>> planned_text({"control": 0.5, "b": 0.5}), planned_text({"control": 0.9, "b": 0.1})
+        ('50.0 % each', 'control 90.0 %, b 10.0 %')
+    """
+    first, *others = shares.values()
+    if all(math.isclose(share, first) for share in others):
+        return f"{percent(first)} each"
+    return ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
+
+
+def _moves_text(checks: Checks) -> str:
+    moves = sorted(checks.moved.items(), key=lambda pair: -pair[1])
+    texts = [
+        f"{percent(share)} moved from {' to '.join(name.split(' -> '))}" for name, share in moves
+    ]
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def users_text(checks: Checks) -> str:
+    """The users of each variant, and whether they are split as planned."""
+    if checks.same_users:
+        users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
+        return f"{users}: users see several variants"
+    split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
+    return f"{split_text(checks)}, {split} ({imbalance_text(checks)})"
+
+
+def imbalance_text(checks: Checks) -> str:
+    """The smallest imbalance that the check of the split would find."""
+    if checks.same_users:
+        return "users are the same by design"
+    if checks.smallest_imbalance is None:
+        return "too few users to see an imbalance"
+    name, share = next(iter(checks.splits[-1].shares.items()))
+    noticed = percent(share - checks.smallest_imbalance)
+    return f"{noticed} of the users in {name} instead of {percent(share)} would be noticed"

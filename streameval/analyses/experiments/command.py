@@ -1,0 +1,397 @@
+"""`streameval compare`: counts variants in files or saved states, and compares them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+from typer import Exit, Option
+
+from streameval.analyses.experiments.against import compare_policies
+from streameval.analyses.experiments.checks import users_text
+from streameval.analyses.experiments.comparison import Method, percent
+from streameval.analyses.experiments.counted import is_state
+from streameval.analyses.experiments.experiment import Experiment, Report
+from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
+from streameval.analyses.experiments.verdicts import (
+    Compared,
+    guardrail_text,
+    heaviest_weight,
+    needed_text,
+    promise,
+)
+from streameval.analyses.gaps.command import write_gaps
+from streameval.evaluation.offline.pairs import models_option
+from streameval.evaluation.offline.request import (
+    ExperimentOptions,
+    Request,
+    deciding_metrics,
+    expand_paths,
+    given_options,
+    metric_name,
+    title_of,
+)
+from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid, report
+from streameval.evaluation.shell.options import (
+    AllowInvalid,
+    Columns,
+    Confidence,
+    ConfigFile,
+    FormOption,
+    Metrics,
+    Paths,
+    Precision,
+    Processes,
+    ReportFormat,
+    Separators,
+    TiesOption,
+    TimeField,
+    Truth,
+    UnitOfTime,
+    day_option,
+    number_options,
+    shares_option,
+)
+from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.exporters.view import figure, lift_bounds
+
+
+class FailureCondition(StrEnum):
+    """A verdict on which a comparison may exit with status 1."""
+
+    WORSE = "worse"
+    GUARDRAIL = "guardrail"
+    UNTRUSTED = "untrusted"
+
+
+def compare(  # noqa: PLR0913  each is an option of the command
+    paths: Paths = None,
+    *,
+    metric: Metrics = None,
+    label: Annotated[
+        str | None,
+        Option(help="Field whose values are the variants.", show_default="variant"),
+    ] = None,
+    by: Annotated[
+        str | None,
+        Option(help="Field whose values are segments, like country: each is compared, too."),
+    ] = None,
+    gap: Annotated[
+        str | None,
+        Option(
+            metavar="FIELD",
+            help="Instead of variants, compare the values of this field, like country: which is "
+            "worst, and by how much at least.",
+        ),
+    ] = None,
+    control: Annotated[
+        str | None,
+        Option(help="Variant that the others are compared with.", show_default="control"),
+    ] = None,
+    against: Annotated[
+        str | None,
+        Option(
+            metavar="METRIC",
+            help="Instead of variants, compare the metrics of -m with this one on the same lists: "
+            "two policies that one log judges.",
+        ),
+    ] = None,
+    primary: Annotated[
+        list[str] | None,
+        Option(
+            metavar="METRIC",
+            help="Metric that decides, and is counted without -m, too; several share the error. "
+            "May be repeated.",
+        ),
+    ] = None,
+    guardrail: Annotated[
+        list[str] | None,
+        Option(
+            metavar="METRIC=LIFT",
+            help="Largest accepted loss, like ctr=-0.01 (log_loss=0.01 if lower is better), of a "
+            "metric that is counted without -m, too. May be repeated.",
+        ),
+    ] = None,
+    shares: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[DATE:]VARIANT=SHARE,...",
+            help="Planned split of users, like control=9,treatment=1. On a ramp once per change, "
+            "with its day: 2026-03-01:control=99,treatment=1.",
+            show_default="evenly",
+        ),
+    ] = None,
+    same_users: Annotated[
+        bool, Option("--same-users", help="Users see several variants by design.")
+    ] = False,
+    recommendations: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[NAME=]PATH",
+            help="(user, item, score) rows of one model: a file, folder or pattern. Once for each "
+            "model, the control first, with --truth; the variant is NAME, else the file's name.",
+        ),
+    ] = None,
+    truth: Truth = None,
+    form: FormOption = "detect",
+    ties: TiesOption = None,
+    method: Annotated[
+        Literal["fixed", "anytime"] | None,
+        Option(
+            help="Whether verdicts hold for one planned look, or however often you look.",
+            show_default="fixed for files, anytime for states",
+        ),
+    ] = None,
+    looks: Annotated[
+        int,
+        Option(min=1, help="How often you look at this experiment, for example each day of 14."),
+    ] = 1,
+    confidence: Confidence = None,
+    precision: Precision = None,
+    since: Annotated[
+        str | None,
+        Option(
+            metavar="DATE",
+            help="First day to compare (UTC), like 2026-03-01; also for the checks of users.",
+        ),
+    ] = None,
+    column: Columns = None,
+    separator: Separators = None,
+    config: ConfigFile = None,
+    time: TimeField = None,
+    time_unit: UnitOfTime = None,
+    processes: Processes = 1,
+    allow_invalid: AllowInvalid = False,
+    format: ReportFormat = "table",  # noqa: A002  the option is called --format
+    fail_on: Annotated[
+        list[FailureCondition] | None,
+        Option(
+            metavar="VERDICT",
+            help="Exit with status 1 on this verdict: worse (of any metric), guardrail (one is "
+            "broken) or untrusted (a check failed). May be repeated.",
+        ),
+    ] = None,
+) -> None:
+    """Compare variants: is treatment better than control, and is it real?
+
+    ```
+    streameval compare events.ndjson.gz -m ndcg@10 -m ctr --label variant --by country
+    streameval compare week.parquet -m ndcg@10 --primary ndcg@10 --guardrail ctr=-0.01
+    streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
+    streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
+    streameval compare events.ndjson -m ndcg@10 --gap country    # who is served worse?
+    streameval compare log.csv --config c.toml -m "snips(target=b)" --against value_per_list
+    streameval compare state    # what a daemon has saved, all partitions together
+    streameval compare --recommendations old.csv --recommendations new.csv --truth t.csv -m map@10
+    ```
+
+    Events must name their users (`user`, or --column user=FIELD): lists of one user are
+    correlated, so the comparison is between users, in 256 groups.
+
+    - `fixed` holds for one planned look; the default of files
+    - `anytime` holds at every look, 1.6 times as wide; the default of states
+
+    Files of recommendations are joined with the truth as by `evaluate`, and each user is compared
+    with themselves.
+
+    Metrics that are not means over lists or items are left out, with a message.
+    """
+    decided, guarded = [metric_name(name) for name in primary or []], _limits(guardrail or [])
+    models, paths = models_option(recommendations or []), paths or []
+    _compare(
+        Request(
+            paths=paths if is_state(paths) else expand_paths(paths),
+            recommendations=next(iter(models.values()), None),
+            truth=truth,
+            form=form,
+            ties=ties,
+            columns=column or [],
+            separators=separator or [],
+            metrics=metric or [],
+            labels=[label] if label else [],
+            compares=True,
+            added=deciding_metrics(Experiment(primary=decided, guardrails=guarded)),
+            config=config,
+            time=time,
+            time_unit=time_unit,
+            format=format,
+            processes=processes,
+            allow_invalid=allow_invalid,
+        ),
+        ExperimentOptions(
+            experiment=given_options(control=control, primary=decided, same_users=same_users)
+            | given_options(since=day_option(since), guardrails=guarded)
+            | given_options(shares=shares_option(shares or [])),
+            intervals=given_options(confidence=confidence, precision=precision),
+            method=method,
+            looks=looks,
+            by=by,
+            fail_on=fail_on or [],
+            models=models,
+            gap=gap,
+            against=against,
+        ),
+    )
+
+
+def _limits(guardrails: Sequence[str]) -> dict[str, float]:
+    """The largest accepted loss of each guarded metric."""
+    limits = number_options("--guardrail", guardrails)
+    return {metric_name(name): limit for name, limit in limits.items()}
+
+
+def _compare(request: Request, options: ExperimentOptions) -> None:
+    """Compare the variants in files or saved states, and write the report."""
+    if options.gap is not None and options.against is None:
+        write_gaps(request, options, options.gap)
+        return
+    if options.against is not None:
+        result = compare_policies(request, options, options.against, SURROUNDINGS)
+    else:
+        result = compare_variants(request, options, SURROUNDINGS)
+    with output():
+        html = request.format == "html"
+        sys.stdout.write(
+            page_of_report(title_of(request), result) if html else FORMATS[request.format](result)
+        )
+    if result.is_doubtful:
+        refuse_invalid(allowed=request.allow_invalid)
+    if any(name in options.fail_on for name in _failures(result.report)):
+        raise Exit(FAILED)
+
+
+def _failures(report: Report) -> Iterator[str]:
+    if report.checks.trouble:
+        yield "untrusted"
+    for row in report.rows:
+        if row.verdict == "worse":
+            yield "worse"
+        if row.guardrail_verdict == "broken":
+            yield "guardrail"
+
+
+_COLOURS: Final = {"better": "green", "worse": "red"}
+
+
+def as_json(result: CompareResult) -> str:
+    """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
+    checks, rows, *_ = result.report
+    content = {
+        "experiment": msgspec.to_builtins(result.experiment),
+        "method": result.method,
+        "confidence": result.intervals.confidence,
+        "precision": result.intervals.precision,
+        "checks": msgspec.to_builtins(checks),
+        "comparisons": [_flat(row) for row in rows],
+        "segments": [_flat(row) for row in result.report.segments],
+    }
+    return json_text(content, indent=1) + "\n"
+
+
+def _flat(row: Compared) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(row)
+    return {name: fields[name] for name in ("metric", "variant", "control", "treatment")} | fields
+
+
+def as_csv(result: CompareResult) -> str:
+    """One line per comparison; failed checks go to standard error."""
+    for trouble in result.report.checks.trouble:
+        report(f"do not trust this: {trouble}.")
+    rows = [_flat(row) for row in (*result.report.rows, *result.report.segments)]
+    for row in rows:
+        # A list does not fit a cell; JSON has them.
+        del row["days"], row["daily"], row["weekly"]
+    return csv_text(rows[0], (row.values() for row in rows))
+
+
+def as_table(result: CompareResult) -> str:
+    """Lifts with their intervals, the checks, and the reason for each verdict."""
+    rows, segments = result.report.rows, result.report.segments
+    above = "".join(f"{line}\n" for line in _promises(result))
+    tables = render(_grid(rows, result.method)) + "".join(
+        render(_grid(segments, result.method)) for _ in segments[:1]
+    )
+    below = (*_checks(result), *_guardrails(rows), *_reasons(rows))
+    return above + tables + "".join(f"{line}\n" for line in below)
+
+
+def _grid(rows: Sequence[Compared], method: Method) -> Table:
+    """One line for each comparison."""
+    several = len({row.variant for row in rows}) > 1
+    divided = any(row.segment is not None for row in rows)
+    grid = Table(header_style="bold")
+    for name in ("metric", *(["segment"] if divided else []), *(["variant"] if several else [])):
+        grid.add_column(name, overflow="fold")
+    for name in ("control", "variant" if several else rows[0].variant, "lift"):
+        grid.add_column(Text("value" if name == "variant" else name), justify="right")
+    grid.add_column("interval of the lift", justify="right")
+    evidence = "p-value" if method == "fixed" else "evidence"
+    grid.add_column(f"{evidence}, needed", justify="right")
+    grid.add_column("verdict")
+    for row in rows:
+        lift = row.lift
+        grid.add_row(
+            Text(f"{row.metric} *" if row.primary else row.metric),
+            *([Text(row.segment or "")] if divided else []),
+            *([Text(row.variant)] if several else []),
+            *(Text("" if mean is None else figure(mean)) for mean in (row.control, row.treatment)),
+            "" if lift is None else percent(lift, "+"),
+            lift_bounds(row.lift_low, row.lift_high),
+            needed_text(row),
+            Text(row.text, _COLOURS.get(row.verdict, "")),
+        )
+    return grid
+
+
+def _promises(result: CompareResult) -> Iterator[str]:
+    """What to know before the verdicts: why not to trust them, or what they promise."""
+    troubles = result.report.checks.trouble
+    for trouble in troubles:
+        yield f"Do not trust these numbers: {trouble}."
+    if not troubles:
+        yield promise(result.method, result.intervals.confidence)
+    if result.against is not None:
+        yield f"Control is {result.against} of the same lists."
+    if any(row.primary for row in result.report.rows):
+        yield "* primary metric: it decides."
+
+
+def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
+    """Reasons that the table does not show."""
+    for row in rows:
+        if row.lift_low is None and row.verdict != "do not trust":
+            yield f"{row.metric} of {row.variant}: {row.sentence}"
+
+
+FORMATS: Final[Mapping[str, Callable[[CompareResult], str]]] = {
+    "table": as_table,
+    "json": as_json,
+    "csv": as_csv,
+}
+
+
+def _checks(result: CompareResult) -> Iterator[str]:
+    checks, rows, *_ = result.report
+    since = result.experiment.since
+    days = "" if since is None else f" since {since}"
+    yield (
+        f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
+        f"lists without a user id {percent(checks.anonymous)}."
+    )
+    if weight := heaviest_weight(rows):
+        yield f"The group of users that weighs most: {' '.join(weight)}."
+    for note in checks.notes:
+        yield f"Note: {note}."
+    if checks.left_out:
+        yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
+
+
+def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:
+    for row in rows:
+        if row.guardrail is not None:
+            yield f"{row.metric}: {guardrail_text(row)}."

@@ -1,0 +1,384 @@
+"""`streameval.compare`: models or variants against a control, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple, Unpack, overload
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.analyses.experiments import comparison as pairwise
+from streameval.analyses.experiments.comparison import Comparison, Method, percent
+from streameval.analyses.experiments.counted import variant_of
+from streameval.analyses.experiments.experiment import Experiment, compare_with_control
+from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
+from streameval.analyses.experiments.planned_shares import DatedShares, Shares
+from streameval.analyses.experiments.verdicts import Compared, needed_text, promise
+from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
+from streameval.checkpoints.store import is_store
+from streameval.evaluation.offline.evaluation import (
+    Evaluation,
+    ReadingOptions,
+    is_metric,
+    request_fields,
+    warned_notes,
+)
+from streameval.evaluation.offline.given import fields_of, is_path, model_of, source_of
+from streameval.evaluation.offline.request import ExperimentOptions, Request, given_options
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.offline.tabular import Library, frame_of, html_of, latex_of, text_of
+from streameval.events.errors import NotComparableError
+from streameval.exporters.view import figure, lift_bounds
+from streameval.statistics.intervals import Intervals
+
+
+class ComparisonReport(Mapping[str, Compared]):
+    """All comparisons of `compare`: a mapping from the text of a metric to its comparison.
+
+    With several models, the keys name the model, too: "ndcg@10 of new". The comparisons share the
+    error rate, so that the share `confidence` of all verdicts is right.
+
+    Example:
+        >>> truth = {f"u{n}": {"a"} for n in range(400)}
+        >>> old = {user: ["b", "a"] for user in truth}
+        >>> new = {user: ["a"] if n % 2 else ["b", "a"] for n, user in enumerate(truth)}
+        >>> found = compare(old, new, "mrr", truth=truth)
+        >>> found["mrr"].lift, found["mrr"].text
+        (0.5, 'treatment is better: by at least 45.5 %')
+    """
+
+    def __init__(self, result: CompareResult) -> None:
+        self._result = result
+        rows = [*result.report.rows, *result.report.segments]
+        several = len({row.variant for row in rows}) > 1
+        self._rows = {_key(row, several=several): row for row in rows}
+
+    def __getitem__(self, key: str) -> Compared:
+        return self._rows[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def trouble(self) -> Sequence[str]:
+        """Reasons not to trust the comparison; empty if all checks of the users passed."""
+        return self._result.report.checks.trouble
+
+    @property
+    def promise(self) -> str:
+        """What verdicts and bounds promise together."""
+        return promise(self._result.method, self._result.intervals.confidence)
+
+    def to_frame(self, library: Library | None = None) -> Any:
+        """A frame with a row for each comparison.
+
+        Its columns: metric, variant, segment if there are any, the values of control and treatment,
+        the lift and its bounds, p_value, evidence, and the verdict in words.
+
+        Raises:
+            MissingExtraError: no library of frames is installed.
+        """
+        rows = list(self._rows.values())
+        columns: dict[str, list[Any]] = {
+            name: [getattr(row, name) for row in rows]
+            for name in (
+                *("metric", "variant", "segment", "control", "treatment"),
+                *("lift", "lift_low", "lift_high", "p_value", "evidence"),
+            )
+        }
+        if not any(columns["segment"]):
+            del columns["segment"]
+        columns["verdict"] = [row.text for row in rows]
+        return frame_of(columns, library)
+
+    def to_html(self, title: str = "Comparison") -> str:
+        """One HTML file to send to a colleague: verdicts with intervals, and the checks.
+
+        It loads nothing from elsewhere.
+        """
+        return page_of_report(title, self._result)
+
+    def latex(self) -> str:
+        """A `tabular` in LaTeX with a row for each comparison."""
+        return latex_of(*self._texts())
+
+    def __repr__(self) -> str:
+        doubts = (f"Do not trust these numbers: {trouble}." for trouble in self.trouble)
+        return "\n".join([*(list(doubts) or [self.promise]), text_of(*self._texts())])
+
+    def _repr_html_(self) -> str:
+        doubts = [f"Do not trust these numbers: {trouble}." for trouble in self.trouble]
+        return html_of(*self._texts(), " ".join(doubts) or self.promise)
+
+    def _texts(self) -> tuple[list[str], list[list[str]]]:
+        rows = list(self._rows.values())
+        divided = any(row.segment is not None for row in rows)
+        heads = ["metric", *(["segment"] if divided else []), "variant", "control", "value", "lift"]
+        evidence = "p-value" if self._result.method == "fixed" else "evidence"
+        heads += ["interval of the lift", f"{evidence}, needed", "verdict"]
+        texts = [
+            [
+                row.metric,
+                *([row.segment or ""] if divided else []),
+                row.variant,
+                *("" if mean is None else figure(mean) for mean in (row.control, row.treatment)),
+                "" if row.lift is None else percent(row.lift, "+"),
+                lift_bounds(row.lift_low, row.lift_high),
+                needed_text(row),
+                row.text,
+            ]
+            for row in rows
+        ]
+        return heads, texts
+
+
+def _key(row: Compared, *, several: bool) -> str:
+    text = f"{row.metric} of {row.variant}" if several else row.metric
+    return text if row.segment is None else f"{text} in {row.segment}"
+
+
+class _Asked(NamedTuple):
+    """What `compare` was called with.
+
+    Attributes:
+        runs: by name, the control first.
+        metrics: texts.
+    """
+
+    runs: dict[str, Any]
+    metrics: list[str]
+
+
+@overload
+def compare(
+    control: Accumulator,
+    treatment: Accumulator,
+    metric: str | Metric | Callable[..., Any],
+    /,
+    *,
+    against: str | None = None,
+    method: Method = "fixed",
+    precision: float | None = None,
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    control: Any,
+    /,
+    *runs_and_metrics: Any,
+    **options: Any,
+) -> ComparisonReport: ...
+
+
+def compare(  # noqa: PLR0913  each is an option
+    control: Any,
+    /,
+    *runs_and_metrics: Any,
+    truth: Any = None,
+    names: Sequence[str] = (),
+    against: str | None = None,
+    label: str | None = None,
+    by: str | None = None,
+    baseline: str | None = None,
+    primary: str | Sequence[str] = (),
+    guardrails: Mapping[str, float] | None = None,
+    shares: Shares | DatedShares | None = None,
+    same_users: bool = False,
+    method: Method | None = None,
+    looks: int = 1,
+    confidence: float | None = None,
+    precision: float | None = None,
+    since: date | None = None,
+    exclude: Any = None,
+    **reading: Unpack[ReadingOptions],
+) -> Comparison | ComparisonReport:
+    """Compare runs with a control: is one better, and is it real?
+
+    Args:
+        control: the recommendations of the control, in any form of `evaluate`, an Evaluation, or an
+            Accumulator with intervals. Alone: events whose `label` names the variant - a path, a
+            frame, or a store of checkpoints.
+        runs_and_metrics: the other runs, then metrics.
+        truth: the interactions that all runs share, as for `evaluate`; every user is compared with
+            themselves.
+        names: names of the runs, the control first; by default those of their files, else
+            "control", "treatment", "treatment 2", ...
+        against: for two accumulators: the metric of control, if it is another one in the same unit,
+            for two policies that one log judges.
+        label: field whose values are the variants; "variant" by default.
+        by: field whose values are segments, each of which is compared, too.
+        baseline: variant that the others are compared with; "control" by default.
+        primary: metrics that decide; several share the error.
+        guardrails: metric -> largest accepted loss, like {"ctr": -0.01}.
+        shares: planned share of the users of each variant; even by default.
+        same_users: whether users see several variants by design.
+        method: "fixed" for one planned look; "anytime" holds however often you look.
+        looks: how often you look at this experiment.
+        confidence: share of verdicts and bounds that are right; 0.95 by default.
+        precision: smallest lift that matters; 0.02 by default.
+        since: first day to compare.
+        exclude: for scores: the items of each user to leave out.
+        reading: arguments of `evaluate`: user, item, score, columns, ties, catalog, config, ...
+
+    Returns:
+        A Comparison of two accumulators in one metric; otherwise a ComparisonReport.
+
+    Raises:
+        UsageError: the arguments contradict each other.
+        NotComparableError: an accumulator has no intervals, or the metric no sums by user.
+        NoEventsError: there is no valid event.
+        ConfigError: a primary metric, guardrail or share does not fit.
+        SourceError, InvalidEventError, MetricError, MissingExtraError: as `evaluate`.
+
+    Example:
+        >>> from streameval import Accumulator, Intervals
+        >>> one, other = (Accumulator("hit_rate", intervals=Intervals()) for _ in range(2))
+        >>> for user in range(3_000):
+        ...     one.update(["a"], ["a"] if user % 3 == 0 else [], user=f"u{user}")
+        ...     other.update(["a"], ["a"] if user % 2 == 0 else [], user=f"u{user}")
+        >>> compare(one, other, "hit_rate").verdict
+        'better'
+    """
+    asked = _asked(control, runs_and_metrics, names)
+    chosen = given_options(confidence=confidence, precision=precision)
+    of_events = {"label": label, "by": by, "baseline": baseline, "since": since, "shares": shares}
+    decided = {"primary": primary, "guardrails": guardrails, **reading}
+    if _are_counted(asked, truth, given_options(**of_events, **decided)):
+        return _of_counts(asked, method or "fixed", chosen, against)
+    if against is not None:
+        raise UsageError("against= is for two accumulators and one metric.")
+    experiment = given_options(
+        control=baseline or (next(iter(asked.runs)) if len(asked.runs) > 1 else None),
+        since=since,
+        shares=shares,
+        primary=[primary] if isinstance(primary, str) else list(primary),
+        guardrails=dict(guardrails or {}),
+        same_users=same_users,
+    )
+    options = ExperimentOptions(experiment, chosen, method, looks, by, fail_on=())
+    with warned_notes() as around:
+        fields, models = _fields(asked, truth, exclude)
+        request = Request(
+            **fields,
+            **request_fields(reading),
+            metrics=asked.metrics,
+            labels=[label] if label else [],
+            compares=True,
+            added=[*experiment.get("primary", []), *experiment.get("guardrails", {})],
+        )
+        options = options._replace(models=models)
+        return ComparisonReport(compare_variants(request, options, around))
+
+
+def _are_counted(asked: _Asked, truth: Any, options: Mapping[str, Any]) -> bool:
+    """Whether the runs are counted already; refuses some that are and others that are not."""
+    runs = list(asked.runs.values())
+    given = [run for run in runs if not isinstance(run, Accumulator | Evaluation)]
+    if len(given) == len(runs):
+        return False
+    if given:
+        raise UsageError(
+            f"{given[0]!r:.80} is neither a metric nor counted already, as other runs are; give "
+            "accumulators and evaluations, or recommendations with truth=."
+        )
+    if truth is not None:
+        raise UsageError("truth= is for recommendations; these runs are counted already.")
+    for name in options:
+        raise UsageError(
+            f"{name}= is for events or recommendations; these runs are counted already."
+        )
+    return True
+
+
+def _asked(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Asked:
+    runs = [control]
+    metrics = []
+    for given in others:
+        if is_metric(given):
+            metrics.append(metric_of(given).text)
+        elif metrics:
+            raise UsageError(f"{given!r:.80} comes after the metrics; give all runs first.")
+        else:
+            runs.append(given)
+    if names and len(names) != len(runs):
+        raise UsageError(f"names={list(names)!r}: give one for each of {len(runs)} runs.")
+    chosen = list(names) or [_name_of(run, place) for place, run in enumerate(runs)]
+    if len(set(chosen)) < len(chosen):
+        raise UsageError(f"several runs are called alike ({', '.join(chosen)}); give names=.")
+    return _Asked(dict(zip(chosen, runs, strict=True)), metrics)
+
+
+def _name_of(run: Any, place: int) -> str:
+    if is_path(run):
+        return os.path.basename(os.fspath(run)).split(".")[0] or str(run)  # noqa: PTH119  a URL
+    name = getattr(run, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    usual = ("control", "treatment")
+    return usual[place] if place < len(usual) else f"treatment {place}"
+
+
+def _fields(asked: _Asked, truth: Any, exclude: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of the request, and the models."""
+    runs = list(asked.runs.values())
+    if len(runs) == 1:
+        if truth is not None:
+            raise UsageError("one run alone: give the others, too, before the metrics.")
+        if is_path(runs[0]) and is_store(os.fspath(runs[0])):
+            return {"paths": [os.fspath(runs[0])]}, {}
+        return fields_of(runs[0], None, exclude), {}
+    if truth is None:
+        raise UsageError("several runs need truth=, the interactions that they share.")
+    models = {name: model_of(run, truth, exclude) for name, run in asked.runs.items()}
+    first = next(iter(models.values()))
+    if hasattr(first, "columns"):
+        return {"aligned": first}, models
+    return {"recommendations": first, "truth": source_of("truth", truth)}, models
+
+
+def _of_counts(
+    asked: _Asked, method: Method, chosen: Mapping[str, float], against: str | None
+) -> Comparison | ComparisonReport:
+    """Compare what is counted already; the split of the users is not checked."""
+    counts = {
+        name: run.accumulator() if isinstance(run, Evaluation) else run
+        for name, run in asked.runs.items()
+    }
+    if len(counts) < 2:
+        raise UsageError("there is one run; give another one to compare it with.")
+    first, *_ = counts.values()
+    if (
+        len(counts) == 2
+        and len(asked.metrics) == 1
+        and isinstance(next(iter(asked.runs.values())), Accumulator)
+    ):
+        one, other = counts.values()
+        if "confidence" in chosen:
+            raise UsageError("confidence= of two accumulators is that of their intervals.")
+        precision = chosen.get("precision")
+        return pairwise.compare(
+            one, other, asked.metrics[0], against=against, method=method, precision=precision
+        )
+    if against is not None:
+        raise UsageError("against= is for two accumulators and one metric.")
+    texts = asked.metrics or [metric.text for metric in first.metrics]
+    for name, counted in counts.items():
+        if counted.intervals is None:
+            reason = f"Count {name} with intervals=Intervals()."
+            raise NotComparableError(texts[0], reason)
+    intervals = msgspec.structs.replace(first.intervals or Intervals(), **chosen)
+    variants = {name: variant_of(counted) for name, counted in counts.items()}
+    metrics = [metric for metric in first.metrics if metric.text in texts]
+    whole = Experiment(control=next(iter(counts)), same_users=True)
+    report = compare_with_control(whole, metrics, variants, intervals, method)
+    if not report.rows:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    return ComparisonReport(CompareResult(report, whole, intervals, method))

@@ -1,0 +1,500 @@
+"""Compares two variants: difference and lift with their intervals, and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.by_user import ungrouped, unlike_metrics
+from streameval.accumulator.objections import objections_to
+from streameval.accumulator.overlap import bias_of
+from streameval.analyses.experiments.audiences import lack_ids
+from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
+from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
+from streameval.inference.contrasts import Contrast, contrasts
+from streameval.inference.interval_formulas import (
+    LARGEST_EVIDENCE,
+    NOISE,
+    half_width,
+    in_units,
+    log_evidence,
+    log_student_tail,
+    normal_reach,
+    standard_error,
+)
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums, Intervals, check_method
+
+Method: TypeAlias = Literal["anytime", "fixed"]
+"""Valid at every look, or for one planned look."""
+
+Verdict: TypeAlias = Literal[
+    "better",
+    "worse",
+    "different",
+    "no difference",
+    "not enough evidence",
+    "too few users",
+    "do not trust",
+    "not judged",
+]
+"""The verdicts of a comparison; "different" is for a metric without a better direction, "not
+judged" for a segment of values that were folded."""
+
+_LARGEST_LOG: Final = 700.0
+"""Largest logarithm of a lift whose exponential is finite."""
+
+DECIDED: Final = frozenset[Verdict]({"better", "worse", "different"})
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference between treatment and control in one metric.
+
+    Attributes:
+        control: mean of control, weighted by day as in the difference; None if no day has lists of
+            both arms.
+        treatment: mean of treatment, weighted alike.
+        difference: treatment minus control; None if no day has lists of both arms.
+        low: lower bound of the difference; None without enough data.
+        high: upper bound.
+        lift: relative difference, treatment / control - 1; None unless both are above 0.
+        lift_low: lower bound of the lift; None without enough data.
+        lift_high: upper bound.
+        evidence: e-value against "no difference", up to 1e300: 1 is no evidence; without a
+            difference, at most one of 20 experiments ever reaches 20, however often you look.
+        p_value: p-value of "no difference"; 1 / evidence for the method "anytime".
+        groups: effective number of user groups, the smaller of both arms.
+        heaviest: largest share of the variance from one user group; 0 if nothing varies.
+        shortfall: how many times as many users the smaller arm needs for a verdict; None if it has
+            enough, or an arm has no value.
+        is_skewed: whether more users are needed because a few large values make up the mean.
+        verdict: better, worse, no difference, ...
+        reason: why an estimate for a policy that was not shown is not to be trusted; else None.
+        kind: method of the bounds: "fixed" or "anytime".
+        confidence: how often such bounds cover the truth.
+
+    Example:
+        >>> Comparison(kind="anytime", confidence=0.95).verdict
+        'too few users'
+    """
+
+    control: float | None = None
+    treatment: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    lift: float | None = None
+    lift_low: float | None = None
+    lift_high: float | None = None
+    evidence: float = 1.0
+    p_value: float = 1.0
+    groups: float = 0.0
+    heaviest: float = 0.0
+    shortfall: float | None = None
+    is_skewed: bool = False
+    verdict: Verdict = "too few users"
+    reason: str | None = None
+    kind: Method
+    confidence: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the bounds of difference and lift exclude 0."""
+        return _one_sided(self.low, self.high) and (
+            self.lift_low is None or _one_sided(self.lift_low, self.lift_high)
+        )
+
+    @property
+    def largest_lift(self) -> float | None:
+        """Upper bound of the absolute lift; None without enough data."""
+        if self.lift_low is None or self.lift_high is None:
+            return None
+        return max(-self.lift_low, self.lift_high)
+
+
+def _one_sided(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def compare_sums(
+    control: GroupSums,
+    treatment: GroupSums,
+    *,
+    method: Method = "anytime",
+    precision: float = 0.02,
+    confidence: float = 0.95,
+    higher_is_better: bool | None = True,
+) -> Comparison:
+    """Compare two slices by their group sums.
+
+    A user group is left out of both arms at once, so the result is valid for separate and for
+    shared users. Each day is compared with itself, so a gradual ramp-up of the treatment does not
+    mix with changes over time. Days with few users count by what these users say of the others.
+
+    `precision`: lift at which anytime bounds are tightest; a smaller lift is "no difference".
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+        MetricError: the method is unknown.
+
+    Example:
+        >>> lists = np.full((1, 256), 100)
+        >>> clicks = np.tile([8.0, 12.0], (1, 128))
+        >>> one = GroupSums(np.array([0]), clicks, lists)
+        >>> other = GroupSums(np.array([0]), clicks[:, ::-1] * 1.1, lists)
+        >>> found = compare_sums(one, other)
+        >>> percent(found.lift), verdict_text(found)
+        ('10.0 %', 'better: by at least 0.4 %')
+    """
+    check_method(method, get_args(Method))
+    settings = Settings(method, precision, confidence, higher_is_better)
+    return judge(contrast_of(control, treatment), settings)
+
+
+def contrast_of(control: GroupSums, treatment: GroupSums) -> Contrast | None:
+    """The contrast over the days that both slices have; None without one.
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+    """
+    common = on_common_days(control, treatment)
+    return contrasts(*common)[0] if common[0].days.size else None
+
+
+class Settings(NamedTuple):
+    """Settings of a comparison.
+
+    Attributes:
+        level: error rate of the bounds, if not 1 - confidence; evidence does not depend on it.
+    """
+
+    method: Method
+    precision: float
+    confidence: float
+    higher_is_better: bool | None = True
+    level: float | None = None
+
+    @property
+    def alpha(self) -> float:
+        """The error rate that evidence is tuned to."""
+        return 1.0 - self.confidence
+
+
+def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
+    """Compare the means of control and treatment."""
+    confidence = settings.confidence if settings.level is None else 1.0 - settings.level
+    if contrast is None:
+        return Comparison(kind=settings.method, confidence=confidence)
+    first, other, *_ = contrast
+    positive = min(first.value, other.value) > 0
+    comparison = Comparison(
+        control=first.value,
+        treatment=other.value,
+        difference=other.value - first.value,
+        lift=_ratio(contrast) - 1 if positive else None,
+        groups=contrast.groups,
+        heaviest=_heaviest(other.moves - first.moves),
+        shortfall=contrast.shortfall if positive and contrast.shortfall > 1 else None,
+        is_skewed=positive and contrast.is_skewed,
+        kind=settings.method,
+        confidence=confidence,
+    )
+    if not contrast.is_usable:
+        return comparison
+    comparison = _with_bounds(comparison, *_tests(contrast, settings))
+    verdict = _verdict(comparison, settings.precision, settings.higher_is_better)
+    return msgspec.structs.replace(comparison, verdict=verdict)
+
+
+def side_of(
+    contrast: Contrast, settings: Settings, limit: float
+) -> Literal["above", "below", "unknown"]:
+    """On which side of a limit the lift is; like a verdict, by the difference and by the lift."""
+    plain, relative = _tests(contrast, settings, limit)
+    if plain is None or relative is None:
+        return "unknown"
+    if min(plain.low, relative.low) > 0:
+        return "above"
+    return "below" if max(plain.high, relative.high) < 0 else "unknown"
+
+
+def _tests(
+    contrast: Contrast, settings: Settings, limit: float = 0.0
+) -> tuple[_Tested | None, _Tested | None]:
+    """Tests of the difference and of the logarithm of the lift, both counted from a limit."""
+    first, other, *_ = contrast
+    scale, groups = 1.0 + limit, contrast.groups
+    moves = other.moves - scale * first.moves
+    plain = _test_effect(settings, groups, other.value - scale * first.value, moves, first.value)
+    moves = other.moves / other.value - first.moves / first.value
+    relative = _test_effect(settings, groups, math.log(_ratio(contrast) / scale), moves, 1.0)
+    return plain, relative
+
+
+def _ratio(contrast: Contrast) -> float:
+    # Clipped, so that the lift and its logarithm are finite.
+    return min(max(contrast.treatment.value / contrast.control.value, 1e-300), 1e300)
+
+
+def compare(
+    control: Accumulator,
+    treatment: Accumulator,
+    metric: str,
+    *,
+    against: str | None = None,
+    method: Method = "fixed",
+    precision: float | None = None,
+) -> Comparison:
+    """Compare two accumulators in one metric, or two metrics of one log.
+
+    Args:
+        control: made with `intervals`.
+        treatment: made with the same `intervals`.
+        metric: one that both were made with.
+        against: the metric of control, if it is another one in the same unit: control and treatment
+            may be one accumulator, for two policies that one log judges.
+        method: "fixed" holds for one planned look; "anytime" holds however often you look.
+        precision: lift at which anytime bounds are tightest; by default that of the intervals.
+
+    Raises:
+        NotComparableError: the metric is not a mean over lists or items, has no sums by user, or no
+            event day has lists of both; or `against` has another unit or direction.
+        UnlikeStateError: the numbers of groups differ.
+        MetricError: an argument is not valid.
+
+    Example:
+        >>> from streameval import Accumulator, Intervals
+        >>> one, other = (Accumulator("hit_rate", intervals=Intervals()) for _ in range(2))
+        >>> for user in range(3_000):
+        ...     one.update(["a"], ["a"] if user % 3 == 0 else [], user=f"u{user}")
+        ...     other.update(["a"], ["a"] if user % 2 == 0 else [], user=f"u{user}")
+        >>> compare(one, other, "hit_rate").verdict
+        'better'
+    """
+    for name, given in (("control", control), ("treatment", treatment)):
+        if not isinstance(given, Accumulator):
+            raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
+    asked = _asked(treatment, metric)
+    beside = asked if against is None else _asked(control, against)
+    if reason := unlike_metrics(beside, asked):
+        raise NotComparableError(asked.text, reason)
+    intervals = control.intervals or Intervals()
+    if precision is not None:
+        intervals = msgspec.structs.replace(intervals, precision=precision)
+    first, other = _sums(control, beside), _sums(treatment, asked)
+    if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
+        reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
+        raise NotComparableError(asked.text, reason)
+    check_method(method, get_args(Method))
+    higher = asked.definition.higher_is_better
+    settings = Settings(method, intervals.precision, intervals.confidence, higher)
+    contrast = contrast_of(first, other)
+    if contrast is not None and first.days.size == other.days.size == 1:
+        exact = control.read(beside.text), treatment.read(asked.text)
+        contrast = contrast.with_values(
+            *(reading.value if reading.defined else None for reading in exact)
+        )
+    comparison = judge(contrast, settings)
+    audiences = [arm.audience for arm in (control, treatment) if arm.audience is not None]
+    if reasons := _objections((control, beside), (treatment, asked)):
+        bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
+        bounded = msgspec.structs.replace(comparison, **bounds, evidence=1.0, p_value=1.0)
+        return msgspec.structs.replace(bounded, verdict="do not trust", reason=reasons[0])
+    if lack_ids(audiences):
+        return msgspec.structs.replace(comparison, verdict="do not trust")
+    return comparison
+
+
+def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:
+    """The reasons not to trust an estimate of these arms."""
+    return [
+        reason
+        for accumulator, metric in arms
+        for reason in objections_to([metric], accumulator.table, [0]).values()
+    ]
+
+
+def _asked(accumulator: Accumulator, metric: Any) -> Metric:
+    """The metric of the accumulator with this text, else the one that is meant."""
+    by_text = {asked.text: asked for asked in accumulator.metrics}
+    return (by_text.get(metric) if isinstance(metric, str) else None) or metric_of(metric)
+
+
+def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:
+    if accumulator.intervals is None:
+        reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
+        raise NotComparableError(metric.text, reason)
+    sums = accumulator.groups(metric.text)
+    if sums is None:
+        raise NotComparableError(metric.text, ungrouped(metric, accumulator.table) or "")
+    return sums
+
+
+def on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums, GroupSums]:
+    """The sums on the days on which both arms have lists."""
+    if control.numerators.shape[1] != treatment.numerators.shape[1]:
+        counts = (sums.numerators.shape[1] for sums in (control, treatment))
+        raise UnlikeStateError("numbers of user groups", *counts)
+    ones, others = (sums.days[sums.denominators.any(axis=1)] for sums in (control, treatment))
+    days = np.intersect1d(ones, others)
+    return _on(control, days), _on(treatment, days)
+
+
+def _on(sums: GroupSums, days: IntArray) -> GroupSums:
+    if days.size == sums.days.size:
+        return sums
+    rows = np.searchsorted(sums.days, days)
+    return GroupSums(days, sums.numerators[rows], sums.denominators[rows])
+
+
+class _Tested(NamedTuple):
+    """Bounds of an effect and the evidence against none; `log_evidence` is ln of the e-value."""
+
+    low: float
+    high: float
+    log_evidence: float
+    p_value: float
+
+
+def _test_effect(
+    settings: Settings, groups: float, effect: float, moves: FloatArray, unit: float
+) -> _Tested | None:
+    """Test an effect; None if it does not vary between groups.
+
+    `groups`: degrees of freedom. `unit`: the value that `precision` is relative to.
+    """
+    error, alpha = standard_error(moves), settings.alpha
+    if error <= NOISE * abs(unit):
+        return None
+    scale = settings.precision * abs(unit)
+    half = half_width(error, groups, alpha, settings.method, scale, level=settings.level)
+    t = in_units(abs(effect), error) if effect else 0.0
+    evidence = log_evidence(normal_reach(t, groups), alpha, in_units(error, scale))
+    if settings.method == "anytime":
+        p_value = math.exp(-max(evidence, 0.0))
+    else:
+        p_value = 2.0 * math.exp(log_student_tail(t, groups))
+    return _Tested(effect - half, effect + half, evidence, p_value)
+
+
+def _with_bounds(row: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:
+    """Add bounds; the evidence is the smaller of those of difference and lift."""
+    if plain is None or relative is None:
+        return row
+    evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
+    return msgspec.structs.replace(
+        row,
+        low=plain.low,
+        high=plain.high,
+        lift_low=math.expm1(relative.low),
+        lift_high=math.expm1(min(relative.high, _LARGEST_LOG)),
+        evidence=math.exp(evidence),
+        p_value=min(max(plain.p_value, relative.p_value), 1.0),
+    )
+
+
+def _heaviest(moves: FloatArray) -> float:
+    whole = math.hypot(*moves.tolist())
+    return (float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0
+
+
+def _verdict(comparison: Comparison, precision: float, higher_is_better: bool | None) -> Verdict:  # noqa: FBT001  a value of the metric
+    if comparison.excludes_zero and comparison.difference is not None:
+        if higher_is_better is None:
+            return "different"
+        return "better" if (comparison.difference > 0) is higher_is_better else "worse"
+    largest = comparison.largest_lift
+    return (
+        "no difference" if largest is not None and largest <= precision else "not enough evidence"
+    )
+
+
+def nearest_lift(comparison: Comparison) -> float:
+    """The bound of the lift nearest to 0; 0 without bounds.
+
+    Example:
+        >>> nearest_lift(Comparison(lift_low=-0.3, lift_high=-0.06, kind="fixed", confidence=0.95))
+        -0.06
+    """
+    if comparison.lift_low is None or comparison.lift_high is None:
+        return 0.0
+    return min(comparison.lift_low, comparison.lift_high, key=abs)
+
+
+def verdict_text(row: Comparison) -> str:
+    """A verdict in a few words.
+
+    Example:
+        >>> bounds = {"lift_low": -0.3, "lift_high": -0.0595}
+        >>> verdict_text(Comparison(**bounds, verdict="worse", kind="fixed", confidence=0.95))
+        'worse: by at least 5.9 %'
+        >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
+        'too few users'
+    """
+    if row.verdict in DECIDED:
+        nearest = nearest_lift(row)
+        side = "" if row.verdict != "different" else "higher " if nearest > 0 else "lower "
+        return f"{row.verdict}: {side}by at least {percent(abs(nearest), '', math.floor)}"
+    if row.verdict == "no difference" and row.largest_lift is not None:
+        return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
+    yet = " yet" if row.verdict == "not enough evidence" else ""
+    return bias_of(row.reason) or f"{row.verdict}{yet}"
+
+
+def evidence_text(row: Comparison) -> str:
+    """The evidence against no difference: a p-value for the method "fixed", else an e-value.
+
+    Example:
+        >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
+        '137'
+    """
+    return f"{row.p_value:.2g}" if row.kind == "fixed" else e_value_text(row.evidence)
+
+
+def e_value_text(evidence: float) -> str:
+    """An e-value as text.
+
+    Example:
+        >>> e_value_text(0.0123), e_value_text(1234.5), e_value_text(1e9)
+        ('0.012', '1,234', '>1e6')
+    """
+    if evidence < 10:
+        return f"{evidence:.2g}"
+    return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
+
+
+def confidence_text(confidence: float) -> str:
+    """A confidence in percent, never rounded to certainty.
+
+    Example:
+        >>> confidence_text(0.95), confidence_text(0.9995)
+        ('95 %', '99.95 %')
+    """
+    return f"{100.0 * confidence:.10g} %"
+
+
+_MANY = 1e9
+"""Percentage from which scientific notation is used."""
+
+
+def percent(
+    share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
+) -> str:
+    """A share in percent: one decimal, or two significant digits if that would show 0.
+
+    Example:
+        >>> percent(0.2081, "+"), percent(0.00042), percent(-1.5e60, "+")
+        ('+20.8 %', '0.042 %', '-1.5e+62 %')
+    """
+    number = 100.0 * share
+    if abs(number) >= _MANY:
+        return f"{number:{sign}.3g} %"
+    small = 0.0 < abs(number) < 0.1
+    places = 1 - math.floor(math.log10(abs(number))) if small else 1
+    return f"{rounded(number * 10**places) / 10**places:{sign}.{places}f} %"

@@ -1,0 +1,298 @@
+"""The users of an experiment, counted by variant in files or saved states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.formulas import needed_inputs
+from streameval.accumulator.objections import objections_to
+from streameval.accumulator.readings import activity
+from streameval.analyses.experiments.experiment import Experiment, Variant
+from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.checkpoints.store import is_store
+from streameval.config import Config
+from streameval.config.config import relabel
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.ingest import Ingest
+from streameval.engine.rankers import RANKER
+from streameval.engine.windows.times import DAY
+from streameval.evaluation.offline.counting import count_events, early_warning
+from streameval.evaluation.offline.pairs import check_pair, with_truth_read
+from streameval.evaluation.offline.request import (
+    AlignedEvents,
+    ExperimentOptions,
+    PairSource,
+    Request,
+    config_of,
+    deciding_metrics,
+)
+from streameval.evaluation.offline.states import newest_checkpoints, restore, without_copies
+from streameval.evaluation.offline.surroundings import Surroundings, UsageError
+from streameval.evaluation.tables.files import FileTable
+from streameval.evaluation.tables.rows import Rows
+from streameval.statistics.intervals import Audience, Intervals
+
+Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
+"""Metrics in order, and label value -> variant."""
+
+
+class Counted(NamedTuple):
+    """The counts of an experiment.
+
+    Attributes:
+        left_out: metric -> reason why it is not compared.
+        segments: value of the field `by` -> variants.
+        invalid: whether most records with interactions are invalid.
+    """
+
+    metrics: Sequence[Metric]
+    variants: Mapping[str, Variant]
+    left_out: Mapping[str, str]
+    invalid: bool = False
+    segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
+
+
+def count_files(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Experiment, Intervals, Counted]:
+    """The counts of files."""
+    config, experiment = experiment_settings(request, options, around)
+    labels = [experiment.label] if options.by is None else [experiment.label, options.by]
+    counted = _count_arms(request, config, labels, around)
+    days = [day * DAY for day in _newest_days(counted.variants)]
+    if (warning := early_warning(config, days)) is not None:
+        around.note(warning)
+    return experiment, config.intervals or Intervals(), counted
+
+
+def experiment_settings(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Config, Experiment]:
+    """The configuration to count with, and the experiment."""
+    request = without_sets(request, around)
+    config = config_of(request)
+    label = request.labels[0] if request.labels else Experiment().label
+    experiment_options = config.experiment or Experiment(label=label)
+    if request.labels:
+        experiment_options = msgspec.structs.replace(experiment_options, label=label)
+    experiment = of_rankers(
+        config, msgspec.structs.replace(experiment_options, **options.experiment)
+    )
+    request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
+    labels = (
+        [experiment_options.label] if options.by is None else [experiment_options.label, options.by]
+    )
+    # A table need not have the columns of all labels.
+    if request.is_tables or not {*labels} <= {*config.series_labels()}:
+        request = msgspec.structs.replace(request, labels=labels)
+    config = config_of(request)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
+    option = request.wording.option
+    dated = f"{option('shares')} with dates" if isinstance(experiment.shares, list) else ""
+    if config.event.time is None and (dated or experiment.since is not None):
+        what = dated or option("since")
+        raise UsageError(f"{what} needs event time: name its field with {option('time')}.")
+    counting = Experiment(label=experiment_options.label)
+    config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
+    return config, experiment
+
+
+def of_rankers(config: Config, experiment: Experiment) -> Experiment:
+    """The experiment; every user meets all rankers, if these are its variants."""
+    ranked = bool(config.event.rankers) and experiment.label == RANKER
+    return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
+
+
+def without_sets(request: Request, around: Surroundings) -> Request:
+    """The request without metrics of all lists together that need an input, such as a catalogue.
+
+    They cannot be compared, so the input must not be asked for.
+    """
+    parsed = {text: parse(text) for text in request.metrics}
+    left_out = [
+        text
+        for text, metric in parsed.items()
+        if metric.definition.per == "slice" and needed_inputs(metric)
+    ]
+    for text in left_out:
+        around.note(f"{text} is not compared: it is not a mean over lists or items.")
+    chosen = [text for text in request.metrics if text not in left_out]
+    if left_out and not chosen and not request.added:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    return msgspec.structs.replace(request, metrics=chosen)
+
+
+def _count_arms(
+    request: Request, config: Config, labels: Sequence[str], around: Surroundings
+) -> Counted:
+    """`labels`: of the variants, and of the segments if there are any."""
+    ingest = count_events(request, config, around).ingest
+    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
+        around.note(trouble)
+    label, *others = labels
+    counted = _without_intervals(config, variants_in(ingest, label, config.series_labels()))
+    segments = {
+        name: arms
+        for by in others
+        for name, arms in segments_in(ingest, label, by, config.series_labels()).items()
+    }
+    return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
+
+
+def count_models(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Experiment, Intervals, Counted]:
+    """The counts of files of recommendations with one truth; the users are the same."""
+    _check_models(request, options)
+    request = with_truth_read(request)
+    whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
+    paired = options._replace(experiment=whole)
+    config, experiment = experiment_settings(request, paired, around)
+    if "control" not in options.experiment and experiment.control not in options.models:
+        experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
+    counted = {
+        name: _count_model(_of_model(request, model), config, around.about(name))
+        for name, model in options.models.items()
+    }
+    variants = {name: variant for name, (_, variant) in counted.items()}
+    metrics, _ = next(iter(counted.values()))
+    return (
+        experiment,
+        config.intervals or Intervals(),
+        _without_intervals(config, (metrics, variants)),
+    )
+
+
+def _of_model(request: Request, model: PairSource | AlignedEvents) -> Request:
+    """The request for one model."""
+    if isinstance(model, str | FileTable | Rows):
+        return msgspec.structs.replace(request, recommendations=model)
+    return msgspec.structs.replace(request, aligned=model)
+
+
+def _count_model(
+    request: Request, config: Config, around: Surroundings
+) -> tuple[Sequence[Metric], Variant]:
+    """The metrics, and the lists of one file of recommendations."""
+    config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
+    ingest = count_events(request, config, around).ingest
+    if trouble := ingest_snapshot(ingest, labels=[], now=0.0).health.trouble:
+        around.note(trouble)
+    return everyone_in(ingest, [])
+
+
+def _check_models(request: Request, options: ExperimentOptions) -> None:
+    """Refuse what files of recommendations with a truth do not have: labels, times, a split."""
+    check_pair(request)
+    given = {
+        "label": request.labels,
+        "by": options.by,
+        "time": request.time,
+        "since": options.experiment.get("since"),
+        "shares": options.experiment.get("shares"),
+    }
+    option = request.wording.option
+    for name in filter(given.get, given):
+        pair = f"{option('recommendations')} and {option('truth')}"
+        raise UsageError(
+            f"{option(name)} is for events; with {pair} every user meets every model, once. Leave "
+            "it out."
+        )
+
+
+def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
+    """The newest event day of each sum."""
+    for variant in variants.values():
+        for sums in variant.sums.values():
+            if sums.days.size:
+                yield int(sums.days.max())
+
+
+def _without_intervals(config: Config, counted: Found) -> Counted:
+    """The counts, with a reason for each metric that has no interval."""
+    empty, (metrics, variants) = config.accumulator(), counted
+    left_out = {
+        metric.text: ungrouped(metric, empty.table) or ""
+        for metric in metrics
+        if empty.groups(metric.text) is None
+    }
+    return Counted(metrics, variants, left_out)
+
+
+def is_state(paths: Sequence[str]) -> bool:
+    """Whether one of the paths is a store of checkpoints."""
+    return any(is_store(path) for path in paths)
+
+
+def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
+    """The configuration and the counts of saved states, all partitions together."""
+    checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
+    if not checkpoints:
+        raise UsageError(f"no state in {', '.join(request.files)}.")
+    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
+    if config.intervals is None:
+        raise UsageError(
+            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
+            "the daemon's configuration to count by user."
+        )
+    return config, ingest
+
+
+def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
+    """The metrics of a state that are asked for; all if none is."""
+    if not request.metrics:
+        return metrics
+    chosen = {parse(text).text for text in request.metrics}
+    known_texts = [metric.text for metric in metrics]
+    for text in sorted(chosen.difference(known_texts)):
+        raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
+    return [metric for metric in metrics if metric.text in {*chosen, *request.added}]
+
+
+def count_states(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Experiment, Intervals, Counted]:
+    """The lifetime counts of saved states, all partitions together."""
+    config, ingest = restore_states(request, around)
+    known = config.experiment or Experiment()
+    if request.labels:
+        known = msgspec.structs.replace(known, label=request.labels[0])
+    if known.label not in config.series_labels():
+        label_names = ", ".join(config.series_labels()) or "none"
+        raise UsageError(
+            f"--label {known.label}: no such label in the state; its labels: {label_names}."
+        )
+    metrics, variants = variants_in(ingest, known.label, config.series_labels())
+    experiment = of_rankers(config, msgspec.structs.replace(known, **options.experiment))
+    request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
+    chosen = chosen_metrics(request, metrics)
+    by = options.by
+    if by is not None and by not in (*config.series_labels(), *config.segments):
+        known_names = ", ".join((*config.series_labels(), *config.segments))
+        raise UsageError(f"--by {by}: neither a label nor a segment of the state: {known_names}.")
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
+    counted = _without_intervals(config, (chosen, variants))
+    if by is not None:
+        segments = segments_in(ingest, known.label, by, config.series_labels())
+        counted = counted._replace(segments=segments)
+    return experiment, intervals, counted
+
+
+def variant_of(counted: Accumulator) -> Variant:
+    """The lists of an accumulator as a variant."""
+    sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
+    audience = cast("Audience", counted.audience)
+    kept = {name: sum_ for name, sum_ in sums.items() if sum_ is not None}
+    objections = objections_to(counted.metrics, counted.table, [0])
+    readings = map(counted.read, kept)
+    values = {reading.metric: reading.value for reading in readings if reading.defined}
+    return Variant(kept, audience, activity(counted.table, [0]), objections, values)

@@ -1,0 +1,227 @@
+"""The course of a comparison: its results at the end of each day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import date
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from streameval.analyses.experiments.comparison import Settings, contrast_of, judge, on_common_days
+from streameval.inference.contrasts import Contrast, contrasts
+from streameval.inference.interval_formulas import half_width, normal_quantile, standard_error
+from streameval.statistics.intervals import GroupSums
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+_ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
+
+_FEWEST_DAYS: Final = 4
+"""Fewest days from which the course of a width is measured."""
+
+_WEEK: Final = 7
+_MONDAY: Final = 4
+"""The first Monday, in days since the epoch."""
+
+_SLOWEST: Final = 0.05
+_FASTEST: Final = 1.0
+"""Limits of the power of time with which a standard error falls; 0.5 if no user comes again."""
+
+_LARGEST_EFFECT: Final = 100.0
+"""Largest logarithm of a detectable lift."""
+
+_MOST_TIMES: Final = 230.0
+"""Logarithm of the largest factor of days, so that it is finite."""
+
+
+class Day(msgspec.Struct, frozen=True):
+    """The result of an anytime comparison at the end of a day, over all days so far.
+
+    Attributes:
+        day: the day, in UTC.
+        evidence: e-value against no difference.
+        lift: relative difference; None unless both arms are above 0.
+        low: lower bound of the lift; None without enough data.
+        high: upper bound.
+    """
+
+    day: date
+    evidence: float
+    lift: float | None
+    low: float | None
+    high: float | None
+
+
+def compare_days(
+    control: GroupSums, treatment: GroupSums, settings: Settings = _ANYTIME
+) -> list[Day]:
+    """The results of a comparison at the end of each day that both slices have.
+
+    A late list counts on its event day. The last entry is the current result of `compare_sums`.
+    Oldest days that were merged count as one day.
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+    """
+    common = on_common_days(control, treatment)
+    course = []
+    for number, contrast in zip(
+        common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
+    ):
+        comparison = judge(contrast, settings)
+        course.append(
+            Day(
+                _date(number),
+                comparison.evidence,
+                comparison.lift,
+                comparison.lift_low,
+                comparison.lift_high,
+            )
+        )
+    return course
+
+
+class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
+    """The lift of one day or week alone, with a band for one look: it is no verdict.
+
+    Attributes:
+        start: its first day, in UTC; weeks begin on Mondays.
+        lift: relative difference; None unless both arms are above 0.
+        low: lower bound of the lift; None without enough data.
+        high: upper bound.
+    """
+
+    start: date
+    lift: float | None
+    low: float | None
+    high: float | None
+
+
+def lifts_alone(
+    control: GroupSums, treatment: GroupSums, settings: Settings, *, days: int
+) -> list[SpanLift]:
+    """The lift of each span of days alone, which shows whether an effect wears off.
+
+    `days`: 1 for each day, 7 for each week.
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+    """
+    common = on_common_days(control, treatment)
+    # Day 0 is a Thursday, so day 4 is the first Monday.
+    spans = (common[0].days - _MONDAY) // days if days == _WEEK else common[0].days // days
+    settings = settings._replace(method="fixed", level=None)
+    lifts = []
+    for span in np.unique(spans).tolist():
+        rows = spans == span
+        first, other = (GroupSums(*(column[rows] for column in arm)) for arm in common)
+        comparison = judge(contrast_of(first, other), settings)
+        start = span * days + (_MONDAY if days == _WEEK else 0)
+        lifts.append(
+            SpanLift(
+                start=_date(start),
+                lift=comparison.lift,
+                low=comparison.lift_low,
+                high=comparison.lift_high,
+            )
+        )
+    return lifts
+
+
+def _date(number: int) -> date:
+    # An offset from UTC may lead to a day before the year 1 or after 9999.
+    return date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
+
+
+def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> float | None:
+    """Days until the half width of the lift's interval is the configured precision.
+
+    The standard error goes on to fall with the power of time with which it fell in the second half
+    of the days: slowly if the same users come again. None with too few days or users.
+    """
+    now = contrast_of(control, treatment)
+    if now is None or not now.is_usable:
+        return None
+    common = on_common_days(control, treatment)
+    days = common[0].days.size
+    power = power_of_time(days, lambda count: _lift_error_at(common, count))
+    if power is None:
+        return None
+    wanted = error_at(
+        settings.precision,
+        lift_error(now),
+        lambda error: half_width(
+            error,
+            now.groups,
+            settings.alpha,
+            settings.method,
+            settings.precision,
+            level=settings.level,
+        ),
+    )
+    times = math.log(lift_error(now) / wanted) / power
+    return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
+
+
+def detectable_lift(
+    control: GroupSums, treatment: GroupSums, settings: Settings, power: float = 0.8
+) -> float | None:
+    """The lift that such a comparison finds in a share `power` of experiments; None if unknown."""
+    now = contrast_of(control, treatment)
+    if now is None or not now.is_usable:
+        return None
+    error = lift_error(now)
+    return math.expm1(min(detectable_effect(error, now.groups, settings, power), _LARGEST_EFFECT))
+
+
+def detectable_effect(error: float, groups: float, settings: Settings, power: float) -> float:
+    """The logarithm of the lift that is found with a standard error and degrees of freedom."""
+    half = half_width(
+        error, groups, settings.alpha, settings.method, settings.precision, level=settings.level
+    )
+    return half + normal_quantile(1.0 - power) * error
+
+
+def power_of_time(days: int, error: Callable[[int], float]) -> float | None:
+    """The power of time with which a standard error fell in the second half of the days.
+
+    None with too few days. `error`: the standard error after so many days; 0 if it is unknown.
+    """
+    if days < _FEWEST_DAYS:
+        return None
+    before, now = error(days // 2), error(days)
+    if not (before > 0 and now > 0):
+        return None
+    power = math.log(before / now) / math.log(days / (days // 2))
+    return min(max(power, _SLOWEST), _FASTEST)
+
+
+def _lift_error_at(common: tuple[GroupSums, GroupSums], count: int) -> float:
+    (contrast,) = contrasts(*(first_days(sums, count) for sums in common))
+    return lift_error(contrast) if contrast.is_usable else 0.0
+
+
+def lift_error(contrast: Contrast) -> float:
+    """Standard error of the logarithm of treatment / control."""
+    first, other, *_ = contrast
+    return standard_error(other.moves / other.value - first.moves / first.value)
+
+
+def first_days(sums: GroupSums, count: int) -> GroupSums:
+    """The sums of the first days."""
+    days, numerators, denominators = sums
+    return GroupSums(days[:count], numerators[:count], denominators[:count])
+
+
+def error_at(wanted: float, largest: float, width: Callable[[float], float]) -> float:
+    """The standard error at which a width, which grows with it, is what is wanted."""
+    low, high = 0.0, largest
+    if width(high) <= wanted:
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if width(middle) <= wanted else (low, middle)
+    return high

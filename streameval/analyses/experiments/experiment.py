@@ -1,0 +1,422 @@
+"""Experiments: all metrics of all variants against control, with checks of the users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator.activity import (
+    LISTS_PER_USER,
+    NEVER,
+    USER_METRICS,
+    Activity,
+    Counted,
+    Judged,
+)
+from streameval.analyses.experiments.checks import Checks, check_audiences
+from streameval.analyses.experiments.comparison import Method, Settings, contrast_of, judge, percent
+from streameval.analyses.experiments.course import (
+    compare_days,
+    days_left,
+    detectable_lift,
+    lifts_alone,
+)
+from streameval.analyses.experiments.planned_shares import (
+    DatedShares,
+    Shares,
+    day_number,
+    plans_of,
+    shares_problem,
+)
+from streameval.analyses.experiments.verdicts import (
+    Compared,
+    DraftComparison,
+    GuardrailVerdict,
+    explain_row,
+    guard,
+    select,
+)
+from streameval.catalogue.metric import Metric
+from streameval.events.errors import ConfigError
+from streameval.inference.contrasts import Contrast
+from streameval.inference.interval_formulas import pool_days
+from streameval.statistics.arrays import BoolArray
+from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals
+
+_NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
+"""Label values that are not variants: folded values, and events without the label."""
+
+_MUCH: Final = 100.0
+"""Evidence at which users of a variant are said to come more or less often."""
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The variants and the deciding metrics of an experiment.
+
+    Attributes:
+        label: label whose values are the variants.
+        control: the value to compare with.
+        since: first day (UTC) that counts, also for the checks of users; None: all.
+        shares: planned share of users of each variant, in any unit; empty: equal. A list for a
+            ramp: the shares of new users from the day `since` of each entry.
+        primary: metrics that decide; they share the error rate.
+        guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
+        same_users: whether users meet several variants by design.
+
+    Example:
+        >>> Experiment(guardrails={"ctr": -0.01}).control
+        'control'
+    """
+
+    label: str = "variant"
+    control: str = "control"
+    since: date | None = None
+    shares: Shares | DatedShares = {}
+    primary: list[str] = []
+    guardrails: dict[str, float] = {}
+    same_users: bool = False
+
+    def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
+        """Check the settings against the metrics.
+
+        Raises:
+            ConfigError: a metric is not compared, or a number is not valid.
+        """
+        by_name = {metric.text: metric for metric in _judged_metrics(metrics)}
+        for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
+            for name in names:
+                if name not in by_name:
+                    choices = ", ".join(by_name)
+                    raise ConfigError(
+                        where, key, f"{name!r} is not compared; choose one of {choices}."
+                    )
+        for name, limit in self.guardrails.items():
+            falls = by_name[name].higher_is_better is not False
+            if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
+                sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
+                raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+        if problem := shares_problem(self.shares, self.control):
+            raise ConfigError(where, "shares", problem)
+
+
+class Variant(NamedTuple):
+    """The data of one variant.
+
+    Attributes:
+        sums: group sums of each comparable metric, by its text.
+        activity: its lists and clicks; None if they are not kept.
+        objections: text of a metric -> the reason, in a sentence, not to judge it.
+        values: exact value of each metric over all its lists; sums by group are rounded.
+    """
+
+    sums: Mapping[str, GroupSums]
+    audience: Audience
+    activity: Activity | None = None
+    objections: Mapping[str, str] = MappingProxyType({})
+    values: Mapping[str, float] = MappingProxyType({})
+
+    def since(self, first: int | None) -> Variant:
+        """The variant from a day on, days since the epoch; None: all of it."""
+        if first is None:
+            return self
+        sums = {name: _sums_of_days(sum_, sum_.days >= first) for name, sum_ in self.sums.items()}
+        return self._replace(sums=sums, audience=self.audience.since(first), values={})
+
+    def exact(self, metric: str) -> float | None:
+        """The exact value of a metric if all its lists are on one day; otherwise None."""
+        sums = self.sums.get(metric)
+        return self.values.get(metric) if sums is not None and sums.days.size == 1 else None
+
+    def joined(self, other: Variant) -> Variant:
+        """The variant with the metrics of another one of the same lists added."""
+        return self._replace(
+            sums={**self.sums, **other.sums},
+            activity=self.activity or other.activity,
+            objections={**self.objections, **other.objections},
+            values={**self.values, **other.values},
+        )
+
+
+class Report(NamedTuple):
+    """The current results of an experiment.
+
+    Attributes:
+        segments: comparisons of each segment by itself, which share the error among themselves.
+        intervals: settings; the share `confidence` of verdicts and bounds is right, however many
+            there are.
+    """
+
+    checks: Checks
+    rows: list[Compared]
+    intervals: Intervals
+    segments: Sequence[Compared] = ()
+
+    def untrusted(self, trouble: str) -> Report:
+        """The report with all verdicts withdrawn, for one more reason."""
+        checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
+        control = next(iter(checks.users))
+        rows = [explain_row(row, checks.trouble, control) for row in self.rows]
+        segments = [explain_row(row, checks.trouble, control) for row in self.segments]
+        return self._replace(checks=checks, rows=rows, segments=segments)
+
+
+def compare_with_control(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    variants: Mapping[str, Variant],
+    intervals: Intervals,
+    method: Method = "anytime",
+) -> Report:
+    """Compare every variant with control in every comparable metric.
+
+    Primary metrics share the error rate: each is compared at alpha / (variants x primary metrics),
+    and guardrails share it likewise. The others are selected together, see `select`.
+    """
+    named = {name for name in variants if name not in _NOT_VARIANTS}
+    plans, first = plans_of(experiment.shares), day_number(experiment.since)
+    chosen = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
+    nothing = Variant({}, NOBODY)
+    arms = {
+        name: variants.get(name, nothing).since(first) for name in (experiment.control, *chosen)
+    }
+    checks = check_audiences(
+        {name: variant.audience for name, variant in arms.items()},
+        plans,
+        same_users=experiment.same_users,
+        left_out=sorted(named.difference(arms)),
+    )
+    judged = _judged_metrics(metrics)
+    primary = [metric for metric in judged if metric.text in experiment.primary]
+    primaries = max(len(primary) * len(chosen), 1)
+    guardrails = max(len(experiment.guardrails) * len(chosen), 1)
+    comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails)
+    comparable = [metric for metric in judged if comparisons.has(metric)]
+    followed = primary or comparable[:1]
+    # Metrics per user are selected by themselves: asking for a metric must not cost it evidence.
+    rows = [
+        comparisons.with_course(row, metric, daily=metric in followed)
+        for of_users in (False, True)
+        for row, metric in _select(
+            comparisons,
+            [metric for metric in comparable if (metric.counted is not None) is of_users],
+            chosen,
+        )
+    ]
+    if not checks.trouble:
+        checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
+    rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
+    return Report(checks, rows, intervals)
+
+
+def with_segments(
+    report: Report,
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    segments: Mapping[str, Mapping[str, Variant]],
+    method: Method = "anytime",
+) -> Report:
+    """The report with a comparison of each segment; all of them are selected together.
+
+    Neither primary metrics nor guardrails are special in a segment. Values that were folded, and
+    events without a value, are shown and not judged.
+
+    `segments`: value of the segment -> variants.
+    """
+    first, (control, *chosen) = day_number(experiment.since), [*report.checks.users]
+    plain = msgspec.structs.replace(experiment, primary=[], guardrails={})
+    drafts = []
+    for name, variants in sorted(segments.items()):
+        arms = {
+            each: variants.get(each, Variant({}, NOBODY)).since(first)
+            for each in (control, *chosen)
+        }
+        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1)
+        drafts += [
+            _in_segment(comparisons.draft(metric, variant), name)
+            for metric in _judged_metrics(metrics)
+            if metric.counted is None and comparisons.has(metric)
+            for variant in chosen
+        ]
+    judged = [draft for draft in drafts if draft.row.segment not in _NOT_VARIANTS]
+    folded = [
+        msgspec.structs.replace(draft.row, verdict="not judged")
+        for draft in drafts
+        if draft.row.segment in _NOT_VARIANTS
+    ]
+    rows = [explain_row(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
+    return report._replace(segments=rows)
+
+
+def _in_segment(draft: DraftComparison, name: str) -> DraftComparison:
+    return draft._replace(row=msgspec.structs.replace(draft.row, segment=name))
+
+
+def _select(
+    comparisons: _Comparisons, metrics: Sequence[Judged], variants: Sequence[str]
+) -> Iterator[tuple[Compared, Judged]]:
+    """The comparisons of these metrics, corrected for their number."""
+    pairs = [(metric, name) for metric in metrics for name in variants]
+    rows = select([comparisons.draft(metric, name) for metric, name in pairs])
+    return zip(rows, (metric for metric, _ in pairs), strict=True)
+
+
+def _judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
+    """The metrics, and those per user if hits are counted."""
+    per_list = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
+    ranked = any(metric.definition.reads in ("hits", "lists") for metric in metrics)
+    return [*per_list, *(USER_METRICS if ranked else ())]
+
+
+def _notes(rows: Sequence[Compared], control: str) -> Iterator[str]:
+    """Variants whose users come more or less often than those of control."""
+    for row in rows:
+        if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= _MUCH:
+            how = "more" if row.lift > 0 else "less"
+            yield (
+                f"users of {row.variant} come {percent(abs(row.lift))} {how} often than those of "
+                f"{control}: metrics per list compare different visits, so read lists_per_user "
+                "and clicks_per_user with them"
+            )
+
+
+class _Comparisons(NamedTuple):
+    """Common data of the comparisons of an experiment."""
+
+    experiment: Experiment
+    arms: Mapping[str, Variant]
+    intervals: Intervals
+    method: Method
+    primaries: int
+    guardrails: int
+
+    def has(self, metric: Judged) -> bool:
+        """Whether any variant has the sums of a metric.
+
+        Metrics per user need users of their own in each variant who have come for equally long,
+        unlike those of a ramp.
+        """
+        if metric.counted is not None:
+            begun = [arm for arm in self.arms.values() if arm.audience.lists]
+            kept = len(begun) > 0 and all(arm.activity is not None for arm in begun)
+            return (
+                kept and isinstance(self.experiment.shares, dict) and not self.experiment.same_users
+            )
+        return any(metric.text in arm.sums for arm in self.arms.values())
+
+    def draft(self, metric: Judged, name: str) -> DraftComparison:
+        """A comparison before the selection among all."""
+        control, treatment = self._pair(metric, name)
+        primary = metric.text in self.experiment.primary
+        alpha = 1.0 - self.intervals.confidence
+        settings = Settings(
+            self.method,
+            self.intervals.precision,
+            1.0 - alpha / self.primaries if primary else self.intervals.confidence,
+            metric.higher_is_better,
+        )
+        reason = self._objection(metric, name)
+        contrast = contrast_of(control, treatment) if reason is None else None
+        if contrast is not None:
+            arms = (self.arms[self.experiment.control], self.arms[name])
+            contrast = contrast.with_values(*(arm.exact(metric.text) for arm in arms))
+        comparison = judge(contrast, settings)
+        if reason is not None:
+            comparison = msgspec.structs.replace(comparison, verdict="do not trust", reason=reason)
+        limit = self.experiment.guardrails.get(metric.text)
+        guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
+        values = {"control": _value(control), "treatment": _value(treatment)}
+        row = Compared(
+            **(msgspec.structs.asdict(comparison) | (values if contrast is None else {})),
+            metric=metric.text,
+            variant=name,
+            primary=primary,
+            among=self.primaries if primary else 1,
+            guardrail=limit,
+            guardrail_verdict=_guard(contrast, guarded, limit, reason),
+        )
+        return DraftComparison(row, contrast, settings)
+
+    def _objection(self, metric: Judged, name: str) -> str | None:
+        """The reason not to judge a metric of a variant or of control; None without one."""
+        control, variant = self.arms[self.experiment.control], self.arms[name]
+        return {**control.objections, **variant.objections}.get(metric.text)
+
+    def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
+        """The row with its outlook; `daily` adds its results by day and week."""
+        arms = self._pair(metric, row.variant)
+        level = 1.0 - row.confidence
+        alpha = level if row.primary else 1.0 - self.intervals.confidence
+        settings = Settings(self.method, self.intervals.precision, 1.0 - alpha, level=level)
+        if row.lift_low is not None:
+            row = msgspec.structs.replace(
+                row,
+                days_left=days_left(*arms, settings),
+                detectable=detectable_lift(*arms, settings),
+            )
+        if not daily or row.reason is not None:
+            return row
+        alone = settings._replace(confidence=self.intervals.confidence)
+        return msgspec.structs.replace(
+            row,
+            days=tuple(compare_days(*arms, settings) if self.method == "anytime" else ()),
+            daily=tuple(lifts_alone(*arms, alone, days=1)),
+            weekly=tuple(lifts_alone(*arms, alone, days=7)),
+        )
+
+    def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
+        """The sums of control and a variant on the days that are compared."""
+        arms = self.arms[self.experiment.control], self.arms[name]
+        if metric.counted is None:
+            first, other = (arm.sums.get(metric.text, self._nothing) for arm in arms)
+            return _on_common_days(first, other)
+        return self._per_user(metric.counted, *arms)
+
+    def _per_user(self, counted: Counted, *arms: Variant) -> tuple[GroupSums, GroupSums]:
+        active = [(arm.activity, arm.audience) for arm in arms]
+        first = max(
+            activity.first_day(audience) if activity else NEVER for activity, audience in active
+        )
+        first_sums, other = (
+            activity.per_user(audience, counted, first) if activity else self._nothing
+            for activity, audience in active
+        )
+        return first_sums, other
+
+    @property
+    def _nothing(self) -> GroupSums:
+        empty = np.zeros((0, self.intervals.groups))
+        return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
+
+
+def _guard(
+    contrast: Contrast | None, settings: Settings, limit: float | None, reason: str | None
+) -> GuardrailVerdict | None:
+    """The verdict about a limit; None without one. `reason`: not to judge the metric."""
+    if limit is None:
+        return None
+    return "do not trust" if reason is not None else guard(contrast, settings, limit)
+
+
+def _on_common_days(first: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
+    """The sums on the days that both have, which are compared; all if there is none."""
+    days = np.intersect1d(first.days, other.days)
+    if not days.size:
+        return first, other
+    return _sums_of_days(first, np.isin(first.days, days)), _sums_of_days(
+        other, np.isin(other.days, days)
+    )
+
+
+def _sums_of_days(sums: GroupSums, days: BoolArray) -> GroupSums:
+    """The sums of the days where `days` is true."""
+    return GroupSums(sums.days[days], sums.numerators[days], sums.denominators[days])
+
+
+def _value(sums: GroupSums) -> float | None:
+    return pool_days(sums).value if sums.denominators.any() else None

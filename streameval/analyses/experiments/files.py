@@ -1,0 +1,165 @@
+"""Compares the variants that a request names: in files, in saved states, or models of one truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.analyses.experiments.comparison import Method
+from streameval.analyses.experiments.counted import (
+    Counted,
+    count_files,
+    count_models,
+    count_states,
+    is_state,
+)
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+    with_segments,
+)
+from streameval.catalogue.metric import Metric
+from streameval.decoding.values import MISSING_LABEL
+from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of
+from streameval.evaluation.offline.request import ExperimentOptions, Request, only_for_pairs
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.events.errors import suggestion
+from streameval.exporters.view import CAUTION, has_estimates
+from streameval.statistics.intervals import Audience, Intervals
+
+
+class CompareResult(NamedTuple):
+    """A comparison with the options that it was made with.
+
+    Attributes:
+        is_doubtful: whether most records with interactions are invalid.
+        against: the metric of control, if two metrics of one log are compared.
+    """
+
+    report: Report
+    experiment: Experiment
+    intervals: Intervals
+    method: Method
+    is_doubtful: bool = False
+    against: str | None = None
+
+
+def compare_variants(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> CompareResult:
+    """Count the variants and compare them; notes every doubt about the events.
+
+    Raises:
+        UsageError: the request contradicts itself, or names what is not there.
+        NoEventsError: there is no valid event.
+        ConfigError: a primary metric, guardrail or share does not fit.
+    """
+    experiment, intervals, counted = _count(request, options, around)
+    judged = [metric for metric in counted.metrics if metric.text not in counted.left_out]
+    experiment.check(judged, "arguments" if request.wording.python else "command line")
+    _check_variants(counted.variants, request, experiment)
+    _check_segments(counted.segments, request, options.by)
+    missing = counted.variants.get(MISSING_LABEL)
+    if missing is not None and missing.audience.lists:
+        lists = f"{missing.audience.lists:,} lists"
+        around.note(f"{lists} have no {experiment.label} and are left out.")
+    for metric, reason in counted.left_out.items():
+        around.note(f"{metric} is not compared: {reason}")
+    method = method_of(request, options, around)
+    report = compare_with_control(experiment, counted.metrics, counted.variants, intervals, method)
+    if counted.segments:
+        report = with_segments(report, experiment, counted.metrics, counted.segments, method)
+    if not report.rows:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    result = CompareResult(report, experiment, intervals, method, counted.invalid)
+    return with_caution(result, counted.metrics)
+
+
+def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareResult:
+    """The result with a note if any of its metrics estimates a policy that was not shown."""
+    if not has_estimates(metrics):
+        return result
+    checks = result.report.checks
+    notes = (CAUTION.removesuffix("."), *checks.notes)
+    report = result.report._replace(checks=msgspec.structs.replace(checks, notes=notes))
+    return result._replace(report=report)
+
+
+def _count(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Experiment, Intervals, Counted]:
+    if request.is_pair:
+        return count_models(request, options, around)
+    if request.ties is not None or request.form != "detect":
+        raise UsageError(only_for_pairs(request))
+    count = count_states if is_state(request.files) else count_files
+    return count(request, options, around)
+
+
+def method_of(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
+    """The method asked for, else the one that survives the looks; a state is looked at often."""
+    often = is_state(request.files) or options.looks > 1
+    if options.method == "fixed" and often:
+        looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
+        anytime = request.wording.option("method", "anytime")
+        around.note(f"fixed holds for one look only: for {looks} use {anytime}.")
+    return options.method or ("anytime" if often else "fixed")
+
+
+def _check_variants(
+    variants: Mapping[str, Variant], request: Request, experiment: Experiment
+) -> None:
+    """Raise a UsageError if variants, the control or users are missing."""
+    files, label, wording = ", ".join(request.files), experiment.label, request.wording
+    if not variants:
+        raise NoEventsError(f"no valid event in {files}.")
+    variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
+    if not variant_names:
+        raise UsageError(
+            f"no event in {files} has the label {label!r}; name the field of the variant with "
+            f"{wording.option('label', 'FIELD')} or {wording.column(label, 'FIELD')}."
+        )
+    if experiment.control not in variants:
+        hint = suggestion(experiment.control, variant_names)
+        raise UsageError(
+            f"no event has {label}={experiment.control}; found: {', '.join(variant_names)}. Name "
+            f"the control variant with {wording.option('control')}.{hint}"
+        )
+    if len(variant_names) < 2:
+        raise UsageError(
+            f"every event has {label}={variant_names[0]}; there is nothing to compare."
+        )
+    check_users([variant.audience for variant in variants.values()], request)
+
+
+def check_users(audiences: Sequence[Audience], request: Request) -> None:
+    """Raise a UsageError if no list names its user."""
+    if all(audience.anonymous == audience.lists for audience in audiences):
+        raise UsageError(
+            f"no event in {', '.join(request.files)} names its user. Lists of one user are "
+            "correlated, so a comparison needs users; name their field with "
+            f"{request.wording.column('user', 'FIELD')}."
+        )
+
+
+def _check_segments(
+    segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
+) -> None:
+    """Raise a UsageError if no event has the field of the segments."""
+    wording = request.wording
+    if set(segments) == {MISSING_LABEL}:
+        raise UsageError(
+            f"no event in {', '.join(request.files)} has the field {by!r} of "
+            f"{wording.option('by')}; name it with {wording.option('by', 'FIELD')} or "
+            f"{wording.column(by or '', 'FIELD')}."
+        )
+
+
+def page_of_report(title: str, result: CompareResult) -> str:
+    """One HTML file with verdicts, intervals and checks, which loads nothing from elsewhere."""
+    report = msgspec.structs.replace(snapshot_of((), ()), experiment=result.report)
+    return page_of(title, [SpanReadings(None, report)])

@@ -1,0 +1,186 @@
+"""`streameval plan`: how many users and days an experiment takes to find a lift."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from rich.table import Table
+from typer import Argument, Option
+
+from streameval.analyses.experiments.comparison import confidence_text, percent
+from streameval.analyses.experiments.counted import is_state
+from streameval.analyses.experiments.plan_files import plan_experiments
+from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted
+from streameval.evaluation.offline.request import (
+    Request,
+    expand_paths,
+    given_options,
+)
+from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.evaluation.shell.errors import output
+from streameval.evaluation.shell.options import (
+    Columns,
+    Confidence,
+    ConfigFile,
+    Format,
+    Metrics,
+    Precision,
+    Processes,
+    Separators,
+    TimeField,
+    UnitOfTime,
+)
+from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.tables.files import finite
+from streameval.events.errors import MetricError
+from streameval.exporters.view import figure
+
+
+def plan(  # noqa: PLR0913  each is an option of the command
+    paths: Annotated[
+        list[str],
+        Argument(
+            metavar="PATH...",
+            help="Files of events in the formats of `streameval evaluate`, or stores of "
+            "checkpoints ([state] path): of the model that runs today.",
+        ),
+    ],
+    *,
+    metric: Metrics = None,
+    lift: Annotated[str, Option(metavar="SHARE", help="Lift to find, like 2% or 0.02.")] = "2%",
+    shares: Annotated[
+        str, Option(metavar="SHARE:SHARE", help="Planned split of users, control first.")
+    ] = "50:50",
+    power: Annotated[
+        str, Option(metavar="SHARE", help="Share of experiments that find the lift.")
+    ] = "80%",
+    confidence: Confidence = None,
+    precision: Precision = None,
+    column: Columns = None,
+    separator: Separators = None,
+    config: ConfigFile = None,
+    time: TimeField = None,
+    time_unit: UnitOfTime = None,
+    processes: Processes = 1,
+    format: Format = "table",  # noqa: A002  the option is called --format
+) -> None:
+    """Plan an experiment: how many users and days does it take to find a lift?
+
+    ```
+    streameval plan events.ndjson -m ndcg@10 --lift 2% --time ts --time-unit s
+    streameval plan week.parquet -m ctr --lift 1% --shares 90:10 --power 90%
+    streameval plan state -m ndcg@10    # what a daemon has saved
+    ```
+
+    The spread between the users counted tells how many users are needed, and how fast it fell from
+    day to day how many days. `detectable` is the lift that so many users would find today.
+
+    With `fixed`, look once, when they have come; with `anytime`, look whenever you like.
+    """
+    plan_files(
+        Request(
+            paths=paths if is_state(paths) else expand_paths(paths),
+            columns=column or [],
+            separators=separator or [],
+            metrics=metric or [],
+            config=config,
+            time=time,
+            time_unit=time_unit,
+            format=format,
+            processes=processes,
+            compares=True,
+        ),
+        {"lift": lift, "shares": shares, "power": power},
+        given_options(confidence=confidence, precision=precision),
+    )
+
+
+def plan_files(request: Request, wanted: Mapping[str, str], options: Mapping[str, Any]) -> None:
+    """Plan an experiment for each metric from files or saved states, and write the plans."""
+    with as_usage_error(MetricError):
+        asked = Wanted(
+            lift=_share("--lift", wanted["lift"]),
+            power=_share("--power", wanted["power"]),
+            shares=tuple(_number("--shares", text) for text in wanted["shares"].split(":")),
+        )
+    plans = plan_experiments(request, asked, options, SURROUNDINGS)
+    with output():
+        sys.stdout.write(_FORMATS[request.format](plans))
+
+
+def _share(option: str, text: str) -> float:
+    """A share, like 2% or 0.02."""
+    if text.strip().endswith("%"):
+        return _number(option, text.strip().removesuffix("%")) / 100.0
+    return _number(option, text)
+
+
+def _number(option: str, text: str) -> float:
+    number = finite(text.strip())
+    if number is None:
+        example = "50:50" if option == "--shares" else "2% or 0.02"
+        raise UsageError(f"{option}: found {text!r}; give numbers, like {example}.")
+    return number
+
+
+_HEADS: Final = ("metric", "value", "lift", "method", "users", "days", "detectable")
+
+
+def _as_json(plans: Sequence[ExperimentPlan]) -> str:
+    return json_text(msgspec.to_builtins(plans), indent=1) + "\n"
+
+
+def _as_csv(plans: Sequence[ExperimentPlan]) -> str:
+    rows = [
+        (
+            plan_row.metric,
+            plan_row.value,
+            plan_row.lift,
+            of.method,
+            of.users,
+            of.days,
+            of.detectable,
+        )
+        for plan_row in plans
+        for of in plan_row.efforts
+    ]
+    return csv_text(_HEADS, rows)
+
+
+def _as_table(plans: Sequence[ExperimentPlan]) -> str:
+    first = plans[0]
+    split = " : ".join(percent(share) for share in first.shares)
+    grid = Table(header_style="bold")
+    for name in ("metric", "value now", "method"):
+        grid.add_column(name)
+    for name in ("users needed", "days needed", "lift detectable today"):
+        grid.add_column(name, justify="right")
+    for plan_row in plans:
+        for of in plan_row.efforts:
+            grid.add_row(plan_row.metric, figure(plan_row.value), of.method, *_cells(of))
+    days = f"{first.days:,} day{'s' * (first.days != 1)}"
+    return (
+        f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
+        f"{confidence_text(first.confidence)} confidence and users split {split}:\n"
+        f"{render(grid)}"
+        f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
+        "have come; anytime: look whenever you like.\n"
+    )
+
+
+def _cells(effort: Effort) -> tuple[str, str, str]:
+    users = "unknown" if effort.users is None else f"{math.ceil(effort.users):,}"
+    days = "unknown" if effort.days is None else f"{math.ceil(effort.days):,}"
+    lift = "unknown" if effort.detectable is None else percent(effort.detectable)
+    return users, days, lift
+
+
+_FORMATS: Final[Mapping[str, Callable[[Sequence[ExperimentPlan]], str]]] = {
+    "table": _as_table,
+    "json": _as_json,
+    "csv": _as_csv,
+}

@@ -1,0 +1,214 @@
+"""The variants of an experiment, from the lifetimes of the families that have its label."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import is_
+
+import numpy as np
+
+from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.objections import objections_to
+from streameval.accumulator.readings import (
+    activity,
+    audiences,
+    joined,
+    readings_of,
+    summed_together,
+)
+from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
+from streameval.analyses.experiments.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+)
+from streameval.catalogue.metric import Metric
+from streameval.engine.ingest import Ingest
+from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.windows.views import FamilyView
+from streameval.statistics.intervals import NOBODY, Audience, Intervals
+
+
+def variants_in(
+    ingest: Ingest, label: str, labels: Sequence[str]
+) -> tuple[list[Metric], dict[str, Variant]]:
+    """The metrics of families with a label, and its variants over the lifetime.
+
+    `labels`: names of all labels; families of segments are left out.
+    """
+    layout, counts = ingest.layout, ingest.copied()
+    views = [
+        FamilyView(spec, layout.windowing.pane)
+        for spec in layout.families
+        if label in spec.dimensions and segment_of(spec.dimensions, labels) is None
+    ]
+    for view in views:
+        view.refresh(counts.families[view.spec.name])
+    return all_variants(views, [view.lifetime() for view in views], label)
+
+
+class ExperimentReader:
+    """Reads an experiment from the lifetime of every family that has its label.
+
+    `views`: of the families; those of segments are left out.
+    """
+
+    def __init__(
+        self, experiment: Experiment, intervals: Intervals, views: Sequence[FamilyView]
+    ) -> None:
+        self._experiment = experiment
+        self._intervals = intervals
+        self._views = [view for view in views if experiment.label in view.spec.dimensions]
+        self._tables: list[Table] = []
+        self._report: Report | None = None
+
+    def report(self, unread: int) -> Report | None:
+        """The current report; None if no family has the experiment's label.
+
+        `unread`: number of partitions that other processes count; above 0 the report gives no
+        verdict, as users are missing.
+        """
+        tables = [view.lifetime() for view in self._views]
+        if len(tables) != len(self._tables) or not all(map(is_, tables, self._tables)):
+            self._tables, self._report = tables, self._compared(tables) if tables else None
+        if self._report is None or not unread:
+            return self._report
+        return self._report.untrusted(
+            f"other processes count {unread:,} of the partitions, so this one sees only some of "
+            "the users; streameval compare reads the state that they share"
+        )
+
+    def _compared(self, tables: Sequence[Table]) -> Report:
+        metrics, variants = all_variants(self._views, tables, self._experiment.label)
+        return compare_with_control(self._experiment, metrics, variants, self._intervals)
+
+
+def all_variants(
+    views: Sequence[FamilyView], tables: Sequence[Table], label: str
+) -> tuple[list[Metric], dict[str, Variant]]:
+    """The metrics of several families, and the variants with the sums of all of them."""
+    variants: dict[str, Variant] = {}
+    metrics: list[Metric] = []
+    for view, table in zip(views, tables, strict=True):
+        metrics += view.spec.metrics
+        for name, of_slice in variants_of(view, table, label).items():
+            earlier = variants.get(name)
+            variants[name] = of_slice if earlier is None else earlier.joined(of_slice)
+    return metrics, variants
+
+
+def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Variant]:
+    """The metrics of all families without a segment, and all users over the lifetime."""
+    layout, counts = ingest.layout, ingest.copied()
+    metrics: list[Metric] = []
+    everyone = Variant({}, NOBODY)
+    for spec in layout.families:
+        if segment_of(spec.dimensions, labels) is not None:
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        metrics += [metric for metric in spec.metrics if not tells_unshown(metric)]
+        for variant in variants_of(view, view.lifetime(), None).values():
+            everyone = variant.joined(everyone)
+    return metrics, everyone
+
+
+def users_in(ingest: Ingest, labels: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """Label values -> number of users over the lifetime; empty if users are not kept."""
+    layout, counts = ingest.layout, ingest.copied()
+    for spec in layout.families:
+        if spec.dimensions != tuple(labels):
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        table = view.lifetime()
+        slices = view.slices(table)
+        names = (view.labels(number) for number in slices.tolist())
+        return {
+            tuple(values): audience.users
+            for values, audience in zip(names, audiences(table, slices), strict=False)
+        }
+    return {}
+
+
+def segments_in(
+    ingest: Ingest, label: str, by: str, labels: Sequence[str]
+) -> dict[str, dict[str, Variant]]:
+    """Value of `by` -> the variants of a label over the lifetime.
+
+    `by`: a label or a segment. `labels`: names of all labels.
+    """
+    layout, counts = ingest.layout, ingest.copied()
+    by_value: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
+    segment = None if by in labels else by
+    for spec in layout.families:
+        if not {label, by} <= {*spec.dimensions} or segment_of(spec.dimensions, labels) != segment:
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        table, place = view.lifetime(), spec.dimensions.index(by)
+        slices: defaultdict[str, list[int]] = defaultdict(list)
+        for number in view.slices(table).tolist():
+            slices[view.labels(number)[place]].append(number)
+        for value, numbers in slices.items():
+            for name, variant in variants_of(view, table, label, numbers, by).items():
+                earlier = by_value[value].get(name)
+                by_value[value][name] = variant if earlier is None else earlier.joined(variant)
+    return dict(by_value)
+
+
+def variants_of(
+    view: FamilyView,
+    table: Table,
+    label: str | None,
+    slices: Sequence[int] | None = None,
+    by: str | None = None,
+) -> dict[str, Variant]:
+    """The variants of a table: slices by the values of one label, summed over other labels.
+
+    Lists that were not shown count by the label `RANKER` only.
+
+    `label`: None for all slices together. `slices`: the only ones that count, of one value of the
+    label or segment `by`; None for all.
+    """
+    ranked = RANKER in (label, by)
+    groups = table.groups
+    if groups is None or table.audience is None:
+        return {}
+    place = 0 if label is None else view.spec.dimensions.index(label)
+    cells: defaultdict[str, list[int]] = defaultdict(list)
+    chosen: Sequence[int] = view.slices(table).tolist() if slices is None else slices
+    for number in chosen if ranked else shown_slices(view, chosen):
+        name = "" if label is None else view.labels(number)[place]
+        cells[name].append(number)
+    metrics = [
+        metric
+        for metric in view.spec.metrics
+        if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
+    ]
+    users = table.audience.copy()
+    users.rename({cell: of_variant[0] for of_variant in cells.values() for cell in of_variant})
+    variants: dict[str, Variant] = {}
+    for name, of_variant in sorted(cells.items()):
+        sums = {metric.text: summed_together(metric, groups, of_variant) for metric in metrics}
+        (sample,) = users.view(np.array(of_variant[:1]))
+        audience = Audience(*sample, *groups.lists_by_day(np.array(of_variant)))
+        objections = objections_to(metrics, table, of_variant)
+        values = _exact(metrics, table, of_variant)
+        variants[name] = Variant(sums, audience, activity(table, of_variant), objections, values)
+    return variants
+
+
+def _exact(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, float]:
+    """The value of each metric over these cells, as it is read elsewhere."""
+    table = joined(table, cells)
+    readings = (readings_of(metric, table, np.array(cells[:1]))[0] for metric in metrics)
+    return {reading.metric: reading.value for reading in readings if reading.defined}
+
+
+def segment_of(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
+    """The dimension that is no label; None if all are."""
+    return next((name for name in dimensions if name not in labels), None)

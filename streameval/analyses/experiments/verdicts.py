@@ -1,0 +1,267 @@
+"""Verdicts of many comparisons: the error that they share, guardrails, and their sentences.
+
+Of many comparisons, those that stand out are read, and their bounds are too good if each holds by
+itself. So a verdict and its bounds come from the same corrected interval: comparisons are selected
+by the procedure of Benjamini and Hochberg (e-BH over e-values), and the bounds of the R selected
+among m have the error rate R alpha / m (Benjamini, Yekutieli, 2005; Xu, Wang, Ramdas, 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from streameval.analyses.experiments.comparison import (
+    DECIDED,
+    Comparison,
+    Method,
+    Settings,
+    e_value_text,
+    evidence_text,
+    judge,
+    percent,
+    side_of,
+    verdict_text,
+)
+from streameval.analyses.experiments.course import Day, SpanLift
+from streameval.inference.contrasts import Contrast
+from streameval.inference.interval_formulas import FEWEST_GROUPS
+
+GuardrailVerdict: TypeAlias = Literal[
+    "kept", "broken", "not enough evidence", "too few users", "do not trust"
+]
+"""The verdicts of a guardrail."""
+
+
+class Compared(Comparison, frozen=True, kw_only=True):
+    """One metric of one variant against control.
+
+    The bounds and the verdict are corrected for the number of comparisons, so `confidence` is above
+    that of the experiment if there are several.
+
+    Attributes:
+        metric: canonical text.
+        variant: value of the label.
+        primary: whether the metric is primary.
+        among: number of comparisons that share the error.
+        guardrail: limit of the lift.
+        guardrail_verdict: verdict about the guardrail.
+        days_left: days until the lift has the configured precision, if its interval goes on to
+            narrow as it did in the second half of the days; None with fewer than 4 days.
+        detectable: lift that is found with these users in 8 of 10 experiments.
+        days: evidence by day of primary metrics; empty for others, and for the method "fixed".
+        daily: lift of each day alone of primary metrics; empty for others.
+        weekly: lift of each week alone, likewise.
+        segment: value of the segment that is compared; None for all users.
+        text: the verdict with its variant, the same on every surface.
+        sentence: the explained verdict.
+    """
+
+    metric: str
+    variant: str
+    primary: bool
+    among: int
+    guardrail: float | None
+    guardrail_verdict: GuardrailVerdict | None
+    days_left: float | None = None
+    detectable: float | None = None
+    days: tuple[Day, ...] = ()
+    daily: tuple[SpanLift, ...] = ()
+    weekly: tuple[SpanLift, ...] = ()
+    segment: str | None = None
+    text: str = ""
+    sentence: str = ""
+
+    @property
+    def needed(self) -> float:
+        """The evidence needed for a verdict, or the largest p-value for the method "fixed"."""
+        level = 1.0 - self.confidence
+        return level if self.kind == "fixed" else 1.0 / level
+
+
+class DraftComparison(NamedTuple):
+    """A comparison before the selection among all, with what it is made of."""
+
+    row: Compared
+    contrast: Contrast | None
+    settings: Settings
+
+
+def select(drafts: Sequence[DraftComparison]) -> list[Compared]:
+    """Correct all comparisons but primary ones for their number.
+
+    R of m comparisons are selected by BH, which over 1/E is e-BH. Their intervals have the error
+    rate R alpha / m, and those of the others (R + 1) alpha / m: an interval excludes 0 if and only
+    if its comparison is selected.
+    """
+    p_values = sorted(draft.row.p_value for draft in drafts if not draft.row.primary)
+    among = len(p_values)
+    return [
+        draft.row if draft.row.primary else _correct(draft, p_values, among) for draft in drafts
+    ]
+
+
+def _correct(draft: DraftComparison, p_values: Sequence[float], among: int) -> Compared:
+    alpha = draft.settings.alpha
+    passed = [rank for rank, p in enumerate(p_values, 1) if p * among <= rank * alpha]
+    selected = max(passed, default=0)
+    is_selected = selected > 0 and draft.row.p_value <= p_values[selected - 1]
+    level = alpha * min(selected + (not is_selected), among) / among
+    if draft.contrast is None:
+        return msgspec.structs.replace(draft.row, among=among, confidence=1.0 - level)
+    comparison = judge(draft.contrast, draft.settings._replace(level=level))
+    return msgspec.structs.replace(draft.row, among=among, **msgspec.structs.asdict(comparison))
+
+
+def guard(contrast: Contrast | None, settings: Settings, limit: float) -> GuardrailVerdict:
+    """The verdict of a guardrail: whether the lift is beyond its limit."""
+    if contrast is None or not contrast.is_usable:
+        return "too few users"
+    side = side_of(contrast, settings, limit)
+    if side == "unknown":
+        return "not enough evidence"
+    return "kept" if side == ("above" if limit <= 0 else "below") else "broken"
+
+
+def explain_row(row: Compared, trouble: Sequence[str], control: str) -> Compared:
+    """The row with its text and its sentence; without a verdict if a check raised an alarm."""
+    change = msgspec.structs.replace
+    if trouble and row.verdict not in ("too few users", "not judged"):
+        row = change(row, verdict="do not trust")
+        if row.guardrail is not None:
+            row = change(row, guardrail_verdict="do not trust")
+    return change(row, text=_text(row), sentence=_sentence(row, control))
+
+
+def _text(row: Compared) -> str:
+    verb = " is " if row.verdict in DECIDED else ": "
+    return f"{row.variant}{verb}{verdict_text(row)}"
+
+
+def guardrail_text(row: Compared) -> str:
+    """The verdict about the guardrail of a row that has one.
+
+    Example:
+        >>> row = Compared(
+        ...     metric="ctr", variant="b", control=0.1, treatment=0.1, primary=False, among=1,
+        ...     guardrail=-0.01, guardrail_verdict="kept", kind="fixed",
+        ...     confidence=0.95,
+        ... )
+        >>> guardrail_text(row)
+        'b keeps the guardrail of -1.0 %'
+    """
+    limit = percent(row.guardrail or 0.0, "+")
+    verb = {"kept": "keeps", "broken": "breaks"}.get(row.guardrail_verdict or "")
+    if verb is not None:
+        return f"{row.variant} {verb} the guardrail of {limit}"
+    yet = " yet" if row.guardrail_verdict == "not enough evidence" else ""
+    return f"{row.variant}, guardrail of {limit}: {row.guardrail_verdict}{yet}"
+
+
+def heaviest_weight(rows: Sequence[Compared]) -> tuple[str, str] | None:
+    """The share of the group of users that weighs most, and of what; None if nothing varies.
+
+    Example:
+        >>> row = Compared(
+        ...     metric="ctr", variant="b", control=0.1, treatment=0.1, primary=False, among=1,
+        ...     guardrail=None, guardrail_verdict=None, kind="fixed", confidence=0.95,
+        ...     heaviest=0.08,
+        ... )
+        >>> heaviest_weight([row])
+        ('8.0 %', 'of the uncertainty in ctr of b; above 50 %, few users decide')
+    """
+    heaviest = max(rows, key=lambda row: row.heaviest, default=None)
+    if heaviest is None or not heaviest.heaviest:
+        return None
+    where = f"of the uncertainty in {heaviest.metric} of {heaviest.variant}"
+    return percent(heaviest.heaviest), f"{where}; above 50 %, few users decide"
+
+
+def needed_text(row: Compared) -> str:
+    """The evidence beside what a verdict needs; p-values for the method "fixed"."""
+    evidence = evidence_text(row)
+    if row.difference is None:
+        return evidence
+    if row.kind == "fixed":
+        sign = "≤" if row.p_value <= row.needed else ">"
+        return f"{evidence} {sign} {row.needed:.2g}"
+    sign = "≥" if row.evidence >= row.needed else "<"
+    return f"{evidence} {sign} {e_value_text(row.needed)}"
+
+
+def promise(method: Method, confidence: float) -> str:
+    """What verdicts and bounds promise together.
+
+    Example:
+        >>> promise("anytime", 0.95)
+        'At most 5 % of verdicts and intervals are wrong, however often you look.'
+    """
+    looks = {
+        "fixed": "if you look once, at a planned time",
+        "anytime": "however often you look",
+    }
+    wrong = f"{100.0 * (1.0 - confidence):.4g} %"
+    return f"At most {wrong} of verdicts and intervals are wrong, {looks[method]}."
+
+
+def _sentence(row: Compared, control: str) -> str:
+    """The reason for a verdict."""
+    if row.verdict == "not judged":
+        return f"not judged: {row.segment} stands for events of other values, or of none."
+    if row.verdict == "do not trust":
+        return row.reason or "do not trust this: a check of the experiment failed."
+    if row.verdict == "too few users":
+        return _too_few(row, control)
+    if row.verdict == "no difference" and row.largest_lift is not None:
+        most = percent(row.largest_lift, "", math.ceil)
+        return f"{row.variant} and {control} differ by {most} at most."
+    if row.verdict == "not enough evidence":
+        return _not_enough(row, control)
+    how = "differs from" if row.verdict == "different" else f"is {row.verdict} than"
+    _, _, bound = verdict_text(row).partition(": ")
+    return f"{row.variant} {how} {control}: {bound}."
+
+
+def _too_few(row: Compared, control: str) -> str:
+    for name, value in ((control, row.control), (row.variant, row.treatment)):
+        if value is None:
+            return f"too few users: {name} has no lists yet."
+        if value <= 0:
+            return f"nothing to compare yet: {row.metric} of {name} is {value:g}."
+    if row.difference is None:
+        return f"too few users: {row.variant} and {control} have no day in common."
+    return _shortfall(row, row.shortfall or 1.0)
+
+
+def _shortfall(row: Compared, times: float) -> str:
+    more = f"{times:,.0f}" if times >= 10 else f"{math.ceil(10 * times) / 10:.1f}"
+    if row.is_skewed:
+        return (
+            f"too few users: a few large values decide {row.metric}, and the smaller variant has "
+            f"too few users to show them; it needs about {more} times as many, or the values a "
+            "cap, as in value_per_list(cap=100)."
+        )
+    groups = (FEWEST_GROUPS + 1) / times - 1.0
+    return (
+        f"too few users: those of the smaller variant are worth {max(groups, 0.0):.1f} equally "
+        f"active ones, and {FEWEST_GROUPS} are needed: about {more} times as many users."
+    )
+
+
+def _not_enough(row: Compared, control: str) -> str:
+    if row.lift_low is None or row.lift_high is None:
+        return "not enough evidence yet: all users are alike, so the error cannot be estimated."
+    low = percent(row.lift_low, "+", math.floor)
+    where = f"between {low} and {percent(row.lift_high, '+', math.ceil)}"
+    if row.lift_low > 0 or row.lift_high < 0:
+        return (
+            f"not enough evidence yet: the lift lies {where}, but the difference may be 0: more "
+            f"users of {row.variant} and {control} are needed."
+        )
+    return (
+        f"not enough evidence yet: the lift lies {where}, so {row.variant} may be better or worse "
+        f"than {control}."
+    )

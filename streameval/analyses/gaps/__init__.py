@@ -1,0 +1,1 @@
+"""Gaps between values of a segment: who is served worse?"""

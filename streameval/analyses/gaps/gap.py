@@ -1,0 +1,443 @@
+"""Gaps: how far the worst value of a label lies below the best, and which may be the worst.
+
+The largest of many means is too large by chance and the smallest too small, so an interval of each
+says little about their difference. Here all pairs of values have intervals that hold together
+(Bonferroni; Hochberg and Tamhane, Multiple comparison procedures, 1987): whichever two are chosen
+for being extreme, theirs is among them. A value may be the worst unless another one is surely worse
+(Hsu, Simultaneous confidence intervals for all distances from the best, 1981).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self, get_args
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator.accumulator import Accumulator
+from streameval.accumulator.by_user import SliceSums
+from streameval.accumulator.objections import user_sums
+from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
+from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
+from streameval.inference.interval_formulas import (
+    FEWEST_GROUPS,
+    NOISE,
+    Estimate,
+    half_width,
+    half_width_limits,
+    interval,
+    pool_days,
+    standard_error,
+)
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
+
+_NOT_VALUES: Final = {
+    "__missing__": "It stands for lists without a value, which are no group.",
+    "__other__": "It stands for many values, which are no group.",
+}
+
+
+class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A gap that is watched.
+
+    Attributes:
+        by: label or segment whose values are compared.
+        metrics: metrics compared; empty: all means that are kept by it.
+        at_most: largest accepted difference; `StreamevalGap` fires when it is certainly larger.
+
+    Example:
+        >>> GapOptions(by="country", metrics=["ndcg@10"], at_most=0.05).by
+        'country'
+    """
+
+    by: str
+    metrics: list[str] = []
+    at_most: float | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why `at_most` is not valid, or None."""
+        if self.at_most is None or 0 < self.at_most < math.inf:
+            return None
+        return f"found {self.at_most!r}; give a difference above 0, in the unit of the metric."
+
+
+class GapValue(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of one value of the label.
+
+    Attributes:
+        name: the value of the label.
+        mean: None without evidence.
+        low: lower bound of the mean by itself; None without an interval.
+        high: upper bound.
+        worst: whether it may be the worst of those compared.
+        left_out: reason that it is not compared, a sentence; None if it is.
+    """
+
+    name: str
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    worst: bool = False
+    left_out: str | None = None
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """The worst and the best mean of the values of a label.
+
+    The bounds hold together for all pairs of values. They are None with fewer than two values that
+    can be compared, or if nothing varies between users.
+
+    Attributes:
+        metric: canonical text.
+        difference: the largest mean minus the smallest; None with fewer than two values.
+        low: lower bound of the difference, at least 0: above 0, the values surely differ.
+        high: upper bound.
+        ratio: smallest mean / largest mean; None if a mean is below 0, or all are 0.
+        ratio_low: lower bound of the ratio.
+        ratio_high: upper bound, at most 1.
+        values: every value of the label, the smallest mean first.
+        kind: method of the bounds: "fixed", "anytime" or "pointwise".
+        confidence: how often such bounds cover the truth.
+
+    Example:
+        >>> Gap(metric="ctr", kind="fixed", confidence=0.95).compared
+        ()
+    """
+
+    metric: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    values: tuple[GapValue, ...] = ()
+    kind: Kind
+    confidence: float
+
+    @property
+    def worst(self) -> tuple[str, ...]:
+        """The values that may be the worst: the lowest, or the highest if lower is better."""
+        return tuple(value.name for value in self.values if value.worst)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The values that are compared, the smallest mean first."""
+        return tuple(value.name for value in self.values if value.left_out is None)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Value -> the reason that it is not compared."""
+        return {value.name: value.left_out for value in self.values if value.left_out is not None}
+
+
+def gap(
+    values: Mapping[str, Accumulator],
+    metric: str,
+    *,
+    method: Kind = "fixed",
+    precision: float | None = None,
+) -> Gap:
+    """The gap between the values of a label, each counted by an accumulator of its own.
+
+    Args:
+        values: value of the label -> accumulator; all made with the same `intervals`.
+        metric: one that all were made with.
+        method: "fixed" holds for one planned look; "anytime" holds however often you look.
+        precision: share of the mean at which anytime bounds are tightest; by default that of the
+            intervals.
+
+    Raises:
+        NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
+        UnlikeStateError: the numbers of groups differ.
+        MetricError: an argument is not valid.
+
+    Example:
+        >>> from streameval import Accumulator, Intervals
+        >>> de, nl = (Accumulator("hit_rate", intervals=Intervals()) for _ in range(2))
+        >>> for user in range(3_000):
+        ...     de.update(["a"], ["a"] if user % 3 else [], user=f"d{user}")
+        ...     nl.update(["a"], ["a"] if user % 2 else [], user=f"n{user}")
+        >>> found = gap({"de": de, "nl": nl}, "hit_rate")
+        >>> round(found.difference, 3), found.low > 0, found.worst
+        (0.167, True, ('nl',))
+    """
+    check_method(method, get_args(Kind))
+    first = _first(values)
+    by_text = {each.text: each for each in first.metrics}
+    asked = by_text.get(metric) or metric_of(metric)
+    intervals = first.intervals
+    if intervals is None:
+        reason = "Create the accumulators with intervals: Accumulator(..., intervals=Intervals())."
+        raise NotComparableError(asked.text, reason)
+    if precision is not None:
+        intervals = msgspec.structs.replace(intervals, precision=precision)
+    sums = {name: user_sums(asked, value.table, np.array([0])) for name, value in values.items()}
+    return gap_of(asked, sums, intervals, method)
+
+
+def _first(values: Any) -> Accumulator:
+    if not isinstance(values, Mapping) or not values:
+        raise MetricError(f"values={values!r:.80}: give value -> Accumulator, at least one")
+    for name, value in values.items():
+        if not isinstance(value, Accumulator):
+            raise MetricError(f"values[{name!r}]={value!r:.80}: give a streameval.Accumulator")
+    first: Accumulator = next(iter(values.values()))
+    return first
+
+
+def gap_of(
+    metric: Metric, values: Mapping[str, SliceSums], intervals: Intervals, kind: Kind = "anytime"
+) -> Gap:
+    """The gap between the values of a label, from the sums by user of each.
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+    """
+    widths = {value.sums.numerators.shape[1] for value in values.values()}
+    if len(widths) > 1:
+        raise UnlikeStateError("numbers of user groups", min(widths), max(widths))
+    rows = [_Row.of(name, value) for name, value in values.items()]
+    rows.sort(key=lambda row: (row.estimate.value, row.name))
+    compared = [row for row in rows if row.left_out is None]
+    measured = Gap(metric=metric.text, kind=kind, confidence=intervals.confidence)
+    worst: frozenset[str] = frozenset()
+    if len(compared) > 1:
+        measured, worst = _judge(measured, metric, compared, intervals)
+    alone = [_alone(metric, row, intervals, kind) for row in rows]
+    return msgspec.structs.replace(
+        measured,
+        values=tuple(msgspec.structs.replace(value, worst=value.name in worst) for value in alone),
+    )
+
+
+class _Row(NamedTuple):
+    """One value of the label.
+
+    Attributes:
+        lists: denominators over all groups.
+    """
+
+    name: str
+    sums: GroupSums
+    estimate: Estimate
+    lists: int
+    left_out: str | None
+
+    @classmethod
+    def of(cls, name: str, counted: SliceSums) -> Self:
+        estimate, lists = pool_days(counted.sums), int(counted.sums.denominators.sum())
+        reason = _NOT_VALUES.get(name) or counted.problem
+        if reason is None and not lists:
+            reason = "It has no list with a value."
+        if reason is None and estimate.groups < FEWEST_GROUPS:
+            reason = (
+                f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
+            )
+        return cls(name, counted.sums, estimate, lists, reason)
+
+
+def _alone(metric: Metric, row: _Row, intervals: Intervals, kind: Kind) -> GapValue:
+    """A value by itself, with the interval that its reading has."""
+    bounds = metric.definition.bounds
+    bounds_found = None
+    if row.left_out is None:
+        bounds_found = interval(row.sums, intervals, kind, bounds=bounds)
+    return GapValue(
+        name=row.name,
+        mean=row.estimate.value if row.lists else None,
+        low=None if bounds_found is None else bounds_found.low,
+        high=None if bounds_found is None else bounds_found.high,
+        left_out=row.left_out,
+    )
+
+
+def _judge(
+    measured: Gap, metric: Metric, rows: Sequence[_Row], intervals: Intervals
+) -> tuple[Gap, frozenset[str]]:
+    """The gap between at least two values that ascend, and those that may be the worst."""
+    means, moves = (
+        np.array([row.estimate.value for row in rows]),
+        np.array([row.estimate.moves for row in rows]),
+    )
+    errors = _own_errors(rows)
+    pairs = _Pairs.of(means, moves, errors, rows)
+    tests = _Tests(pairs, intervals, measured.kind, float(np.abs(means).max()))
+    measured = msgspec.structs.replace(
+        measured, difference=float(means[-1] - means[0]), low=tests.low(), high=tests.high()
+    )
+    if means[0] >= 0 < means[-1]:
+        positive = means > 0
+        relative = _Pairs.of(
+            np.log(means[positive]),
+            moves[positive] / means[positive, None],
+            errors[positive] / means[positive],
+            [row for row in rows if row.estimate.value > 0],
+        )
+        measured = _with_ratio(measured, means, _Tests(relative, intervals, measured.kind, 1.0))
+    highest = metric.higher_is_better is False
+    worst = tests.extremes(len(rows), highest=highest)
+    return measured, frozenset(
+        row.name for row, is_worst in zip(rows, worst.tolist(), strict=True) if is_worst
+    )
+
+
+def _with_ratio(measured: Gap, means: FloatArray, logs: _Tests) -> Gap:
+    """`logs`: tests of the logarithms of the means above 0; that of 0 has no bound below."""
+    low, high = logs.low(), logs.high()
+    nothing = means[0] <= 0
+    return msgspec.structs.replace(
+        measured,
+        ratio=float(means[0] / means[-1]),
+        ratio_low=0.0 if nothing else None if high is None else math.exp(-high),
+        ratio_high=1.0 if low is None and nothing else None if low is None else math.exp(-low),
+    )
+
+
+def _own_errors(rows: Sequence[_Row]) -> FloatArray:
+    """The standard error that a value has at least, shape (values,).
+
+    If all lists of a value are alike, such as none with a click, its groups do not vary, although
+    by chance they might have: its error is then that of as many lists of all values together.
+    """
+    whole = pool_days(
+        GroupSums(
+            np.zeros(1, np.int64),
+            np.sum([row.sums.numerators.sum(axis=0) for row in rows], axis=0)[None, :],
+            np.sum([row.sums.denominators.sum(axis=0) for row in rows], axis=0)[None, :],
+        )
+    )
+    spread = standard_error(whole.moves) * math.sqrt(sum(row.lists for row in rows))
+    flat = [standard_error(row.estimate.moves) <= NOISE * abs(row.estimate.value) for row in rows]
+    sizes = np.array([row.lists for row in rows], np.float64)
+    return np.where(flat, spread / np.sqrt(sizes), 0.0)
+
+
+class _Pairs(NamedTuple):
+    """All pairs of values, the lower first; shape (pairs,).
+
+    Attributes:
+        difference: the mean of the higher minus that of the lower, at least 0.
+        error: standard error of the difference; a user group leaves both values at once.
+        groups: degrees of freedom, those of the smaller value.
+    """
+
+    lower: IntArray
+    higher: IntArray
+    difference: FloatArray
+    error: FloatArray
+    groups: FloatArray
+
+    @classmethod
+    def of(
+        cls, means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_Row]
+    ) -> Self:
+        """Pairs of ascending means; `errors` are added to those of the moves."""
+        lower, higher = np.triu_indices(means.size, 1)
+        width = moves.shape[1]
+        squares = [np.square(moves[j] - moves[i]).sum() for i, j in zip(lower, higher, strict=True)]
+        spread = np.array(squares, np.float64) * (width - 1) / width
+        groups = np.array([row.estimate.groups for row in rows])
+        return cls(
+            lower,
+            higher,
+            means[higher] - means[lower],
+            np.sqrt(spread + np.square(errors[lower]) + np.square(errors[higher])),
+            np.minimum(groups[lower], groups[higher]),
+        )
+
+    def chosen(self, rows: BoolArray) -> Self:
+        """The pairs where `rows` is true."""
+        return self._replace(
+            lower=self.lower[rows],
+            higher=self.higher[rows],
+            difference=self.difference[rows],
+            error=self.error[rows],
+            groups=self.groups[rows],
+        )
+
+
+class _Tests:
+    """Bounds of the differences of all pairs that hold together.
+
+    Exact half widths take a tenth of a millisecond each, so limits of all choose those needed.
+
+    `unit`: the value that the precision is relative to.
+    """
+
+    def __init__(self, pairs: _Pairs, intervals: Intervals, kind: Kind, unit: float) -> None:
+        varies = pairs.error > NOISE * unit
+        self._pairs = pairs.chosen(varies)
+        self._alpha, self._kind = 1.0 - intervals.confidence, kind
+        self._scale = intervals.precision * unit
+        # A pair without a spread counts, too: the number of tests is that of the pairs.
+        self._level = self._alpha / max(pairs.error.size, 1)
+        self._known: dict[int, float] = {}
+        if self._pairs.error.size:
+            self._limits = half_width_limits(
+                self._pairs.error,
+                self._pairs.groups,
+                self._alpha,
+                kind,
+                self._scale,
+                self._level,
+            )
+
+    def low(self) -> float | None:
+        """Lower bound of the largest difference, at least 0; None without a spread."""
+        if not self._pairs.error.size:
+            return None
+        possible = self._pairs.difference - self._limits[0]
+        return max(0.0, self._largest(possible, lambda at: self._bound(at, -1.0)))
+
+    def high(self) -> float | None:
+        """Upper bound of the largest difference; None without a spread."""
+        if not self._pairs.error.size:
+            return None
+        possible = self._pairs.difference + self._limits[1]
+        return self._largest(possible, lambda at: self._bound(at, 1.0))
+
+    def extremes(self, values: int, *, highest: bool) -> BoolArray:
+        """Which values may be the lowest, or the highest; shape (values,)."""
+        possible = np.ones(values, np.bool_)
+        if not self._pairs.error.size:
+            return possible
+        chosen = self._pairs.lower if highest else self._pairs.higher
+        likely = self._pairs.difference - self._limits[0]
+        for at in np.argsort(-likely, kind="stable").tolist():
+            if likely[at] <= 0:
+                break
+            if possible[chosen[at]] and self._bound(at, -1.0) > 0:
+                possible[chosen[at]] = False
+        return possible
+
+    def _largest(self, possible: FloatArray, exact: Callable[[int], float]) -> float:
+        """The largest exact bound; `possible` are upper limits of all."""
+        largest = -math.inf
+        for at in _descending(possible):
+            if possible[at] <= largest:
+                break
+            largest = max(largest, exact(at))
+        return largest
+
+    def _bound(self, at: int, sign: float) -> float:
+        if at not in self._known:
+            pairs = self._pairs
+            self._known[at] = half_width(
+                float(pairs.error[at]),
+                float(pairs.groups[at]),
+                self._alpha,
+                self._kind,
+                self._scale,
+                level=self._level,
+            )
+        return float(self._pairs.difference[at]) + sign * self._known[at]
+
+
+def _descending(values: FloatArray) -> Iterator[int]:
+    yield from np.argsort(-values, kind="stable").tolist()

@@ -1,0 +1,133 @@
+"""The gaps that a configuration watches, from the readings of a snapshot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from streameval.accumulator.by_user import has_user_sums
+from streameval.accumulator.objections import user_sums
+from streameval.accumulator.table import Table
+from streameval.accumulator.unshown import tells_unshown
+from streameval.analyses.experiments.reader import segment_of
+from streameval.analyses.gaps.gap import Gap, GapOptions, gap_of
+from streameval.catalogue.metric import Metric
+from streameval.engine.ingest import Ingest
+from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.snapshot import LIFETIME, GapSeries
+from streameval.engine.windows.labels import Labels
+from streameval.engine.windows.views import FamilyView
+from streameval.statistics.intervals import Intervals, Kind
+
+
+class GapReader:
+    """Reads gaps; those of tables that have not changed are kept.
+
+    `labels`: names of all labels.
+    """
+
+    def __init__(
+        self, options: Sequence[GapOptions], intervals: Intervals, labels: Sequence[str]
+    ) -> None:
+        self._options, self._intervals, self._labels = options, intervals, labels
+        self._known: dict[tuple[str, str, int], tuple[Table, tuple[GapSeries, ...]]] = {}
+
+    def read(self, view: FamilyView, window: str, table: Table) -> Iterator[GapSeries]:
+        """The gaps in one window of a family."""
+        for place, options in enumerate(self._options):
+            if not splits(view, options.by, self._labels):
+                continue
+            key = (view.spec.name, window, place)
+            cached = self._known.get(key)
+            if cached is None or cached[0] is not table:
+                cached = self._known[key] = table, tuple(self._gaps(view, window, table, options))
+            yield from cached[1]
+
+    def _gaps(
+        self, view: FamilyView, window: str, table: Table, options: GapOptions
+    ) -> Iterator[GapSeries]:
+        kind: Kind = "anytime" if window == LIFETIME else "pointwise"
+        others = [name for name in view.spec.dimensions if name != options.by]
+        cells = cells_by_value(view, table, options.by)
+        for metric in compared_metrics(view.spec.metrics, table, options.metrics):
+            for labels, values in cells.items():
+                sums = {
+                    name: user_sums(metric, table, np.array(value))
+                    for name, value in values.items()
+                }
+                yield GapSeries(
+                    by=options.by,
+                    labels=tuple(zip(others, labels, strict=True)),
+                    window=window,
+                    at_most=options.at_most,
+                    gap=gap_of(metric, sums, self._intervals, kind),
+                )
+
+
+def compared_metrics(
+    metrics: Sequence[Metric], table: Table, chosen: Sequence[str]
+) -> list[Metric]:
+    """The metrics with sums by user; of these, the ones chosen, or all if none is."""
+    kept = [x for x in metrics if has_user_sums(x, table) and not tells_unshown(x)]
+    return [metric for metric in kept if not chosen or metric.text in chosen]
+
+
+def splits(view: FamilyView, by: str, labels: Sequence[str]) -> bool:
+    """Whether a family is split by a label or segment, and by no other segment."""
+    segment = None if by in labels else by
+    dimensions = view.spec.dimensions
+    return by in dimensions and segment_of(dimensions, labels) == segment
+
+
+def cells_by_value(
+    view: FamilyView, table: Table, by: str
+) -> Mapping[Labels, Mapping[str, list[int]]]:
+    """Values of the other labels -> value of a label or segment -> its slices."""
+    place = view.spec.dimensions.index(by)
+    by_labels: defaultdict[Labels, dict[str, list[int]]] = defaultdict(dict)
+    for number in view.slices(table).tolist():
+        labels = view.labels(number)
+        others = labels[:place] + labels[place + 1 :]
+        by_labels[others].setdefault(labels[place], []).append(number)
+    return by_labels
+
+
+def gaps_in(
+    ingest: Ingest,
+    by: str,
+    labels: Sequence[str],
+    intervals: Intervals,
+    kind: Kind,
+    chosen: Sequence[str] = (),
+) -> list[Gap]:
+    """The gaps over the lifetime, all other labels together.
+
+    Args:
+        ingest: the counts.
+        by: a label or a segment.
+        labels: names of all labels.
+        intervals: settings.
+        kind: method of the bounds.
+        chosen: texts of metrics; empty for all.
+    """
+    layout, counts = ingest.layout, ingest.copied()
+    by_text: dict[str, Gap] = {}
+    for spec in layout.families:
+        view = FamilyView(spec, layout.windowing.pane)
+        if not splits(view, by, labels):
+            continue
+        view.refresh(counts.families[spec.name])
+        table = view.lifetime()
+        together: defaultdict[str, list[int]] = defaultdict(list)
+        for values in cells_by_value(view, table, by).values():
+            for name, cells in values.items():
+                together[name] += cells if by == RANKER else shown_slices(view, cells)
+        for metric in compared_metrics(spec.metrics, table, chosen):
+            sums = {
+                name: user_sums(metric, table, np.array(sorted(cells)))
+                for name, cells in together.items()
+            }
+            by_text.setdefault(metric.text, gap_of(metric, sums, intervals, kind))
+    return list(by_text.values())

@@ -1,0 +1,166 @@
+"""The queue of dead letters, which keeps them until the disk or broker has them.
+
+Functions raise ConfigError for an invalid destination, and DeadLetterError if letters cannot be
+written; these stay in the queue, and the next flush retries them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Literal, Protocol, TypeAlias
+
+from streameval.checkpoints.letters.file import DeadLetterFile
+from streameval.engine.dead_letters import DeadLetter, DeadLetters
+from streameval.events.errors import DeadLetterError
+from streameval.sources.options import SourceOptions
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Bytes in the queue above which `send` flushes first."""
+
+CHUNK: Final = 2_000
+"""Letters per write, so that a long queue makes progress even if a later write fails."""
+
+OnTooLarge: TypeAlias = Literal["truncate", "fail"]
+"""The answer to a letter that a topic refuses for its size."""
+
+_OVERHEAD: Final = 1_000
+"""Approximate bytes of a letter besides its value."""
+
+
+def dead_letters_of(
+    source: SourceOptions,
+    environment: Mapping[str, str],
+    *,
+    topic: str | None = None,
+    path: str | None = None,
+    on_too_large: OnTooLarge = "truncate",
+) -> DeadLetters | None:
+    """The destination of a source's dead letters.
+
+    A configured file comes first; otherwise Kafka sources have a topic. Other sources have no
+    destination (None): their invalid records are only counted.
+
+    `topic`: receives the letters of all topics; None for `<input>.dlq` each. `path`: a file,
+    which refuses no letter for its size.
+    """
+    if path is not None:
+        return Queue(DeadLetterFile(path))
+    if not source.has_topics:
+        return None
+    from streameval.checkpoints.letters.topic import (  # noqa: PLC0415  heavy; only where used
+        DeadLetterTopics,
+    )
+
+    client, inputs = source.topic_client(environment), source.topic_names()
+    return Queue(DeadLetterTopics(client, inputs, topic, truncates=on_too_large == "truncate"))
+
+
+def destination_of(
+    source: SourceOptions, *, topic: str | None = None, path: str | None = None
+) -> str | None:
+    """The destination in words, such as "file dead.ndjson"; None without one."""
+    if path is not None:
+        return f"file {path}"
+    topics = letter_topics(source, topic)
+    return f"topic {', '.join(topics)}" if topics else None
+
+
+def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
+    """The topics that receive dead letters, unless a file does; other sources than Kafka have none.
+
+    `topic`: receives the letters of all topics; None for `<input>.dlq` each.
+    """
+    if not source.has_topics:
+        return []
+    from streameval.checkpoints.letters.topic import topics_for  # noqa: PLC0415  heavy; only where used
+
+    return topics_for(source.topic_names(), topic)
+
+
+class Writer(Protocol):
+    """Writes letters to one destination; called by one thread at a time."""
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Return when all of them are durable.
+
+        Raises:
+            DeadLetterError: some are not; the caller retries all but those in `durable`.
+        """
+
+    def close(self) -> None:
+        """Close the destination; may be called twice."""
+
+
+class Queue:
+    """Keeps dead letters until a flush writes them; any thread may send or flush.
+
+    Sending only appends, so that counting rarely waits for a disk or a broker.
+
+    `max_bytes`: above this size `send` flushes first; if that fails, the queue is full.
+
+    Attributes:
+        written: letters that are durable, including those written again after an error.
+    """
+
+    def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
+        self._writer = writer
+        self._max_bytes = max_bytes
+        self._waiting: list[DeadLetter] = []
+        self._bytes = 0
+        self.written = 0
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+
+    @property
+    def full(self) -> bool:
+        """Whether more than `max_bytes` wait, so that reading should pause."""
+        return self._bytes > self._max_bytes
+
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        """Queue letters until the next flush; never raises."""
+        size = sum(map(_size, letters))
+        if self._bytes and not self.full and self._bytes + size > self._max_bytes:
+            # Only once: each failure takes seconds. The flush of a checkpoint raises it again.
+            with suppress(DeadLetterError):
+                self.flush()
+        with self._lock:
+            self._waiting.extend(letters)
+            self._bytes += size
+
+    def flush(self) -> None:
+        """Return when every letter sent before is durable."""
+        with self._writing:
+            left = len(self._waiting)
+            while left > 0:
+                left -= self._write(min(left, CHUNK))
+
+    def close(self) -> None:
+        """Close the destination without flushing; may be called twice."""
+        with self._writing:
+            self._writer.close()
+
+    def _write(self, count: int) -> int:
+        """Write the oldest letters and remove them from the queue; returns their number."""
+        with self._lock:
+            letters = tuple(self._waiting[:count])
+        try:
+            self._writer.write(letters)
+        except DeadLetterError as error:
+            self._requeue(letters, [n for n in range(count) if n not in error.durable])
+            raise
+        self._requeue(letters, [])
+        return count
+
+    def _requeue(self, letters: Sequence[DeadLetter], places: Sequence[int]) -> None:
+        """Keep only these places of the oldest letters, for a retry."""
+        kept = [letters[place] for place in places]
+        with self._lock:
+            self._waiting[: len(letters)] = kept
+            self.written += len(letters) - len(kept)
+            self._bytes -= sum(map(_size, letters)) - sum(map(_size, kept))
+
+
+def _size(letter: DeadLetter) -> int:
+    return len(letter.value) + _OVERHEAD

@@ -1,0 +1,388 @@
+"""Dead letters in Kafka topics: names and headers, the writer, the reader, and replays.
+
+Functions raise ConfigError for a topic that has an invalid name or is also read. Writing raises
+DeadLetterError, reading SourceError, and replaying PublishError, if the broker does not answer in
+time, or rejects a topic or a record.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from kafka import KafkaProducer
+from kafka.errors import AuthorizationError, KafkaError, MessageSizeTooLargeError
+from kafka.util import ensure_valid_topic_name
+
+from streameval.checkpoints.letters.file import Facts
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
+from streameval.events.errors import ConfigError, DeadLetterError
+from streameval.events.records import Partition
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.diagnosis import (
+    SETTINGS_ERRORS,
+    as_source_errors,
+    failure_of,
+    silence_client_log,
+)
+from streameval.sources.kafka.kafka_python import close_producer, connect
+from streameval.sources.options import EARLIEST, LATEST
+from streameval.sources.topics import Message, records_between, send
+
+SUFFIX: Final = ".dlq"
+PREFIX: Final = "streameval.dlq."
+
+HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        f"{PREFIX}topic": "topic of the record",
+        f"{PREFIX}partition": "its partition",
+        f"{PREFIX}offset": "its offset there",
+        f"{PREFIX}timestamp": "its timestamp, milliseconds since the epoch; absent if unknown",
+        f"{PREFIX}size": "bytes of its value, if this letter is truncated; else absent",
+        f"{PREFIX}stage": "`decode`: unreadable bytes; `validate`: not a valid event; "
+        "`process`: a later step failed",
+        f"{PREFIX}reason": "one of the [reasons](#reasons)",
+        f"{PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
+    }
+)
+"""Name of each added header, in order -> its content, UTF-8 text."""
+
+TIMEOUT: Final = 8.0
+"""Seconds that a write may take, including connecting and creating topics."""
+
+MAX_RECORD: Final = 64 * 1024 * 1024
+"""Largest record that the producer accepts, so that only the topic's limit applies."""
+
+_HEADER_ROOM: Final = 8 * 1024
+"""Most bytes that the headers of a letter add to a record."""
+
+_KEPT_BYTES: Final = (64 * 1024, 1024, 0)
+"""Most bytes of the value in a truncated letter; the next is tried if one is still too large."""
+
+_LONGEST_KEY: Final = 1024
+"""Longest key in a letter without a value."""
+
+_LOG: Final = logging.getLogger(__name__)
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_RIGHTS: Final = "allow this user to describe, create and write the topic"
+_RETRY: Final = "the letters are kept and retried at the next checkpoint"
+
+
+def topic_for(topic: str, configured: str | None) -> str:
+    """The topic that receives the dead letters of `topic`.
+
+    >>> topic_for("events", None), topic_for("events", "dead")
+    ('events.dlq', 'dead')
+    """
+    return topic + SUFFIX if configured is None else configured
+
+
+def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
+    """The distinct topics that receive the dead letters of these topics."""
+    targets = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
+    for name in targets:
+        try:
+            ensure_valid_topic_name(name)
+        except ValueError as error:
+            raise ConfigError("dead_letters", "topic", f"found {name!r}: {error}.") from error
+        if name in topics:
+            problem = f"{name!r} is also read; give dead letters a separate topic."
+            raise ConfigError("dead_letters", "topic", problem)
+    return targets
+
+
+class DeadLetterTopics:
+    """Writes each letter to its dead letter topic, in the partition of the same number.
+
+    The number is taken modulo the partitions of that topic. A letter is written when all in-sync
+    replicas have it.
+
+    `topic`: receives all letters; None for one per topic that is read. `truncates`: whether a
+    letter that is too large for its topic is truncated; otherwise writing fails. `seconds`: time
+    limit of a write.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: Sequence[str],
+        topic: str | None = None,
+        *,
+        truncates: bool = True,
+        seconds: float = TIMEOUT,
+    ) -> None:
+        self._names = topics_for(topics, topic)
+        self._topic = topic
+        self._kept_bytes = _KEPT_BYTES if truncates else ()
+        self._seconds = seconds
+        self._config = {**config, **_with_time_limits(seconds)}
+        self._producer: Any = None
+        self._partition_counts: dict[str, int] = {}
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Return when all in-sync replicas have all letters."""
+        silence_client_log()
+        sent: list[Any] = []
+        try:
+            self._send_all(letters, sent)
+        except DeadLetterError as error:
+            self.close()
+            # One letter that is always rejected must not cause the others to be sent again.
+            error.durable = frozenset(
+                place
+                for place, future in enumerate(sent)
+                if future is not None and future.succeeded()
+            )
+            raise
+
+    def _send_all(self, letters: Sequence[DeadLetter], sent: list[Any]) -> None:
+        deadline = time.monotonic() + self._seconds
+        try:
+            self._prepare(letters)
+            sent += map(self._send, letters)
+            for place, letter in enumerate(letters):
+                if not self._accepted(sent[place], deadline):
+                    sent[place] = self._send_truncated(letter, deadline)
+        except (KafkaError, OSError, *SETTINGS_ERRORS) as error:
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Close the connection; may be called twice."""
+        producer, self._producer = self._producer, None
+        self._partition_counts.clear()
+        if producer is not None:
+            close_producer(producer, self._seconds)
+
+    def _prepare(self, letters: Sequence[DeadLetter]) -> None:
+        needed = {self._name(letter): letter.partition.topic for letter in letters}
+        missing = {
+            name: topic for name, topic in needed.items() if name not in self._partition_counts
+        }
+        if missing:
+            _create_topics(self._config, missing)
+        if self._producer is None:
+            self._producer = connect(KafkaProducer, self._config)
+        for name in missing:
+            self._partition_counts[name] = len(self._producer.partitions_for(name))
+
+    def _send(self, letter: DeadLetter) -> Any:
+        """Send a letter; returns its future, or None if it is too large for the client."""
+        name = self._name(letter)
+        number = letter.partition.number % self._partition_counts[name]
+        headers = headers_of(letter)
+        with suppress(MessageSizeTooLargeError):
+            return self._producer.send(name, letter.value, letter.key, headers, number)
+        return None
+
+    def _accepted(self, future: Any, deadline: float) -> bool:
+        """Whether a letter was written; otherwise it is too large."""
+        if future is None:
+            return False
+        try:
+            future.get(timeout=max(deadline - time.monotonic(), 0))
+        except MessageSizeTooLargeError:
+            return False
+        return True
+
+    def _send_truncated(self, letter: DeadLetter, deadline: float) -> Any:
+        """Write as much of a letter as its topic accepts."""
+        for most in self._kept_bytes:
+            future = self._send(truncate(letter, most))
+            if self._accepted(future, deadline):
+                _LOG.warning(
+                    "the dead letter of %s is truncated: its %d bytes are too large for topic %s",
+                    letter.identity,
+                    len(letter.value),
+                    self._name(letter),
+                )
+                return future
+        raise self._too_large(letter)
+
+    def _name(self, letter: DeadLetter) -> str:
+        return topic_for(letter.partition.topic, self._topic)
+
+    def _too_large(self, letter: DeadLetter) -> DeadLetterError:
+        problem = f"record {letter.identity} of {len(letter.value):,} bytes is too large"
+        remedy = "raise max.message.bytes of the topic"
+        return DeadLetterError(f"topic {self._name(letter)}", problem, remedy)
+
+    def _failure(self, error: Exception) -> DeadLetterError:
+        _, problem, remedy = failure_of(error, self._config)
+        if isinstance(error, AuthorizationError):
+            remedy = _RIGHTS
+        where = f"topic {', '.join(self._names)}"
+        return DeadLetterError(where, problem, f"{remedy}; {_RETRY}")
+
+
+def truncate(letter: DeadLetter, most: int) -> DeadLetter:
+    """The letter with at most `most` bytes of its value.
+
+    With 0, it also lacks the record's headers and a long key; a replay's identity is kept.
+    """
+    shorter = msgspec.structs.replace(letter, value=letter.value[:most], size=len(letter.value))
+    if most:
+        return shorter
+    key = letter.key if len(letter.key or b"") <= _LONGEST_KEY else None
+    headers = tuple(pair for pair in letter.headers if pair[0] == ORIGINAL)
+    return msgspec.structs.replace(shorter, key=key, headers=headers)
+
+
+def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
+    """The record's own headers, then those of the letter."""
+    texts = msgspec.structs.asdict(Facts.of(letter))
+    added = [
+        (PREFIX + name, str(text).encode()) for name, text in texts.items() if text is not None
+    ]
+    return [*letter.headers, *added]
+
+
+def letter_of(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]
+) -> DeadLetter | None:
+    """The letter in a record of a dead letter topic; None if the record is not a dead letter.
+
+    The added headers come last and in their order, so headers of the same names in the original
+    record are kept.
+    """
+    at = len(headers)
+    fields: dict[str, str] = {}
+    for name in reversed(list(HEADERS)):
+        if at and headers[at - 1][0] == name:
+            at -= 1
+            text = headers[at][1] or b""
+            fields[name.removeprefix(PREFIX)] = text.decode("utf-8", "replace")
+    try:
+        facts = msgspec.convert(fields, Facts, strict=False)
+    except msgspec.ValidationError:
+        return None
+    return facts.letter(key, headers[:at], value or b"")
+
+
+def _with_time_limits(seconds: float) -> dict[str, Any]:
+    """Producer settings that bound the time of a write."""
+    return {
+        "acks": "all",
+        # Letters may be written twice anyway; idempotence would need further permissions.
+        "enable_idempotence": False,
+        "bootstrap_timeout_ms": round(500 * seconds),
+        "max_block_ms": round(500 * seconds),
+        "request_timeout_ms": round(500 * seconds),
+        "delivery_timeout_ms": round(1000 * seconds),
+        "max_request_size": MAX_RECORD,
+        "batch_size": 256 * 1024,
+        "linger_ms": 5,
+    }
+
+
+def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+    """Create the missing topics with the partitions and the record size of their inputs."""
+    with closing(Cluster(config)) as cluster:
+        described = cluster.topics(list(dict.fromkeys([*inputs, *inputs.values()])))
+        for name, why in described.refused.items():
+            raise DeadLetterError(f"topic {name}", f"Kafka says {why}", f"{_RIGHTS}; {_RETRY}")
+        counts = Counter(partition.topic for partition in described.partitions)
+        for name in inputs.keys() & set(described.missing):
+            limit = cluster.setting(inputs[name], _MAX_MESSAGE_BYTES)
+            room = {} if limit is None else {_MAX_MESSAGE_BYTES: str(int(limit) + _HEADER_ROOM)}
+            cluster.create(name, counts[inputs[name]] or 1, room)
+
+
+_READ_TIMEOUT: Final = 30.0
+"""Seconds without a record before the end offset after which reading fails."""
+
+
+class DeadLetterReader:
+    """Reads dead letter topics from the beginning to their current end, without a consumer group.
+
+    `inputs`: the topics of the original records; all of them must exist.
+
+    Attributes:
+        foreign: records read so far that are not dead letters.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], topics: Sequence[str], inputs: Sequence[str]
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self.foreign = 0
+        silence_client_log()
+        with self._errors_explained():
+            self._begins, self._ends = self._bounds(inputs)
+
+    @property
+    def present(self) -> bool:
+        """Whether at least one of the topics exists."""
+        return bool(self._ends)
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        """The letters, in order within each partition."""
+        self.foreign = 0
+        with self._errors_explained():
+            ranges = self._begins, self._ends
+            for _, records in records_between(self._config, *ranges, _READ_TIMEOUT):
+                for record in records:
+                    letter = letter_of(record.key, record.value, record.headers)
+                    if letter is None:
+                        self.foreign += 1
+                    else:
+                        yield letter
+
+    def _bounds(self, inputs: Sequence[str]) -> tuple[dict[Partition, int], dict[Partition, int]]:
+        with closing(Cluster(self._config)) as cluster:
+            described = cluster.topics([*self._topics, *inputs])
+            described.require(inputs)
+            wanted = [
+                partition for partition in described.partitions if partition.topic in self._topics
+            ]
+            return cluster.offsets(wanted, EARLIEST), cluster.offsets(wanted, LATEST)
+
+    def _errors_explained(self) -> AbstractContextManager[None]:
+        return as_source_errors(self._config, f"topic {', '.join(self._topics)}")
+
+
+def select_letters(
+    letters: Iterable[DeadLetter], topics: Collection[str], reasons: Collection[str] = ()
+) -> Iterator[DeadLetter]:
+    """One letter per record of these topics; `reasons`: only of these, empty for all.
+
+    A record that was replayed and rejected again has two letters with the same original. Truncated
+    letters come too, unless a whole one came before.
+    """
+    seen: set[Identity] = set()
+    for letter in letters:
+        wanted = letter.partition.topic in topics and (not reasons or letter.reason in reasons)
+        if wanted and letter.original not in seen:
+            if letter.size is None:
+                seen.add(letter.original)
+            yield letter
+
+
+def republish(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
+    """Republish the record of each letter to its topic and partition.
+
+    Key, value and headers are unchanged; an added header names the original record. Records
+    written before an error stay. Returns the number of records written.
+    """
+    remedy = "these were written; another replay writes them again"
+    return send(map(_message, letters), {**config, **_PRODUCER}, "", remedy)
+
+
+def _message(letter: DeadLetter) -> Message:
+    headers = [pair for pair in letter.headers if pair[0] != ORIGINAL]
+    headers.append((ORIGINAL, str(letter.original).encode()))
+    topic, number = letter.partition
+    return Message(topic, letter.value, letter.key, headers, number)
+
+
+_PRODUCER: Final[Mapping[str, Any]] = {
+    "acks": "all",
+    "enable_idempotence": False,
+    "max_request_size": MAX_RECORD,
+}

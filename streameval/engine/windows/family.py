@@ -1,0 +1,499 @@
+"""A family of series in one partition: one table for each pane, with a cell for each slice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.accumulator.formulas import EventValues
+from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
+from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
+from streameval.engine.windows.labels import (
+    ActivityState,
+    Folding,
+    FoldingOptions,
+    FoldingState,
+    SliceActivity,
+    SliceAssigner,
+    Slices,
+)
+from streameval.engine.windows.sections import Section, decode_table, encode_table
+from streameval.engine.windows.times import (
+    DAY,
+    FINE,
+    HOUR,
+    PAST,
+    PAST_PANE,
+    Pane,
+    Windowing,
+    borders,
+    pane_of,
+    section_name,
+    span_text,
+)
+from streameval.engine.windows.users import FamilyUsers, UsersCopy, users_alone
+from streameval.events import Batch
+from streameval.events.errors import BackfillError, DamagedStateError, UnlikeStateError
+from streameval.statistics.arrays import IntArray, place_values
+from streameval.statistics.matching import Search
+from streameval.statistics.relation import next_version
+from streameval.statistics.statistic import Cells
+
+_META: Final = "meta"
+_USERS: Final = "users"
+_SLICE_BITS: Final = 20
+_MOST_PENDING: Final = 65_536
+"""Rows that may wait, such as items shown; settling them takes a few milliseconds."""
+
+
+class PendingCounts:
+    """Counts of several families that are not in their panes yet.
+
+    One table holds them in cells by family, pane and slice, so that one update counts the records
+    of many partitions. A family that keeps users has its own.
+    """
+
+    __slots__ = ("_numbers", "_table")
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+        self._numbers: dict[tuple[Family, int], int] = {}
+
+    def number(self, family: Family, start: int) -> int:
+        """The number of a family's pane until the next `settle`."""
+        return self._numbers.setdefault((family, start), len(self._numbers))
+
+    def count(
+        self,
+        spec: FamilySpec,
+        batch: Batch,
+        cells: Cells,
+        times: IntArray | None,
+        values: EventValues | None,
+    ) -> None:
+        """Count events; the upper bits of a cell are the number of its pane."""
+        if self._table is None:
+            self._table = spec.table.empty()
+        self._table.count(batch, cells, times, values)
+        if self._table.waiting >= _MOST_PENDING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Move all counts to the panes that they belong to now."""
+        numbers, table = self._numbers, self._table
+        self.clear()
+        if table is not None:
+            targets = {at: family.target(start) for (family, start), at in numbers.items()}
+            table.distribute(_SLICE_BITS, targets)
+            for family in {family for family, _ in numbers}:
+                family.add_users(table)
+
+    def clear(self) -> None:
+        """Drop all counts."""
+        self._numbers, self._table = {}, None
+
+
+class Counting:
+    """What the partitions of a process share: numbers of slices, and counts not in panes yet.
+
+    Attributes:
+        observed: events of all of them so far; `Doubts` look at the first ones.
+    """
+
+    def __init__(self) -> None:
+        self.observed = 0
+        self._slices: defaultdict[str, Slices] = defaultdict(Slices)
+        self._pending: defaultdict[str, PendingCounts] = defaultdict(PendingCounts)
+        self._empty: dict[tuple[str, bool], Table] = {}
+
+    def slices(self, family: str) -> Slices:
+        """The numbers of the slices of a family."""
+        return self._slices[family]
+
+    def table(self, spec: FamilySpec, pane: Pane) -> Table:
+        """An empty table for a pane; it copies one that was planned before, if there is one."""
+        key = spec.name, pane == PAST_PANE
+        if key not in self._empty:
+            self._empty[key] = spec.table.empty(_plan_of(pane, spec.table.plan))
+        return self._empty[key].empty()
+
+    def pending(self, family: str) -> PendingCounts:
+        """The pending counts of a family that keeps no users."""
+        return self._pending[family]
+
+
+class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The specification of a family of series.
+
+    Attributes:
+        columns: index of each of its dimensions among those of an event.
+        spans: lengths of its windows, microseconds, ascending; empty if only its lifetime is read.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    table: Table
+    dimensions: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    spans: tuple[int, ...] = ()
+    folding: FoldingOptions = FoldingOptions()
+
+
+class FamilyCopy(NamedTuple):
+    """A family at one moment, for reading on any thread.
+
+    Attributes:
+        panes: tables by pane; the same objects until they change.
+        kept: how far back from the clock panes are kept, microseconds.
+        clock: of the partition, microseconds; None before the first.
+        slices: numbers of the slices.
+        users: the users over the lifetime; None if users are not kept.
+    """
+
+    version: int
+    panes: Mapping[Pane, Table]
+    folding: Folding
+    activity: SliceActivity
+    kept: int
+    clock: int | None
+    slices: Slices
+    users: UsersCopy | None = None
+
+
+class Family:
+    """Tables by pane; a cell is the number of a slice.
+
+    Each event counts in one cell of one pane, and once for its user over the lifetime. After
+    `advance`, the content depends on the events and the clock only.
+
+    Attributes:
+        kept: how far back from the clock panes are kept, microseconds; 0 without windows.
+        version: changes whenever the content does.
+    """
+
+    def __init__(self, spec: FamilySpec, windowing: Windowing, counting: Counting) -> None:
+        self.spec = spec
+        self._counting = counting
+        self._slices = counting.slices(spec.name)
+        self.windowing = msgspec.structs.replace(windowing, spans=spec.spans)
+        self.kept = self.windowing.kept if spec.spans else 0
+        self.version = next_version()
+        self.folding = Folding(spec.folding, len(spec.columns))
+        self._folded = self.folding.copy()
+        self._activity = SliceActivity()
+        self._assigner = SliceAssigner(self.folding, self._slices, spec.columns)
+        self._panes: dict[Pane, Table] = {}
+        self._pane(PAST_PANE)
+        plan = spec.table.plan
+        self._users = FamilyUsers(plan) if plan.users or plan.user_sums else None
+        pending = counting.pending(spec.name)
+        self._pending = pending if self._users is None else PendingCounts()
+        self._fine = self._kept = PAST
+        self.clock: int | None = None
+        self._copies: dict[Pane, tuple[int, Table]] = {}
+        self._empty_unlike = False
+
+    def update(
+        self,
+        batch: Batch,
+        dimensions: Sequence[tuple[str, ...]] | None,
+        starts: NDArray[np.int64] | None,
+        times: NDArray[np.int64] | None,
+        seen: NDArray[np.int64] | None = None,
+        *,
+        values: EventValues | None = None,
+    ) -> None:
+        """Count events, in the order of the log.
+
+        `starts`: start of each event's pane, PAST if it is late; None without event time. `seen`:
+        event times, limited to the clock; `times` by default. `values`: see `Table.count`.
+        """
+        if not len(batch):
+            return
+        assigned = self._assigner.assign(dimensions, len(batch))
+        if assigned.moves:
+            self._move(assigned.moves)
+        cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
+        self._pending.count(self.spec, batch, cells, times, values)
+        self._activity.count(assigned.numbers, times if seen is None else seen)
+        self.version = next_version()
+
+    def advance(self, clock: int) -> None:
+        """Add old panes to hours, and panes that are no longer kept to `PAST_PANE`.
+
+        `clock`: of the partition, microseconds. Panes that begin after it are in no window.
+        """
+        size = self.windowing.pane
+        if self.clock is None or self.clock // size != clock // size:
+            self.version = next_version()
+        self.clock = clock
+        limits = borders(self.windowing, clock)
+        if limits == (self._kept, self._fine):
+            return
+        self._kept, self._fine = limits
+        self.version = next_version()
+        moving: defaultdict[Pane, list[Table]] = defaultdict(list)
+        for pane in sorted(self._panes.keys() - {PAST_PANE}):
+            target = self._target(pane)
+            if target != pane:
+                moving[target].append(self._panes.pop(pane))
+        for target, tables in moving.items():
+            self._pane(target).add(*tables)
+
+    def add_to_past(self, starts: Sequence[int]) -> None:
+        """Add these panes to `PAST_PANE`: their events come from the future."""
+        if not starts:
+            return
+        self._pending.settle()
+        panes = {Pane(self.windowing.pane, start) for start in starts} & self._panes.keys()
+        if panes:
+            self._panes[PAST_PANE].add(*(self._panes.pop(pane) for pane in sorted(panes)))
+            self.version = next_version()
+
+    def merge(
+        self, labels: Sequence[str], content: bytes, lists: int, span: tuple[int, int] | None
+    ) -> None:
+        """Add the counts of a backfill.
+
+        `span`: start and length of their event time, microseconds; None without event time.
+
+        Raises:
+            BackfillError: the span lies in several panes.
+            UnlikeStateError: a statistic is missing from it, or has other options.
+            DamagedStateError: it is not a table.
+        """
+        target = self._target_of(span)
+        assigned = self._assigner.assign([tuple(labels)], 1)
+        self._move(assigned.moves)
+        number = int(assigned.numbers[0])
+        table = self.spec.table.empty()
+        missing = table.load(content, [number])
+        if missing:
+            expected = tuple(table.statistics)
+            found_names = tuple(name for name in expected if name not in missing)
+            raise UnlikeStateError(f"statistics of {self.spec.name}", expected, found_names)
+        self._pending.settle()
+        table.distribute(_SLICE_BITS, {0: self._pane(target)})
+        self.add_users(table)
+        activity = SliceActivity()
+        # The time of the last event is unknown, but not before the start of the span.
+        latest = None if span is None else span[0]
+        activity.load([(self._slices.labels[number], latest, lists)], self._slices)
+        self._activity.add(activity, {})
+        self.version = next_version()
+
+    def copied(self) -> FamilyCopy:
+        """A copy for readers; unchanged panes are the same objects as before."""
+        self._pending.settle()
+        self._copies = {at: table.copied(self._copies.get(at)) for at, table in self._panes.items()}
+        panes = {pane: table for pane, (_, table) in self._copies.items()}
+        if self._folded.version != self.folding.version:
+            self._folded = self.folding.copy()
+        activity, folding = self._activity.copy(), self._folded
+        users = None if self._users is None else self._users.copied()
+        return FamilyCopy(
+            self.version, panes, folding, activity, self.kept, self.clock, self._slices, users
+        )
+
+    def sections(self) -> list[Section]:
+        """The content as sections, sorted by name; equal content gives equal bytes."""
+        self._pending.settle()
+        name = self.spec.name
+        sections = [Section(f"{name}/{_META}", self.version, self._meta)]
+        tables = dict(self._panes)
+        if self._users is not None:
+            tables |= {
+                Pane(DAY, day * DAY): day_table for day, day_table in self._users.days.items()
+            }
+            content = partial(self._copied_users, self._users)
+            sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
+        for pane, table in tables.items():
+            dump, closed = partial(self._copied_table, table), self._closed(pane)
+            sections.append(Section(section_name(name, pane), table.version, dump, closed=closed))
+        return sorted(sections, key=lambda section: section.name)
+
+    def restore(
+        self, sections: Mapping[str, bytes], *, empty_unlike: bool = False
+    ) -> tuple[Family, frozenset[str]]:
+        """A family of this name with the content of its sections.
+
+        `empty_unlike`: whether statistics of other inputs start empty, instead of raising.
+
+        Returns:
+            The family, and names of statistics that some sections lack, which are counted from
+            now on.
+
+        Raises:
+            DamagedStateError: they are not the output of `sections`.
+            UnlikeInputsError: a statistic had other inputs.
+            UnlikeStateError: their panes have another size.
+        """
+        self._pending.settle()
+        family = Family(self.spec, self.windowing, self._counting)
+        family._empty_unlike = empty_unlike
+        return family, family._load(sections)
+
+    def _load(self, sections: Mapping[str, bytes]) -> frozenset[str]:
+        prefix, new = f"{self.spec.name}/", set[str]()
+        own_sections = {name: data for name, data in sections.items() if name.startswith(prefix)}
+        self._load_meta(prefix + _META, own_sections.pop(prefix + _META, b""))
+        if section_name(self.spec.name, PAST_PANE) not in own_sections:
+            raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
+        users = own_sections.pop(prefix + _USERS, None)
+        if self._users is not None:
+            new |= self._load_users(self._users, prefix + _USERS, users)
+        for name in sorted(own_sections):
+            new |= self._load_pane(name, own_sections[name])
+        self._admit_loaded()
+        return frozenset(new)
+
+    def _load_users(self, here: FamilyUsers, name: str, data: bytes | None) -> frozenset[str]:
+        """Load the users and their sums; returns the names of missing sums."""
+        plan = self.spec.table.plan
+        if data is None:
+            return frozenset(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
+        table, missing = self._restore_table(name, data, plan.of_users)
+        if table.audience is not None:
+            here.add_users(table.audience)
+        if table.user_sums is not None:
+            here.add_sums(table.user_sums)
+        return frozenset(each for each in missing if each.startswith(USER_SUMS_PREFIX))
+
+    def _load_meta(self, name: str, data: bytes) -> None:
+        try:
+            state = msgspec.msgpack.decode(data, type=tuple[FoldingState, ActivityState])
+            self.folding.load(state[0])
+            self._activity.load(state[1], self._slices)
+        except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
+
+    def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
+        pane, plan = pane_of(name, self.windowing.pane), self.spec.table.plan
+        if pane.size != DAY:
+            self._panes[pane], new = self._restore_table(name, data, _plan_of(pane, plan))
+            return new
+        if self._users is not None:
+            self._users.days[pane.start // DAY], _ = self._restore_table(name, data, plan.by_day)
+        return frozenset()
+
+    def _restore_table(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
+        """A table, and the names of statistics that the data lacks."""
+        labels, content = decode_table(name, data, len(self.spec.columns))
+        table = self.spec.table.empty(plan)
+        numbers = list(map(self._slices.number, labels))
+        new = table.load(content, numbers, empty_unlike=self._empty_unlike)
+        return table, new
+
+    def _admit_loaded(self) -> None:
+        """Fold label values above the caps of this family; it may have been saved with larger."""
+        numbers = set(self._activity.numbers.tolist())
+        numbers.update(*(table.cells.tolist() for table in self._panes.values()))
+        loaded = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
+        for labels in () if self.folding.admit_apart(loaded) else loaded:
+            admitted = self.folding.admit(labels)
+            self._move(self._slices.moves({**admitted.moves, labels: admitted.key}))
+
+    def _move(self, moves: Mapping[int, int]) -> None:
+        if not moves:
+            return
+        self._pending.settle()
+        for table in self._panes.values():
+            table.rename(moves)
+        if self._users is not None:
+            self._users.rename(moves)
+        self._activity.move(moves)
+        self.version = next_version()
+
+    def _numbers_of(self, starts: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """A small number for each event's pane."""
+        if starts is None or not self.spec.spans:
+            return np.array(self._pending.number(self, PAST))
+        distinct_starts, places = place_values(starts)
+        numbers = np.array(
+            [self._pending.number(self, start) for start in distinct_starts.tolist()]
+        )
+        return numbers[places]
+
+    def target(self, start: int) -> Table:
+        """The table that takes the events of a pane at the current clock."""
+        return self._pane(self._target(Pane(self.windowing.pane, start)))
+
+    def add_users(self, table: Table) -> None:
+        """Add the users of a table that holds counts of this family only."""
+        if self._users is not None:
+            self._users.add(table, _SLICE_BITS)
+
+    def _target_of(self, span: tuple[int, int] | None) -> Pane:
+        if span is None or not self.spec.spans:
+            return PAST_PANE
+        (start, length), size = span, self.windowing.pane
+        first, last = (
+            self._target(Pane(size, at // size * size)) for at in (start, start + length - 1)
+        )
+        if first != last:
+            problem = f"a span of {span_text(length)} lies in several panes of windows"
+            fitting = f'"{span_text(size)}"'
+            if self._fine != PAST:
+                fitting += f', or "1h" for what is {span_text(FINE + self.windowing.lateness)} old'
+            raise BackfillError(problem, f"count it again with every={fitting}")
+        return first
+
+    def _target(self, pane: Pane) -> Pane:
+        if pane.start < self._kept or pane.start == PAST:
+            return PAST_PANE
+        if pane.start < self._fine and pane.size < HOUR:
+            return Pane(HOUR, pane.start // HOUR * HOUR)
+        return pane
+
+    def _pane(self, pane: Pane) -> Table:
+        if pane not in self._panes:
+            self._panes[pane] = self._counting.table(self.spec, pane)
+        return self._panes[pane]
+
+    def _closed(self, pane: Pane) -> bool:
+        """Whether no event can count in it in time, and no pane can be added to it."""
+        if self.clock is None or pane.size in {PAST_PANE.size, DAY}:
+            return False
+        until = self._fine if pane.size == HOUR else self.clock - self.windowing.lateness
+        return pane.start + pane.size <= until
+
+    def _copied_table(self, table: Table) -> Callable[[], Iterator[bytes]]:
+        copy = table.copy()
+        return self._dumped(copy, copy.cells.tolist())
+
+    def _copied_users(self, here: FamilyUsers) -> Callable[[], Iterator[bytes]]:
+        copy = here.copied()
+        cells = set(copy.users.cells.tolist())
+        if copy.sums is not None:
+            cells.update(copy.sums.cells.tolist())
+        return self._dumped(users_alone(copy.users, copy.sums, self.spec.table), sorted(cells))
+
+    def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
+        order = self._slices.sorted(cells)
+        labels = [self._slices.labels[cell] for cell in order]
+        return lambda: encode_table(labels, table.dump(order))
+
+    def _meta(self) -> Callable[[], Iterator[bytes]]:
+        state = msgspec.msgpack.encode([self.folding.state(), self._activity.state(self._slices)])
+        return lambda: iter([state])
+
+
+def widest_search(families: Sequence[FamilySpec]) -> Search:
+    """The search whose hits all these families can read."""
+    searches = [spec.table.search for spec in families]
+    return Search(
+        max((search.depth for search in searches), default=0),
+        every=any(search.every for search in searches),
+    )
+
+
+def _plan_of(pane: Pane, plan: Plan) -> Plan:
+    """The plan of a pane's table; users are kept for the lifetime, outside the panes."""
+    return plan.without_users if pane == PAST_PANE else plan.of_pane

@@ -1,0 +1,275 @@
+"""Event time: panes, the windows made of them, and how long panes are kept."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.events.errors import DamagedStateError, UnlikeStateError
+
+SECOND: Final = 1_000_000
+HOUR: Final = 3_600 * SECOND
+DAY: Final = 24 * HOUR
+FINE: Final = 2 * HOUR
+"""Age up to which panes are kept apart, microseconds; older ones are added up to hours."""
+
+PAST: Final = -(2**63)
+"""Used as the start of panes that are no longer kept."""
+
+HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
+"""How to write a duration, for errors."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST: Final = -62_135_596_800_000_000
+_LAST: Final = 253_402_300_799_000_000
+"""The first and the last second of `datetime`, microseconds since the epoch."""
+
+_PAST_NAME: Final = "past"
+_UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
+_DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
+_LOOSE: Final = re.compile(
+    # Not every word: 500ms are no minutes, and a mo is no m.
+    r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])(ecs?|econds?|ins?|inutes?|rs?|ours?|ays?)?\s*",
+    re.IGNORECASE,
+)
+_LONGEST: Final = 36_500 * DAY
+
+
+class DurationError(ValueError):
+    """The text is not a duration."""
+
+
+def microseconds(text: str) -> int:
+    """The length of a duration; 0 or more.
+
+    Raises:
+        DurationError: the text is not a duration, or longer than a hundred years.
+
+    Example:
+        >>> microseconds("90s"), microseconds("1h")
+        (90000000, 3600000000)
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
+    length = int(match["number"]) * _UNITS[match["unit"]]
+    if length > _LONGEST:
+        raise DurationError(f"found {text!r}; that is more than a hundred years.")
+    return length
+
+
+def _hint(text: str) -> str:
+    match = _LOOSE.fullmatch(text)
+    return f" Did you mean '{match['number']}{match['unit'].lower()}'?" if match else ""
+
+
+class Windowing(msgspec.Struct, frozen=True, kw_only=True):
+    """How event time is divided into panes and windows; all in microseconds.
+
+    Attributes:
+        pane: size of a pane; divides an hour.
+        spans: lengths of the windows, ascending; empty if only the lifetime is read.
+        lateness: how far behind the clock an event still counts in every window.
+        names: windows that are not called as `span_text` would, with their names.
+    """
+
+    pane: int = 60 * SECOND
+    spans: tuple[int, ...] = ()
+    lateness: int = 120 * SECOND
+    names: tuple[tuple[int, str], ...] = ()
+
+    def name(self, span: int) -> str:
+        """The name of a window.
+
+        Example:
+            >>> Windowing(names=((168 * HOUR, "7d"),)).name(168 * HOUR), Windowing().name(24 * HOUR)
+            ('7d', '24h')
+        """
+        return dict(self.names).get(span) or span_text(span)
+
+    @property
+    def kept(self) -> int:
+        """How far back from the clock panes are kept."""
+        return (self.spans[-1] if self.spans else 0) + self.lateness
+
+
+IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
+
+
+class Borders(NamedTuple):
+    """Before `kept`, event time is in no pane; before `fine`, by the hour. Microseconds."""
+
+    kept: int
+    fine: int
+
+
+def alignment(span: int, pane: int) -> int:
+    """A window begins at a multiple of this: an hour if it is longer than FINE, else a pane."""
+    return HOUR if span > FINE else pane
+
+
+def borders(windowing: Windowing, clock: int) -> Borders:
+    """Which panes are kept at this clock, and from where on by the hour.
+
+    If any window is longer than FINE, whole hours are dropped. Without windows no pane is kept.
+    As the clock advances, both borders only move forward.
+    """
+    if not windowing.spans:
+        return Borders(-PAST - 1, PAST)
+    kept = _kept_from(clock, windowing)
+    if alignment(windowing.spans[-1], windowing.pane) == windowing.pane:
+        return Borders(kept, PAST)
+    return Borders(kept, (clock - FINE - windowing.lateness) // windowing.pane * windowing.pane)
+
+
+def _kept_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
+    """The late rule: at this clock, an event before the result is late, and its pane not kept."""
+    size = alignment(windowing.spans[-1], windowing.pane)
+    return (clock - windowing.kept) // size * size
+
+
+class Pane(NamedTuple):
+    """A span of event time with a table of its own; may be an hour or a day. Microseconds.
+
+    Attributes:
+        size: its length; 0 for `PAST_PANE`.
+        start: its beginning; a multiple of the size.
+    """
+
+    size: int
+    start: int
+
+
+PAST_PANE: Final = Pane(0, 0)
+"""Holds events whose pane is no longer kept, and events without time."""
+
+
+def section_name(family: str, pane: Pane) -> str:
+    """The name of a pane's section.
+
+    Example:
+        >>> section_name("labels", Pane(60 * SECOND, 120 * SECOND))
+        'labels/60/2'
+        >>> section_name("labels", PAST_PANE)
+        'labels/past'
+    """
+    if pane == PAST_PANE:
+        return f"{family}/{_PAST_NAME}"
+    return f"{family}/{_size(pane.size)}/{pane.start // pane.size}"
+
+
+def pane_of(name: str, pane: int) -> Pane:
+    """The pane of a section.
+
+    Raises:
+        DamagedStateError: no section has such a name.
+        UnlikeStateError: the pane has another size.
+    """
+    _, _, rest = name.partition("/")
+    size, _, index = rest.partition("/")
+    if rest == _PAST_NAME:
+        return PAST_PANE
+    if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
+        raise DamagedStateError(name, "no section has such a name")
+    for size_known in (pane, HOUR, DAY):
+        if size == _size(size_known):
+            return Pane(size_known, int(index) * size_known)
+    raise UnlikeStateError("panes", _size(pane), size)
+
+
+def span_text(microseconds: int) -> str:
+    """A span in the largest of hours, minutes, seconds and microseconds that divides it.
+
+    Example:
+        >>> span_text(300 * SECOND), span_text(24 * HOUR), span_text(90 * SECOND)
+        ('5m', '24h', '90s')
+    """
+    for name, size in (("h", HOUR), ("m", 60 * SECOND), ("s", SECOND)):
+        if microseconds % size == 0:
+            return f"{microseconds // size}{name}"
+    return f"{microseconds}us"
+
+
+def duration_problem(text: str, least: int = SECOND) -> str | None:
+    """Why a text is not a duration of at least `least` microseconds, or None."""
+    try:
+        length = microseconds(text)
+    except DurationError as error:
+        return str(error)
+    return f"found {text!r}; give at least {span_text(least)}." if length < least else None
+
+
+def moment_text(microseconds: int) -> str:
+    """A time since the epoch in RFC 3339; clipped to the years 1 to 9999.
+
+    Example:
+        >>> moment_text(1_700_000_000_000_000)
+        '2023-11-14T22:13:20Z'
+        >>> moment_text(-(10**18)), moment_text(10**18)
+        ('0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z')
+    """
+    moment = _EPOCH + timedelta(microseconds=min(max(microseconds, _FIRST), _LAST))
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+
+
+_EARLY: Final = 3_652 * DAY
+"""The year 1980."""
+
+
+def unit_warning(newest: int, field: str, unit: str) -> str | None:
+    """A warning if the newest event is before 1980, or None.
+
+    Seconds that are read as milliseconds, or milliseconds as microseconds, are times in 1970.
+
+    Example:
+        >>> unit_warning(1_767_225_600 * 1_000, "ts", "ms")
+        "the newest event is of 1970-01-21: is 'ms' the unit of ts?"
+    """
+    if newest >= _EARLY:
+        return None
+    return f"the newest event is of {moment_text(newest)[:10]}: is {unit!r} the unit of {field}?"
+
+
+def _size(microseconds: int) -> str:
+    return f"{microseconds / SECOND:g}"
+
+
+class PaneAssignment(NamedTuple):
+    """The panes of some events.
+
+    Attributes:
+        starts: start of each event's pane, microseconds; PAST if the event is late.
+        late: whether each event is late.
+    """
+
+    starts: NDArray[np.int64]
+    late: NDArray[np.bool_]
+
+
+def assign_panes(
+    times: NDArray[np.int64], clocks: NDArray[np.int64], windowing: Windowing
+) -> PaneAssignment:
+    """Assign the events of a partition to panes, in the order of its log.
+
+    An event is late if its pane is no longer kept at the partition's clock after the event. So the
+    result depends on the log alone, never on batches. Without windows no event is late.
+
+    Example:
+        >>> minute = 60_000_000
+        >>> windowing = Windowing(pane=minute, spans=(minute,), lateness=minute)
+        >>> times, clocks = np.array([2, 0, 5, 1, 3]) * minute, np.array([2, 2, 5, 5, 5]) * minute
+        >>> assign_panes(times, clocks, windowing).late
+        array([False, False, False,  True, False])
+    """
+    starts = times // windowing.pane * windowing.pane
+    # The clock never goes back, so its last time decides in most batches.
+    if not windowing.spans or not len(times) or times.min() >= _kept_from(clocks[-1], windowing):
+        return PaneAssignment(starts, np.zeros(len(times), dtype=np.bool_))
+    too_late = times < _kept_from(clocks, windowing)
+    starts[too_late] = PAST
+    return PaneAssignment(starts, too_late)

@@ -1,0 +1,293 @@
+"""Windows and lifetimes over all partitions: cached sums of tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from operator import is_
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.accumulator.plan import Plan
+from streameval.accumulator.table import Table
+from streameval.engine.windows.family import FamilyCopy, FamilySpec
+from streameval.engine.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
+from streameval.engine.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
+from streameval.engine.windows.users import user_sums_of, with_users
+from streameval.statistics.user_sums import UserSums
+from streameval.statistics.users import Users, UsersOptions
+from streameval.statistics.vocabulary import Items
+
+_C = TypeVar("_C", Table, Users, UserSums)
+_U = TypeVar("_U", Users, UserSums)
+_K = TypeVar("_K", bound=Hashable)
+
+_Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
+"""Tables by number of the partition and pane."""
+
+_Folded: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
+"""Each table as its partition has it, and folded as all partitions together fold."""
+
+_LIFETIME: Final = 0
+_DAYS: Final = -1
+
+
+class RunningSum:
+    """The sum of a changing set of tables: adds new tables and subtracts those that are gone.
+
+    Counts are integers, so subtraction is exact. Tables that changed since the last call are added
+    to a copy of the running sum only.
+    """
+
+    __slots__ = ("_empty", "_last", "_settled", "_sum", "_whole")
+
+    def __init__(self, empty: Table) -> None:
+        self._empty = empty
+        self._sum = empty.empty()
+        self._settled: _Parts = {}
+        self._last: _Parts = {}
+        self._whole = self._sum
+
+    def of(self, parts: _Parts) -> Table:
+        """The sum of these tables, for reading only; the same object for the same tables."""
+        before, self._last = self._last, parts
+        steady = {key: part for key, part in parts.items() if before.get(key) is part}
+        if len(steady) == len(parts) == len(before):
+            return self._whole
+        self._settle(steady)
+        moving = [part for key, part in parts.items() if key not in steady]
+        if len(parts) == 1:
+            (self._whole,) = parts.values()
+            return self._whole
+        self._whole = self._sum.copy()
+        self._whole.add(*moving)
+        return self._whole
+
+    def _settle(self, steady: _Parts) -> None:
+        removed = [part for key, part in self._settled.items() if steady.get(key) is not part]
+        added = [part for key, part in steady.items() if self._settled.get(key) is not part]
+        if removed and (len(removed) > len(steady) or self._sum.reduced):
+            self._sum, removed, added = self._empty.empty(), [], list(steady.values())
+        for part in removed:
+            self._sum.subtract(part)
+        self._sum.add(*added)
+        self._settled = steady
+
+
+class FamilyView:
+    """Reads one family over all partitions; caches sums of what has not changed.
+
+    Label values are folded as all partitions together fold them. Not safe on several threads.
+
+    `pane`: size of a pane, microseconds.
+    """
+
+    def __init__(self, spec: FamilySpec, pane: int) -> None:
+        self.spec = spec
+        self._pane = pane
+        self._slices = Slices()
+        self._families: Sequence[FamilyCopy] = ()
+        self._clocks: Sequence[float] = ()
+        self._tables: _Folded = {}
+        self._days: _Folded = {}
+        self._users: dict[int, tuple[Users, Users]] = {}
+        self._user_sums: dict[int, tuple[UserSums, UserSums]] = {}
+        self._everyone: tuple[list[Users], Users] | None = None
+        self._all_sums: tuple[list[UserSums], UserSums] | None = None
+        self._whole: tuple[tuple[object, ...], Table] | None = None
+        self._folding = Folding(spec.folding, len(spec.columns))
+        self._moves: dict[int, int] = {}
+        self._activity = SliceActivity()
+        self._sums: dict[Hashable, RunningSum] = {}
+
+    def refresh(self, families: Sequence[FamilyCopy]) -> None:
+        """Read these copies from now on, one of each partition, in the order of partitions."""
+        if [viewed.version for viewed in families] == [viewed.version for viewed in self._families]:
+            return
+        self._families = families
+        self._clocks = [math.inf if viewed.clock is None else viewed.clock for viewed in families]
+        if families:
+            self._slices = families[0].slices
+            first, *others = [viewed.folding for viewed in families]
+            self._folding = first.merged(others)
+        self._fold()
+        self._activity = SliceActivity()
+        for family in families:
+            self._activity.add(family.activity, self._moves)
+
+    @property
+    def kept(self) -> int:
+        """How far back from the clock panes are kept, microseconds."""
+        return max((family.kept for family in self._families), default=0)
+
+    @property
+    def folding(self) -> Folding:
+        """The folding of all partitions together; for reading only."""
+        return self._folding
+
+    def lifetime(self) -> Table:
+        """All events together with their users; a cell is a slice."""
+        table, plan = self.values(), self.spec.table.plan
+        if not plan.users and not plan.user_sums:
+            return table
+        days = self._sum(_DAYS, plan.by_day).of({at: day for at, (_, day) in self._days.items()})
+        users, sums, cached = self._together(), self._summed(), self._whole
+        parts = (table, days, users, sums)
+        if cached is None or not all(map(is_, cached[0], parts)):
+            whole = with_users(table, days, (users, sums), plan)
+            cached = self._whole = parts, whole
+        return cached[1]
+
+    def values(self) -> Table:
+        """All events without their users; a cell is a slice."""
+        plan = self.spec.table.plan.without_users
+        tables = {at: table for at, (_, table) in self._tables.items()}
+        return self._sum(_LIFETIME, plan).of(tables)
+
+    def window(self, span: int, clock: int) -> Table:
+        """Events of the last `span` before the clock; a cell is a slice.
+
+        The window begins at a whole pane, above two hours at a whole hour, so it covers the span or
+        more. It leaves out panes after the clock or after the clock of their partition.
+
+        `span`: microseconds; at most the longest of the spec.
+        """
+        size = alignment(span, self._pane)
+        start = (clock - span) // size * size
+        return self._sum(span).of(
+            {
+                at: table
+                for at, (_, table) in self._tables.items()
+                if start <= at[1].start <= min(clock, self._clocks[at[0]]) and at[1] != PAST_PANE
+            }
+        )
+
+    def panes(self) -> list[Pane]:
+        """The kept panes that have begun, the newest first."""
+        begun = {pane for at, pane in self._tables if pane.start <= self._clocks[at]}
+        kept = begun - {PAST_PANE}
+        return sorted(kept, key=lambda pane: (pane.size < HOUR, pane.start), reverse=True)
+
+    def pane(self, pane: Pane) -> Table:
+        """Events of one pane; the same object until they change."""
+        parts = {at: table for at, (_, table) in self._tables.items() if at[1] == pane}
+        return self._sum(pane).of(parts)
+
+    def forget_panes(self, but: Collection[Pane]) -> None:
+        """Drop the sums of all other panes."""
+        dropped = [key for key in self._sums if isinstance(key, Pane) and key not in but]
+        for key in dropped:
+            del self._sums[key]
+
+    def slices(self, table: Table) -> NDArray[np.int64]:
+        """The slices with events in a table, sorted by label values."""
+        return np.array(self.in_order(table.cells.tolist()), np.int64)
+
+    def in_order(self, slices: Iterable[int]) -> list[int]:
+        """These slices, sorted by label values."""
+        return self._slices.sorted(slices)
+
+    def labels(self, number: int) -> Labels:
+        """The label values of a slice."""
+        return self._slices.labels[number]
+
+    def latest(self) -> Mapping[int, int | None]:
+        """Latest event time of each slice, microseconds; None without event time."""
+        return self._activity.latest
+
+    def folded(self) -> Mapping[str, int]:
+        """Dimension -> events under `__other__` over the lifetime."""
+        counts = [(self.labels(number), events) for number, events in self._activity.events.items()]
+        return {
+            name: sum(events for labels, events in counts if labels[place] == OTHER)
+            for place, name in enumerate(self.spec.dimensions)
+        }
+
+    def _sum(self, key: Hashable, plan: Plan | None = None) -> RunningSum:
+        if key not in self._sums:
+            empty = self.spec.table.empty(plan or self.spec.table.plan.of_pane)
+            self._sums[key] = RunningSum(empty)
+        return self._sums[key]
+
+    def _together(self) -> Users:
+        """The users of all partitions; the same object until they change."""
+        options = UsersOptions(max_users=self.spec.table.plan.users)
+        parts = [folded for _, folded in self._users.values()]
+        self._everyone = _merged(parts, self._everyone, lambda: Users(options, Items()))
+        return self._everyone[1]
+
+    def _summed(self) -> UserSums | None:
+        """The sums by user of all partitions; None if no mean is over users."""
+        empty = user_sums_of(self.spec.table.plan)
+        if empty is None:
+            return None
+        parts = [folded for _, folded in self._user_sums.values()]
+        self._all_sums = _merged(parts, self._all_sums, lambda: empty)
+        return self._all_sums[1]
+
+    def _fold(self) -> None:
+        """Fold the tables of the families as all partitions together fold."""
+        moved = self._folding_moved()
+        self._tables = self._folded_of(
+            {} if moved else self._tables,
+            {
+                (index, pane): table
+                for index, family in enumerate(self._families)
+                for pane, table in family.panes.items()
+            },
+        )
+        by_user = [family.users for family in self._families if family.users is not None]
+        self._days = self._folded_of(
+            {} if moved else self._days,
+            {
+                (index, Pane(DAY, day * DAY)): table
+                for index, user_days in enumerate(by_user)
+                for day, table in user_days.days.items()
+            },
+        )
+        users = {index: family_users.users for index, family_users in enumerate(by_user)}
+        self._users = self._folded_of({} if moved else self._users, users)
+        sums = {index: part.sums for index, part in enumerate(by_user) if part.sums is not None}
+        self._user_sums = self._folded_of({} if moved else self._user_sums, sums)
+
+    def _folded_of(
+        self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
+    ) -> dict[_K, tuple[_C, _C]]:
+        folded: dict[_K, tuple[_C, _C]] = {}
+        for at, part in parts.items():
+            cached = before.get(at)
+            same = cached is not None and cached[0] is part
+            folded[at] = cached if cached and same else (part, self._renamed(part))
+        return folded
+
+    def _folding_moved(self) -> bool:
+        moves: dict[int, int] = {}
+        if any(edge is not None for edge in self._folding.edges):
+            # A copy: another thread may number more slices.
+            labels = self._slices.labels[:]
+            moves = self._slices.moves({label: self._folding.settled(label) for label in labels})
+        moved, self._moves = moves != self._moves, moves
+        return moved
+
+    def _renamed(self, counted: _C) -> _C:
+        if not self._moves or self._moves.keys().isdisjoint(counted.cells.tolist()):
+            return counted
+        folded = counted.copy()
+        folded.rename(self._moves)
+        return folded
+
+
+def _merged(
+    parts: list[_U], cached: tuple[list[_U], _U] | None, empty: Callable[[], _U]
+) -> tuple[list[_U], _U]:
+    """The parts, and all of them together; the same object until they change."""
+    if cached is not None and len(cached[0]) == len(parts) and all(map(is_, cached[0], parts)):
+        return cached
+    if len(parts) == 1:
+        return parts, parts[0]
+    whole = empty()
+    for part in parts:
+        whole.merge(part)
+    return parts, whole

@@ -1,0 +1,213 @@
+"""Users and items as a matrix of scores: the best items of each user, with their interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.events.batch import IntArray
+from streameval.events.columns import Columns, as_numpy
+from streameval.events.errors import InvalidEventError
+from streameval.events.ragged import Array, Ragged, ragged_column
+
+_ENTRIES: Final = 1 << 22
+"""Scores that are ranked at once: 32 MB of doubles."""
+
+
+def are_scores(given: Any) -> bool:
+    """Whether it is a matrix of numbers with a fraction, of any library, dense or sparse.
+
+    Example:
+        >>> are_scores(np.array([[0.5, 0.25]])), are_scores(np.array([[5, 3]]))
+        (True, False)
+    """
+    if is_sparse(given):
+        return "float" in str(given.dtype)
+    if isinstance(given, list) and given and isinstance(given[0], list | tuple):
+        named = hasattr(given[0], "_fields")
+        return not named and any(isinstance(entry, float) for entry in given[0])
+    return len(getattr(given, "shape", ())) == 2 and "float" in str(getattr(given, "dtype", ""))
+
+
+def is_sparse(given: Any) -> bool:
+    """Whether it is a sparse matrix or array of SciPy."""
+    return hasattr(given, "tocsr")
+
+
+class ScoredUsers(NamedTuple):
+    """A row of scores for each user and a column for each item; both are numbered from 0.
+
+    Attributes:
+        scores: shape (users, items); an item with minus infinity is not recommended, nor is one
+            that a sparse matrix does not store.
+        truth: the interactions of each user: a matrix of the same shape, dense or sparse, whose
+            entries other than 0 are gains; or items in lists, one list for each user.
+        seen: items to leave out of each list, likewise; None for none.
+    """
+
+    scores: Any
+    truth: Any
+    seen: Any = None
+
+    def columns(self, depth: int | None, *, scores: bool) -> Iterator[Columns]:
+        """The events of some users at a time, as arrays; see `AlignedEvents`."""
+        users, items = (int(size) for size in np.shape(self.scores))
+        given = self.scores.tocsr() if is_sparse(self.scores) else _matrix(self.scores)
+        truth, gains = _interactions("truth", self.truth, (users, items))
+        seen = None if self.seen is None else _interactions("exclude", self.seen, (users, items))[0]
+        step = max(1, _ENTRIES // max(items, 1))
+        for start in range(0, users, step):
+            stop = min(users, start + step)
+            part = given[start:stop]
+            best, values = _best(
+                part.toarray() if is_sparse(part) else part,
+                None if seen is None else seen.rows(start, stop),
+                items if depth is None else min(depth, items),
+                stored=_stored(part),
+                first=start,
+            )
+            acts = truth.rows(start, stop)
+            edges = truth.offsets[start], truth.offsets[stop]
+            yield Columns(
+                recommendations=(best.values, best.offsets),
+                interactions=(acts.values, acts.offsets),
+                gains=None if gains is None else (gains[edges[0] : edges[1]], acts.offsets),
+                scores=(values, best.offsets) if scores else None,
+                users=np.arange(start, stop),
+            )
+
+
+def _matrix(given: Any) -> Any:
+    """The scores as an array of NumPy, or unchanged if their library finds the best itself."""
+    if hasattr(given, "topk"):
+        return given.detach() if getattr(given, "requires_grad", False) else given
+    return np.asarray(as_numpy("scores", given))
+
+
+def _stored(part: Any) -> Array | None:
+    """Where a sparse matrix has an entry; None for a dense one."""
+    if not is_sparse(part):
+        return None
+    stored = np.zeros(part.shape, np.bool_)
+    stored[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = True
+    return stored
+
+
+def _best(
+    scores: Any, seen: Ragged | None, depth: int, *, stored: Array | None, first: int
+) -> tuple[Ragged, Array]:
+    """The items with the highest scores of each row, best first, and their scores.
+
+    Among equal scores the smaller item comes first, whatever the library.
+    """
+    if hasattr(scores, "topk"):
+        places, values = _best_of_tensor(scores, seen, depth)
+    else:
+        scores = scores.astype(np.float64)
+        if stored is not None:
+            scores[~stored] = -np.inf
+        if seen is not None:
+            scores[seen.owners(np.arange(seen.values.size)), seen.values] = -np.inf
+        places, values = _best_of_array(scores, depth)
+    if np.isnan(values).any():
+        row = first + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
+        raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
+    kept = values != -np.inf
+    return Ragged.of_lengths(places[kept], kept.sum(axis=1)), values[kept]
+
+
+def _best_of_array(scores: Array, depth: int) -> tuple[IntArray, Array]:
+    """Items and scores, shape (rows, depth). A NaN comes first."""
+    rows, items = scores.shape
+    # NumPy sorts NaN last, so that of the negated scores too; it must be seen, not left out.
+    keys = np.where(np.isnan(scores), -np.inf, -scores)
+    if depth < items:
+        edge = np.partition(keys, depth - 1, axis=1)[:, depth - 1 : depth] if depth else keys[:, :0]
+        near, places = np.nonzero(keys <= edge if depth else np.zeros(keys.shape, np.bool_))
+        order = np.lexsort((places, keys[near, places], near))
+        begins = np.searchsorted(near, np.arange(rows))
+        taken = order[(begins[:, None] + np.arange(depth)).ravel()]
+        best = places[taken].reshape(rows, depth)
+    else:
+        best = np.argsort(keys, axis=1, kind="stable")
+    return best, np.take_along_axis(scores, best, axis=1)
+
+
+def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntArray, Array]:
+    """Items and scores, found by the tensor's own library; only they are copied from a device."""
+    if seen is not None and seen.values.size:
+        scores = scores.clone()
+        owners = seen.owners(np.arange(seen.values.size))
+        # The tensors of indices are made beside the scores, without importing their library.
+        where = [scores.new_tensor(column.tolist()).long() for column in (owners, seen.values)]
+        scores[where[0], where[1]] = -np.inf
+    items = int(scores.shape[1])
+    top = scores.float().topk(min(depth + 1, items), 1)
+    values = np.asarray(as_numpy("scores", top.values), np.float64)
+    places: IntArray = np.asarray(as_numpy("scores", top.indices)).astype(np.int64)
+    order = np.lexsort((places, -values), axis=1)
+    places = np.take_along_axis(places, order, axis=1)
+    values = np.take_along_axis(values, order, axis=1)
+    if depth < items:
+        # A library may take any of several equal scores at the edge; then all of the row decide.
+        equal = values[:, depth] == values[:, depth - 1] if depth else np.zeros(len(values), bool)
+        for row in np.flatnonzero(equal).tolist():
+            whole = np.asarray(as_numpy("scores", scores[row].float()), np.float64)[None]
+            (places[row, :depth],), (values[row, :depth],) = _best_of_array(whole, depth)
+    return places[:, :depth], values[:, :depth]
+
+
+def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged, Array | None]:
+    """The items of each user, and their gains; None if all are 1."""
+    if given is None:
+        raise UsageError("a matrix of scores needs truth=, the interactions of each user.")
+    if is_sparse(given):
+        _check_shape(name, given.shape, shape)
+        rows = given.tocsr().copy()
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        return _graded(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
+    listed = as_numpy(name, given)
+    if isinstance(listed, list) and listed and not hasattr(listed[0], "__len__"):
+        listed = np.asarray(listed)
+    if isinstance(listed, np.ndarray) and listed.dtype.kind != "O" and listed.shape == shape:
+        owners, items = np.nonzero(listed)
+        return _graded(
+            items, np.searchsorted(owners, np.arange(shape[0] + 1)), listed[owners, items]
+        )
+    if isinstance(listed, np.ndarray) and listed.ndim == 1 and listed.dtype.kind in "iu":
+        listed = listed[:, None]
+    if isinstance(listed, np.ndarray) and listed.ndim == 2:
+        _check_items(name, listed[listed != -1], shape)
+        kept = listed != -1
+        return Ragged.of_lengths(listed[kept].astype(np.int64), kept.sum(axis=1)), None
+    rows = listed
+    if isinstance(listed, list):
+        rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in listed]
+    lists = ragged_column(name, rows)
+    if len(lists) != shape[0]:
+        raise UsageError(f"{name}=: {len(lists)} lists for {shape[0]} rows of scores.")
+    _check_items(name, lists.values, shape)
+    return Ragged(lists.values.astype(np.int64), lists.offsets), None
+
+
+def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, Array | None]:
+    lists = Ragged(items.astype(np.int64), offsets.astype(np.int64))
+    return lists, None if (gains == 1).all() else gains.astype(np.float64)
+
+
+def _check_shape(name: str, size: tuple[int, ...], shape: tuple[int, int]) -> None:
+    if tuple(size) != shape:
+        raise UsageError(f"{name}=: a matrix of shape {tuple(size)} for scores of shape {shape}.")
+
+
+def _check_items(name: str, items: Array, shape: tuple[int, int]) -> None:
+    wrong = items.dtype.kind not in "iu" or bool(((items < 0) | (items >= shape[1])).any())
+    if items.size and wrong:
+        raise UsageError(
+            f"{name}=: give the numbers of columns, from 0 to {shape[1] - 1}, or a matrix of "
+            f"shape {shape}."
+        )

@@ -1,0 +1,183 @@
+"""Saved states: the newest checkpoints of stores, and one ingest restored from all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.checkpoints.format import CLAIM, Place
+from streameval.checkpoints.restore import other_settings, resume
+from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
+from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
+from streameval.config import Config, load
+from streameval.config.config import from_schema
+from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
+from streameval.engine.ingest import Frontend, Ingest
+from streameval.engine.partition import META, Layout, backfills_in
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.events.records import Partition
+
+
+class StoredCheckpoint(NamedTuple):
+    """A checkpoint and the path of its store."""
+
+    path: str
+    place: Place
+    saved: SavedCheckpoint
+
+
+def newest_checkpoints(
+    paths: Sequence[str], note: Callable[[str], None], partitions: Sequence[str] = ()
+) -> list[StoredCheckpoint]:
+    """The newest valid checkpoint of every place; `note` takes each damaged one.
+
+    For a topic that was deleted and recreated, only the state written last.
+
+    `partitions`: TOPIC/NUMBER; empty for all.
+    """
+    checkpoints = sorted(
+        _checkpoints_in(paths, note), key=lambda checkpoint: checkpoint.saved.header.written_at
+    )
+    latest = {
+        (checkpoint.path, checkpoint.place.topic): checkpoint.place.identity
+        for checkpoint in checkpoints
+    }
+    newest = [
+        checkpoint
+        for checkpoint in checkpoints
+        if latest[checkpoint.path, checkpoint.place.topic] == checkpoint.place.identity
+    ]
+    newest.sort(key=lambda checkpoint: checkpoint[:2])
+    names = {f"{checkpoint.place.topic}/{checkpoint.place.number}" for checkpoint in newest}
+    for name in partitions:
+        if name not in names:
+            there = ", ".join(sorted(names)) or "none"
+            raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
+    wanted = set(partitions) or names
+    return [
+        checkpoint
+        for checkpoint in newest
+        if f"{checkpoint.place.topic}/{checkpoint.place.number}" in wanted
+    ]
+
+
+def without_copies(
+    checkpoints: Sequence[StoredCheckpoint], note: Callable[[str], None] | None
+) -> list[StoredCheckpoint]:
+    """The checkpoints, and of several with records of one log only that with the highest offset.
+
+    `note`: takes a line about copies; None to merge stores, where copies are usual.
+
+    Raises:
+        UsageError: one that would be left out has a backfill that the other lacks.
+    """
+    best: dict[tuple[str, Place], StoredCheckpoint] = {}
+    copies: Counter[tuple[str, str]] = Counter()
+    for checkpoint in checkpoints:
+        key = checkpoint.saved.header.cluster, checkpoint.place
+        best_so_far = best.setdefault(key, checkpoint)
+        if best_so_far is checkpoint:
+            continue
+        further = best_so_far.saved.header.offset < checkpoint.saved.header.offset
+        kept, other = (checkpoint, best_so_far) if further else (best_so_far, checkpoint)
+        extents = [backfills_in(copy.saved.read(META)) for copy in (kept, other)]
+        remedy = "Give only one of them."
+        if note is None:
+            remedy = f"Merge without {other.path}, and give the backfill again with --backfill."
+        for extent in extents[1]:
+            if extent not in extents[0]:
+                raise UsageError(
+                    f"{other.path} has a backfill of {extent} with {other.place}; {kept.path} "
+                    f"lacks it, but has read the same log as far or further. {remedy}"
+                )
+        best[key] = kept
+        copies[other.path, kept.path] += 1
+    for (path, kept_path), count in copies.items():
+        partitions = f"{count:,} partition{'s' * (count != 1)}"
+        if note is not None:
+            note(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
+    return [*best.values()]
+
+
+def restore(
+    checkpoints: Sequence[StoredCheckpoint], config_path: Path | None
+) -> tuple[Config, Ingest]:
+    """The configuration of the checkpoints, and one ingest restored from all of them.
+
+    `config_path`: a configuration to use instead of the saved one.
+
+    Raises:
+        UsageError: the counts of a checkpoint mean something else under the configuration.
+    """
+    newest = max(checkpoints, key=lambda checkpoint_read: checkpoint_read.saved.header.written_at)
+    config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
+    config = with_saved_depth(config, newest.saved.header.settings)
+    for checkpoint in checkpoints:
+        _check_settings(config, checkpoint, newest.path if config_path is None else None)
+    ingest = new_ingest(config)
+    for number, checkpoint in enumerate(checkpoints):
+        # Stores of different clusters may have partitions of the same name.
+        partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
+        frontend = _frontend_of(checkpoint, config, ingest.layout)
+        resume(ingest, partition, checkpoint.saved, frontend=frontend)
+    return config, ingest
+
+
+def _frontend_of(checkpoint: StoredCheckpoint, config: Config, settings: Layout) -> Frontend:
+    """The frontend that counted a checkpoint: its logs have the names that they had then."""
+    saved = from_schema(checkpoint.saved.header.schema)
+    counted = msgspec.structs.replace(config, attribution=saved.attribution, event=saved.event)
+    return frontend_of(counted, settings)
+
+
+_COUNTING = ("labels", "segments", "pane", "depth", "max_items")
+"""Settings that give counts their meaning; the others only say how records are decoded."""
+
+
+def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | None) -> None:
+    """Raise a UsageError if a checkpoint was counted with other labels, panes or depth.
+
+    `newest`: path of the store that the configuration is from; None for a file.
+    """
+    here, saved = (
+        {key: settings[key] for key in _COUNTING if key in settings}
+        for settings in (config.settings(), checkpoint.saved.header.settings)
+    )
+    difference = other_settings(here, saved)
+    if difference is not None:
+        remedy = "give a --config with the same ones"
+        if newest is not None:
+            remedy = f'"here" is {newest}; read the stores one at a time'
+        raise UsageError(f"{checkpoint.path}: {difference}; {remedy}.")
+
+
+def _checkpoints_in(
+    paths: Iterable[str], note: Callable[[str], None]
+) -> Iterator[StoredCheckpoint]:
+    for path in paths:
+        store = store_at(path)
+        for place in store.places():
+            newest = store.newest(place)
+            for problem in newest.damaged:
+                note(f"{path}: {place}: {problem}")
+            if newest.saved is not None:
+                yield StoredCheckpoint(path, place, newest.saved)
+
+
+def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
+    """The store in a folder or bucket."""
+    if is_url(path):
+        try:
+            scheme_of(path)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    if not is_store(path, options):
+        raise UsageError(
+            f"{path}: not a store of checkpoints: it has no {CLAIM}; "
+            "give the folder or URL that [state] path names."
+        )
+    return store_of(path, options)

@@ -1,0 +1,46 @@
+"""What a caller of the offline engine provides: where doubts and progress go; its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple, TypeAlias
+
+from streameval.events.errors import StreamevalError
+
+
+class UsageError(StreamevalError):
+    """The arguments of a command, or of a function of the offline engine, are wrong."""
+
+
+class NoEventsError(StreamevalError):
+    """There is no valid event, so there is no value."""
+
+
+Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]
+"""Begins with the number of bytes, None if unknown; then takes bytes read and events counted."""
+
+
+class Surroundings(NamedTuple):
+    """What the engine tells while it counts.
+
+    Attributes:
+        note: takes each doubt, a sentence or several lines.
+        progress: shows how far it is.
+    """
+
+    note: Callable[[str], None]
+    progress: Progress
+
+    def about(self, name: str) -> Surroundings:
+        """The surroundings with a name before each doubt."""
+        return self._replace(note=lambda text: self.note(f"{name}: {text}"))
+
+
+@contextmanager
+def as_usage_error(*kinds: type[StreamevalError]) -> Iterator[None]:
+    """Turn these errors, such as a missing file, into usage errors."""
+    try:
+        yield
+    except kinds as error:
+        raise UsageError(str(error)) from error

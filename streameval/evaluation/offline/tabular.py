@@ -1,0 +1,114 @@
+"""Tables of results for a notebook: as a frame, as HTML, as LaTeX and as text."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, Final, Literal, TypeAlias
+
+from streameval.events.errors import MissingExtraError
+from streameval.events.extras import import_extra
+
+Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
+"""A library of frames."""
+
+_LIBRARIES: Final[Sequence[Library]] = ("pandas", "polars", "pyarrow")
+
+_LATEX: Final = str.maketrans(
+    {
+        **{char: f"\\{char}" for char in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\N{EN DASH}": "--",
+        "≤": r"$\leq$",
+        "≥": r"$\geq$",
+        "<": r"$<$",
+        ">": r"$>$",
+    }
+)
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = None) -> Any:
+    """A frame with these columns.
+
+    `library`: None for the first of pandas, Polars and pyarrow that the program has imported, else
+    that is installed.
+
+    Raises:
+        MissingExtraError: the library, or none of them, is installed.
+    """
+    imported_already = [name for name in _LIBRARIES if name in sys.modules]
+    wanted = [library] if library else [*imported_already, *_LIBRARIES]
+    failure: MissingExtraError | None = None
+    for name in wanted:
+        try:
+            module = import_extra(name, "a frame", "spark" if name == "pandas" else "parquet")
+        except MissingExtraError as error:
+            failure = failure or error
+            continue
+        if name == "pandas":
+            columns = {each: _with_nan(values) for each, values in columns.items()}
+        return (module.table if name == "pyarrow" else module.DataFrame)(dict(columns))
+    raise failure or AssertionError
+
+
+def _with_nan(values: Sequence[Any]) -> Sequence[Any]:
+    """Numbers of which some are missing, as pandas has them."""
+    if all(value is None or isinstance(value, float | int) for value in values):
+        return [math.nan if value is None else value for value in values]
+    return values
+
+
+def html_of(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    """A table of texts in HTML.
+
+    Example:
+        >>> html_of(["metric"], [["a<b"]], "1 list")[-47:]
+        '<tbody><tr><td>a&lt;b</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(head_text)}</th>" for head_text in heads)
+    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def latex_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A `tabular` of texts in LaTeX, which needs no package.
+
+    Example:
+        >>> print(latex_of(["metric", "value"], [["hit_rate@10", "0.5000"]]))
+        \begin{tabular}{ll}
+        \hline
+        metric & value \\
+        \hline
+        hit\_rate@10 & 0.5000 \\
+        \hline
+        \end{tabular}
+    """
+    lines = [" & ".join(cell.translate(_LATEX) for cell in row) for row in (heads, *rows)]
+    head, *body = (f"{line} \\\\" for line in lines)
+    parts = [f"\\begin{{tabular}}{{{'l' * len(heads)}}}", "\\hline", head, "\\hline", *body]
+    return "\n".join([*parts, "\\hline", "\\end{tabular}"])
+
+
+def text_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts with aligned columns.
+
+    Example:
+        >>> print(text_of(["metric", "value"], [["mrr", "0.5000"], ["ndcg@10", "0.2500"]]))
+        metric   value
+        mrr      0.5000
+        ndcg@10  0.2500
+    """
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (heads, *rows)
+    )
+    return "\n".join(lines)

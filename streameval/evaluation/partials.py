@@ -1,0 +1,437 @@
+"""Partial results of a distributed evaluation, which merge to the bits of one process.
+
+An engine that distributes work (Spark, Ray, Beam, a pool of processes) runs `partials` on each part
+of the data and collects the rows; `merged` adds them. The state in a row depends only on the
+events, so it does not matter how they were divided.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+from zlib import crc32
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.codec import STATE_VERSION
+from streameval.catalogue.context import Given
+from streameval.catalogue.items import Popularity, Similarity
+from streameval.decoding.invalid import Refusal
+from streameval.decoding.values import label_texts
+from streameval.engine.backfill import Backfill, BackfillRow
+from streameval.engine.windows.times import DurationError, microseconds
+from streameval.evaluation.partial_rows import (
+    Cell,
+    Partial,
+    Rows,
+    arrow_table,
+    listed,
+    row_of,
+    stored,
+)
+from streameval.evaluation.tables.events import starts_of
+from streameval.evaluation.tables.files import arrow
+from streameval.events import Id
+from streameval.events.arrow import as_table, column_of, with_users
+from streameval.events.batch import IntArray
+from streameval.events.columns import Columns
+from streameval.events.errors import (
+    BackfillError,
+    DamagedStateError,
+    InvalidEventError,
+    StateVersionError,
+    SuspiciousEventsWarning,
+    UnlikeStateError,
+)
+from streameval.events.ids import IdKind
+from streameval.statistics.exposures import MAX_ITEMS
+from streameval.statistics.intervals import Intervals
+
+__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
+
+
+class Known(TypedDict, total=False):
+    """Inputs of metrics about items, as for an Accumulator."""
+
+    catalog: int | Collection[Id] | None
+    popularity: Popularity | None
+    similarity: Similarity | None
+    attributes: Given | None
+    examination: Sequence[float] | None
+
+
+class Inputs(Known, total=False):
+    """Other arguments of an Accumulator."""
+
+    depth: int | None
+    max_items: int
+    ids: IdKind | None
+    experiment: bool
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    metrics: list[str]
+    by: tuple[str, ...]
+    every: int | None
+    depth: int | None
+    max_items: int
+    ids: IdKind | None
+    intervals: Intervals | None
+    experiment: bool
+    inputs: Any
+    content: bytes = b""
+    crc: int | None = None
+
+    def without_content(self) -> _State:
+        """The settings without the counts."""
+        return msgspec.structs.replace(self, content=b"", crc=None)
+
+    def sealed(self) -> _State:
+        """The state with a CRC-32 of everything else."""
+        bare = msgspec.structs.replace(self, crc=None)
+        return msgspec.structs.replace(bare, crc=crc32(msgspec.msgpack.encode(bare)))
+
+    def description(self) -> list[Any]:
+        """The settings, for an error message."""
+        given = [self.depth, self.max_items, self.ids, self.intervals, self.experiment]
+        return [self.metrics, self.by, self.every, *given, self.inputs]
+
+
+def partials(
+    batches: Iterable[Any],
+    *metrics: str,
+    by: Sequence[str] = (),
+    every: str | None = None,
+    intervals: Intervals | None = None,
+    **inputs: Unpack[Inputs],
+) -> list[Partial]:
+    """Count tables of events, split by columns and by spans of event time.
+
+    Args:
+        batches: Arrow tables or record batches, or frames of Polars, pandas or DuckDB, with one row
+            per event and columns named as in `Columns`: recommendations, interactions, and
+            optionally gains, positions, scores, users and times.
+        metrics: as for an Accumulator; your own as "package.module:name@k".
+        by: columns whose values define the slices (text, integers, booleans); a string is one.
+        every: length of spans, like "1h", aligned to the epoch; None for all time.
+        intervals: settings of confidence intervals; None for no intervals.
+        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items, ids
+            and experiment, as for an Accumulator.
+
+    Returns:
+        One row for each cell with lists, by start and labels.
+
+    Raises:
+        InvalidEventError: a table lacks a column, or a row is not a valid event.
+        MetricError: a metric is unknown, or lacks an input.
+        MissingExtraError: pyarrow is not installed.
+        ValueError: `every` is not a duration.
+
+    Example:
+        >>> import pyarrow
+        >>> shown, acts, variants = [["a", "b"]] * 3, [["b"], [], ["a"]], ["x", "x", "y"]
+        >>> table = pyarrow.table(
+        ...     {"recommendations": shown, "interactions": acts, "variant": variants}
+        ... )
+        >>> rows = [
+        ...     row
+        ...     for piece in (table[:1], table[1:])
+        ...     for row in partials([piece], "hit_rate@2", by=["variant"])
+        ... ]
+        >>> [(row.labels, row.lists) for row in rows]
+        [(('x',), 1), (('x',), 1), (('y',), 1)]
+        >>> {cell.labels: each.read("hit_rate@2").value for cell, each in merged(rows).items()}
+        {('x',): 0.5, ('y',): 1.0}
+    """
+    return Counter(*metrics, by=by, every=every, intervals=intervals, **inputs).rows(batches)
+
+
+class Counter:
+    """`partials` for repeated calls; the inputs are prepared once.
+
+    Raises:
+        MetricError: a metric is unknown, or lacks an input.
+        ValueError: `every` is not a duration.
+
+    Example:
+        >>> import pyarrow
+        >>> counter = Counter("mrr")
+        >>> tables = [
+        ...     pyarrow.table({"recommendations": [["a", "b"]], "interactions": [[item]]})
+        ...     for item in "ab"
+        ... ]
+        >>> rows = [row for table in tables for row in counter.rows([table])]
+        >>> merged(rows)[Cell((), None)].read("mrr").value
+        0.75
+    """
+
+    def __init__(
+        self,
+        *metrics: str,
+        by: Sequence[str] = (),
+        every: str | None = None,
+        intervals: Intervals | None = None,
+        **inputs: Unpack[Inputs],
+    ) -> None:
+        self._by = _names(by)
+        self._every = None if every is None else _span_length(every)
+        self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
+        # Only intervals need the time of a list.
+        unread = {"times"} if intervals is None else set()
+        self._columns = [name for name in Columns.__struct_fields__ if name not in unread]
+        self._settings = _State(
+            version=STATE_VERSION,
+            metrics=[metric.text for metric in self._empty.metrics],
+            by=self._by,
+            every=self._every,
+            depth=inputs.get("depth"),
+            max_items=inputs.get("max_items", MAX_ITEMS),
+            ids=inputs.get("ids"),
+            intervals=intervals,
+            experiment=inputs.get("experiment", False),
+            inputs=self._empty.context.identity,
+        )
+
+    def rows(self, batches: Iterable[Any]) -> list[Partial]:
+        """One row for each cell with lists in these tables, by start and labels.
+
+        Warns of events that look wrong; the rows do not tell.
+
+        Raises:
+            InvalidEventError: a table lacks a column, or a row is not a valid event.
+            MissingExtraError: pyarrow is not installed.
+        """
+        counted_cells = self.accumulators(batches)
+        for counted in counted_cells.values():
+            if warning := counted.doubts.warning(counted.metrics):
+                warnings.warn(f"{warning}.", SuspiciousEventsWarning, stacklevel=3)
+        return self.packed(counted_cells)
+
+    def packed(self, counted_cells: Mapping[Cell, Accumulator]) -> list[Partial]:
+        """One row for each cell."""
+        return [_partial(cell, counted, self._settings) for cell, counted in counted_cells.items()]
+
+    def accumulators(self, batches: Iterable[Any]) -> dict[Cell, Accumulator]:
+        """The accumulator of each cell with lists, by start and labels; raises as `rows`."""
+        if hasattr(batches, "columns") or not isinstance(batches, Iterable):
+            detail = f"give tables in a list or an iterator, found {type(batches).__name__}"
+            raise InvalidEventError("wrong_type", detail)
+        cells: dict[Cell, Accumulator] = {}
+        for batch in batches:
+            for cell, rows in self.split(batch):
+                cells.setdefault(cell, self._empty.copy()).update_many(rows)
+        return dict(sorted(cells.items(), key=_sort_key))
+
+    def split(self, batch: Any) -> Iterator[tuple[Cell, Any]]:
+        """The rows of each cell, as `Accumulator.update_many` takes them; raises as `rows`."""
+        table = as_table(batch)
+        for name in ("recommendations", "interactions"):
+            column_of(table, name)
+        named = with_users(table)
+        events = named.select([name for name in named.column_names if name in self._columns])
+        if not table.num_rows:
+            return
+        labels = [_encoded(table, name) for name in self._by]
+        starts = [] if self._every is None else starts_of(table, self._every)
+        if not labels and not starts:
+            yield Cell((), None), events
+            return
+        keys = [*(codes for codes, _ in labels), *starts]
+        order = np.lexsort(keys)
+        edges = np.flatnonzero(sum(np.diff(key[order]) != 0 for key in keys)) + 1
+        for rows in np.split(order, edges):
+            cell = [int(key[rows[0]]) for key in keys]
+            values = [names[code] for (_, names), code in zip(labels, cell, strict=False)]
+            start = cell[-2] if starts and cell[-1] else None
+            yield Cell(self._texts(values), start), events.take(rows)
+
+    def _texts(self, values: Sequence[object]) -> tuple[str, ...]:
+        try:
+            return label_texts(values)
+        except Refusal as refusal:
+            named = " and ".join(self._by)
+            detail = f"{named}: {refusal}; split by short text, integers or booleans"
+            raise InvalidEventError("invalid_label", detail) from refusal
+
+
+def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
+    """Merge rows of `partials`, in any order.
+
+    Args:
+        rows: the rows of `partials`, or the sequences, mappings or table (Arrow, Polars, pandas)
+            that an engine returns for them.
+        known: the same catalog, popularity, similarity, attributes and examination as for
+            `partials`.
+
+    Returns:
+        An Accumulator for each cell, by start and labels, with the bits of one process.
+
+    Raises:
+        UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
+        StateVersionError: another release wrote them.
+        DamagedStateError: a state is not the output of `partials`.
+        MetricError: a metric lacks its inputs.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
+        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
+        >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
+        0.5
+    """
+    cells: dict[Cell, Accumulator] = {}
+    empty: Accumulator | None = None
+    for row, state in _with_states(rows):
+        if empty is None:
+            empty = _accumulator(state, inputs)
+        part = empty.copy()
+        part.adopt(state.content)
+        cell = Cell(tuple(row.labels), row.start)
+        if cell in cells:
+            cells[cell].merge(part)
+        else:
+            cells[cell] = part
+    return dict(sorted(cells.items(), key=_sort_key))
+
+
+def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
+    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
+        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
+        >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
+        ([1, 1], [2])
+    """
+    every_row = [*listed(rows)]
+    if not every_row:
+        return []
+    settings = _state(row_of(every_row[0]).state)
+    return [_partial(*item, settings) for item in merged(every_row, **inputs).items()]
+
+
+def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
+    """Convert rows to a backfill for the state of a daemon.
+
+    `dimensions`: labels and segments of the daemon; the rows must be split by all of them.
+
+    Raises the errors of `merged`, and BackfillError without rows or without one of the dimensions.
+    """
+    alike = list(_with_states(rows))
+    if not alike:
+        raise BackfillError("it has no rows", "give the rows of `partials` or of Spark")
+    made = alike[0][1]
+    columns = _columns(made.by, dimensions)
+    backfilled = [
+        BackfillRow(
+            tuple(row.labels[column] for column in columns), row.start, row.lists, state.content
+        )
+        for row, state in alike
+    ]
+    return Backfill(rows=sorted(backfilled, key=_order), every=made.every)
+
+
+def _names(by: Any) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else by
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
+        raise InvalidEventError("wrong_type", detail)
+    return tuple(names)
+
+
+def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
+    missing = [name for name in dimensions if name not in by]
+    if missing:
+        split = f"by={list(by)}" if by else "without by="
+        problem = f"it was counted {split}, but the state is split by {', '.join(dimensions)}"
+        raise BackfillError(problem, f"count it again with by={list(dimensions)}")
+    return list(map(by.index, dimensions))
+
+
+def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
+    return row.start is None, row.start or 0, row.labels, row.content
+
+
+def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
+    """Rows with their decoded states, which must have the same settings."""
+    first: _State | None = None
+    for row in map(row_of, listed(rows)):
+        state = _state(row.state)
+        first = first or state.without_content()
+        if state.without_content() != first:
+            raise UnlikeStateError("partials", first.description(), state.description())
+        if len(row.labels) != len(state.by):
+            problem = f"labels={row.labels!r} for by={state.by!r}"
+            raise DamagedStateError("partial", problem)
+        yield row, state
+
+
+def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
+    content = b"".join(counted.dump())
+    state = msgspec.structs.replace(settings, content=content).sealed()
+    return Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
+
+
+def _span_length(every: str) -> int:
+    try:
+        length = microseconds(str(every))
+    except DurationError as error:
+        problem = f"every: {error}"
+        raise ValueError(problem) from None
+    if length <= 0:
+        problem = f"every: found {every!r}; give at least 1s, like 15m, 1h or 1d"
+        raise ValueError(problem)
+    return length
+
+
+def _encoded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
+    """A column as codes, and the value of each code; the last value is None, for null."""
+    column = column_of(table, name).combine_chunks()
+    if not arrow().types.is_dictionary(column.type):
+        if column.type.num_fields:
+            detail = f"{name}: {column.type}; split by short text, integers or booleans"
+            raise InvalidEventError("invalid_label", detail)
+        column = column.dictionary_encode()
+    values = column.dictionary.to_pylist()
+    indices = column.indices.fill_null(len(values))
+    return indices.to_numpy().astype(np.int64), [*values, None]
+
+
+def _state(data: object) -> _State:
+    try:
+        state = msgspec.msgpack.decode(bytes(data), type=_State)  # type: ignore[call-overload]  # checked: TypeError
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
+    if state.version != STATE_VERSION:
+        raise StateVersionError("partial", state.version, STATE_VERSION)
+    # Rows from before the checksum are read too; nothing else tells them from damaged ones.
+    if state.crc is not None and state != state.sealed():
+        raise DamagedStateError("partial", "its CRC-32 differs")
+    decoded: _State = state
+    return decoded
+
+
+def _accumulator(state: _State, inputs: Known) -> Accumulator:
+    made = Accumulator(
+        *state.metrics,
+        depth=state.depth,
+        max_items=state.max_items,
+        ids=state.ids,
+        intervals=state.intervals,
+        experiment=state.experiment,
+        **inputs,
+    )
+    if made.context.identity != state.inputs:
+        raise UnlikeStateError("inputs", made.context.identity, state.inputs)
+    return made
+
+
+def _sort_key(item: tuple[Cell, Any]) -> tuple[bool, int, tuple[str, ...]]:
+    """Order by start, with lists without a time last, then by labels."""
+    (labels, start), _ = item
+    return start is None, start or 0, labels

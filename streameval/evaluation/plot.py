@@ -1,0 +1,273 @@
+"""Charts of readings over time and of comparisons; needs the extra `plot`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from streameval.analyses.experiments.comparison import Comparison, verdict_text
+from streameval.catalogue.reading import Reading
+from streameval.events.errors import MetricError
+from streameval.events.extras import import_extra
+from streameval.exporters.view import figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FIELDS: Final = frozenset({"start", "metric", "labels", "value"})
+_ROWS: Final = (
+    'give the result of evaluate(..., every="1h"), rows of `streameval evaluate --every 1h '
+    "--format json`, or results of plot.row"
+)
+
+
+__all__ = ["lifts", "over_time", "readings", "row"]
+
+
+@runtime_checkable
+class SpanRows(Protocol):
+    """What `streameval.evaluate` returns, as far as it is drawn."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows for `over_time`."""
+
+
+def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
+    """A row for `over_time`, in the form of `streameval evaluate --every`.
+
+    Args:
+        start: start of the span, seconds since the epoch.
+        reading: reading of the span; an undefined value becomes None.
+        labels: labels of the slice.
+
+    Raises:
+        MetricError: an argument is not valid.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> row(1_735_689_600, Accumulator("mrr").read("mrr"), variant="a")["value"] is None
+        True
+    """
+    if not isinstance(reading, Reading):
+        raise MetricError(f"reading={reading!r:.80}: give the result of Accumulator.read")
+    return {
+        "start": _moment(start).isoformat(),
+        "metric": reading.metric,
+        "labels": labels,
+        "value": reading.value if reading.defined else None,
+    }
+
+
+def over_time(
+    rows: Iterable[Mapping[str, Any]] | SpanRows, metric: str, axes: Axes | None = None
+) -> Axes:
+    """Draw one metric over time: of `streameval.evaluate(..., every="1h")`, or of rows.
+
+    Every slice has a line with a point at the start of each span. A span without a value breaks
+    the line, because undefined is not zero.
+
+    Args:
+        rows: the Evaluation; the JSON objects of `streameval evaluate --every 1h --format json`;
+            or results of `row`: `start`, `metric`, `labels`, and `value`, which may be None.
+        metric: text of the metric to draw.
+        axes: matplotlib axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MetricError: an argument or a row is not valid.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> rows = [
+        ...     {"start": "2025-01-01T00:00:00Z", "metric": "mrr", "labels": {}, "value": 0.5},
+        ...     {"start": "2025-01-01T01:00:00Z", "metric": "mrr", "labels": {}, "value": None},
+        ... ]
+        >>> (line,) = over_time(rows, "mrr").lines
+        >>> line.get_ydata().tolist()
+        [0.5, nan]
+    """
+    if not isinstance(metric, str):
+        raise MetricError(f"metric={metric!r:.80}: give the text of a metric, for example 'mrr'")
+    drawn = _axes(axes)
+    starts, lines = _lines(
+        [metric_row for metric_row in _check_rows(_rows_of(rows)) if metric_row["metric"] == metric]
+    )
+    for name, values in lines.items():
+        drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
+    drawn.set(title=metric, xlabel="event time, UTC")
+    if any(lines):
+        drawn.legend()
+    drawn.figure.autofmt_xdate()
+    return drawn
+
+
+def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
+    """Draw the value of each reading with its interval, from top to bottom.
+
+    Without an interval there is only the point, and an undefined value has only its name.
+
+    Args:
+        values: text -> reading: the result of `streameval.evaluate`, of its `slice`, or of
+            `Accumulator.compute`.
+        axes: matplotlib axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MetricError: an argument is not valid.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import streameval
+        >>> evaluation = streameval.evaluate([["a", "b"], ["c"]], [["b"], ["c"]], "mrr", "ctr")
+        >>> drawn = readings(evaluation)
+        >>> [text.get_text() for text in drawn.get_yticklabels()]
+        ['mrr: 0.7500', 'ctr: 0.6667']
+    """
+    if not isinstance(values, Mapping):
+        raise MetricError(f"values={values!r:.80}: give text -> reading, as evaluate does")
+    for name, reading in values.items():
+        if not isinstance(reading, Reading):
+            raise MetricError(f"values[{name!r}]={reading!r:.80}: give a reading of evaluate")
+    drawn = _axes(axes)
+    # The method `values` of an evaluation has those of its lists.
+    for place, reading in enumerate(values[name] for name in values):
+        bounded = reading.interval or reading
+        if reading.defined and bounded.low is not None and bounded.high is not None:
+            drawn.plot([bounded.low, bounded.high], [place, place], color="tab:blue")
+        if reading.defined:
+            drawn.plot([reading.value], [place], marker="o", color="tab:blue")
+    names = [
+        f"{name}: {figure(reading.value) if reading.defined else 'no value'}"
+        for name, reading in values.items()
+    ]
+    drawn.set_yticks(range(len(names)), names)
+    drawn.set_ylim(len(names) - 0.5, -0.5)
+    drawn.set(xlabel="value")
+    return drawn
+
+
+def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Axes:
+    """Draw the lift of each comparison with its interval, and a line at no lift.
+
+    The verdicts better and worse are green and red, the others grey. A comparison without an
+    interval has only its name.
+
+    Args:
+        comparisons: by name, for example the metric; drawn from top to bottom.
+        axes: matplotlib axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MetricError: an argument is not valid.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> nothing = Comparison(kind="fixed", confidence=0.95)
+        >>> bounds = {"lift": 0.2, "lift_low": 0.1, "lift_high": 0.3}
+        >>> better = Comparison(**bounds, verdict="better", kind="fixed", confidence=0.95)
+        >>> drawn = lifts({"ndcg@10": better, "ctr": nothing})
+        >>> [text.get_text() for text in drawn.get_yticklabels()]
+        ['ndcg@10: better: by at least 10.0 %', 'ctr: too few users']
+    """
+    if not isinstance(comparisons, Mapping):
+        raise MetricError(f"comparisons={comparisons!r:.80}: give name -> result of compare")
+    for name, comparison in comparisons.items():
+        if not isinstance(comparison, Comparison):
+            raise MetricError(
+                f"comparisons[{name!r}]={comparison!r:.80}: give the result of compare"
+            )
+    drawn = _axes(axes)
+    for place, comparison in enumerate(comparisons.values()):
+        if comparison.lift is None or comparison.lift_low is None or comparison.lift_high is None:
+            continue
+        colour = {"better": "tab:green", "worse": "tab:red"}.get(comparison.verdict, "tab:gray")
+        drawn.plot(
+            [100.0 * comparison.lift_low, 100.0 * comparison.lift_high],
+            [place, place],
+            color=colour,
+        )
+        drawn.plot([100.0 * comparison.lift], [place], marker="o", color=colour)
+    drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
+    names = [f"{name}: {verdict_text(comparison)}" for name, comparison in comparisons.items()]
+    drawn.set_yticks(range(len(names)), names)
+    drawn.set_ylim(len(names) - 0.5, -0.5)
+    drawn.set(xlabel="lift, %")
+    return drawn
+
+
+def _axes(axes: Axes | None) -> Axes:
+    plots = import_extra("matplotlib.pyplot", "drawing", "plot")
+    if not (axes is None or hasattr(axes, "axvline")):
+        raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")
+    drawn: Axes = plots.subplots()[1] if axes is None else axes
+    return drawn
+
+
+def _moment(start: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(start, UTC)
+    except (OSError, OverflowError, TypeError, ValueError):
+        raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
+
+
+def _rows_of(given: Any) -> Any:
+    """The rows of an Evaluation with spans, else what is given."""
+    if not isinstance(given, SpanRows):
+        return given
+    rows = given.rows()
+    if any("start" not in span_row for span_row in rows):
+        raise MetricError('rows: this evaluation has no spans; evaluate with every="1h" or similar')
+    return rows
+
+
+def _check_rows(rows: Any) -> Iterator[Mapping[str, Any]]:
+    """The rows; refuses what is no row."""
+    if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
+        raise MetricError(f"rows={rows!r:.80}: {_ROWS}")
+    for place, given_row in enumerate(rows):
+        if not isinstance(given_row, Mapping) or not given_row.keys() >= _FIELDS:
+            raise MetricError(f"rows[{place}]={given_row!r:.80}: {_ROWS}")
+        yield given_row
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
+    """The starts of all spans, and the values of each slice in them, by its label values."""
+    starts = list(map(_start, rows))
+    if len({start.tzinfo is None for start in starts}) > 1:
+        raise MetricError("start: some have an offset from UTC and others not; give all one")
+    spans = sorted(set(starts))
+    places = {start: place for place, start in enumerate(spans)}
+    lines: dict[str, list[float]] = {}
+    for start, row in zip(starts, rows, strict=True):
+        line = lines.setdefault(_name(row), [math.nan] * len(spans))
+        line[places[start]] = math.nan if row["value"] is None else _value(row)
+    return spans, lines
+
+
+def _start(row: Mapping[str, Any]) -> datetime:
+    try:
+        return datetime.fromisoformat(row["start"])
+    except (TypeError, ValueError):
+        raise MetricError(f"start={row['start']!r:.80}: give ISO 8601 text") from None
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    labels = row["labels"]
+    if not isinstance(labels, Mapping) or not all(isinstance(n, str) for n in labels.values()):
+        raise MetricError(f"labels={labels!r:.80}: give name -> text")
+    return " / ".join(labels.values())
+
+
+def _value(row: Mapping[str, Any]) -> float:
+    if not isinstance(row["value"], Real):
+        raise MetricError(f"value={row['value']!r:.80}: give a number, or None if undefined")
+    return float(row["value"])

@@ -1,0 +1,1 @@
+"""What commands that evaluate share: options, errors, tables in the terminal."""

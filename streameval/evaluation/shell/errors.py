@@ -1,0 +1,134 @@
+"""Errors of the command line: one line on standard error, and the exit status."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from typer import Exit, TyperException
+
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.events.errors import (
+    AddressInUseError,
+    ConfigError,
+    ForeignStoreError,
+    MetricError,
+    MissingExtraError,
+    RefusedMemberError,
+    RefusedStateError,
+    SplitKeyError,
+    StateVersionError,
+    StreamevalError,
+    TooManyInvalidError,
+    TooManyOpenError,
+    UnevenStreamsError,
+    UnownedStoreError,
+)
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE_ERROR: Final = 2
+
+
+class OutputError(StreamevalError):
+    """Standard output cannot be written."""
+
+    def __init__(self, error: OSError) -> None:
+        problem = (error.strerror or str(error)).lower()
+        super().__init__(f"cannot write to standard output: {problem}; redirect it elsewhere.")
+
+
+_USAGE_ERRORS = (
+    AddressInUseError,
+    ConfigError,
+    ForeignStoreError,
+    MetricError,
+    MissingExtraError,
+    RefusedMemberError,
+    RefusedStateError,
+    SplitKeyError,
+    StateVersionError,
+    TooManyInvalidError,
+    TooManyOpenError,
+    UnevenStreamsError,
+    UnownedStoreError,
+    UsageError,
+)
+"""Errors that a restart cannot fix: a person must decide first."""
+
+
+def status_of(error: StreamevalError) -> int:
+    """2 if the caller must change something first, else 1."""
+    return USAGE_ERROR if isinstance(error, _USAGE_ERRORS) else FAILED
+
+
+def usage_message(error: TyperException) -> str:
+    """One line: what is wrong with the arguments, and which help explains them."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "streameval"
+    # Typer names the type of an error in front of its text.
+    found = " ".join(error.format_message().split()).replace("Value error, ", "").rstrip(".")
+    see = f" See `{command} --help`." if found.endswith("?") else f"; see `{command} --help`."
+    return f"{found[:1].lower()}{found[1:]}{see}"
+
+
+def report(text: str) -> None:
+    """Write a text to standard error; a line for each problem."""
+    sys.stderr.write("".join(f"streameval: {line}\n" for line in text.split("\n")))
+
+
+@contextmanager
+def config_errors_in(path: Path) -> Iterator[None]:
+    """Add the file's name to configuration errors raised after loading."""
+    try:
+        yield
+    except ConfigError as error:
+        first, *others = (
+            ConfigError(str(path), f"{part.path}.{part.key}".rstrip("."), part.problem)
+            for part in (error, *error.others)
+        )
+        raise ConfigError(first.path, first.key, first.problem, *others) from error
+
+
+@contextmanager
+def output() -> Iterator[None]:
+    """Guard writes to standard output: its reader may leave early (`| head`)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+        raise Exit(DONE) from None
+    except OSError as error:
+        discard_output()
+        raise OutputError(error) from error
+
+
+def discard_output() -> None:
+    """Discard buffered standard output; otherwise Python reports an error at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def prepare_streams() -> None:
+    """Make writing safe: closed streams discard, and unencodable characters are escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(descriptor, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def refuse_invalid(*, allowed: bool) -> None:
+    """Exit with status 1 after values that miss most interactions, unless they are accepted."""
+    if not allowed:
+        report(
+            "exit status 1, as most interactions are missing; --allow-invalid accepts the values."
+        )
+        raise Exit(FAILED)

@@ -1,0 +1,117 @@
+"""`streameval evaluate`: metric values of JSON lines, counted as by the daemon, and of tables."""
+
+from __future__ import annotations
+
+import time as clock
+from typing import Annotated
+
+from typer import Argument, Option
+
+from streameval.evaluation.offline.evaluating import evaluated
+from streameval.evaluation.offline.request import Request, expand_paths, title_of
+from streameval.evaluation.shell.errors import refuse_invalid
+from streameval.evaluation.shell.options import (
+    AllowInvalid,
+    Columns,
+    ConfigFile,
+    FormOption,
+    Metrics,
+    Processes,
+    ReportFormat,
+    Separators,
+    TiesOption,
+    TimeField,
+    Truth,
+    UnitOfTime,
+)
+from streameval.evaluation.shell.readings import write_series
+from streameval.evaluation.shell.terminal import SURROUNDINGS
+
+
+def evaluate(  # noqa: PLR0913  each is an option of the command
+    paths: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="PATH...",
+            help="JSON lines, parquet or CSV with one event per row: files (plain, .gz or .zst), "
+            "folders, patterns, objects (s3://, gs://, az://); - is standard input (JSON lines).",
+        ),
+    ] = None,
+    *,
+    metric: Metrics = None,
+    by: Annotated[
+        list[str] | None, Option(help="Split by this field of the events; may be repeated.")
+    ] = None,
+    column: Columns = None,
+    separator: Separators = None,
+    config: ConfigFile = None,
+    catalog: Annotated[
+        str | None, Option(help="Number of items in the catalogue, or a file of their ids.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        Option(help="Length of the spans of event time to split by, for example 1h."),
+    ] = None,
+    time: TimeField = None,
+    time_unit: UnitOfTime = None,
+    format: ReportFormat = "table",  # noqa: A002  the option is called --format
+    recommendations: Annotated[
+        str | None,
+        Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
+    ] = None,
+    truth: Truth = None,
+    form: FormOption = "detect",
+    ties: TiesOption = None,
+    processes: Processes = 1,
+    allow_invalid: AllowInvalid = False,
+) -> None:
+    """Evaluate files; values equal the daemon's on the same events, bit for bit.
+
+    ```
+    streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
+    streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
+    streameval evaluate events.ndjson -m ctr --every 1h --time ts --time-unit iso8601
+    streameval evaluate events.csv -m ctr --column interactions=clicks --separator 'clicks=;'
+    streameval evaluate s3://shop/logs/2026/ -m ctr --by variant --processes 8
+    streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
+    streameval evaluate events.ndjson -m ndcg@10 --by variant --format html > report.html
+    ```
+
+    With --config, -m replaces the metrics of that file and --by its labels; files on the command
+    line replace its [source], which may be missing then. Invalid records are left out and reported
+    on standard error. The exit status is 1 without a valid event, or if most records with
+    interactions are invalid.
+
+    Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
+    is an error that names the line.
+
+    Spans of --every are aligned to UTC. The order of events does not matter. Spans without events
+    are left out.
+
+    Rows of --recommendations and --truth are joined by user. A user without recommendations has an
+    empty list; a user without truth has no interactions. Files of RecBole, RePlay and trec_eval are
+    read unchanged; for others, --column names the columns: user, item, score, rank or rating. Where
+    the files differ: --column recommendations.user=client --column truth.user=member.
+    """
+    request = Request(
+        paths=expand_paths(paths or []),
+        recommendations=recommendations,
+        truth=truth,
+        form=form,
+        ties=ties,
+        columns=column or [],
+        separators=separator or [],
+        metrics=metric or [],
+        labels=by or [],
+        config=config,
+        catalog=catalog,
+        every=every,
+        time=time,
+        time_unit=time_unit,
+        format=format,
+        processes=processes,
+    )
+    result = evaluated(request, SURROUNDINGS, clock.time())
+    write_series(result.spans, request.format, title_of(request))
+    if result.is_doubtful:
+        refuse_invalid(allowed=allow_invalid)

@@ -1,0 +1,164 @@
+"""Options that several of `evaluate`, `compare`, `changes` and `plan` have, and their texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Final, Literal, TypeAlias
+
+from typer import Argument, Option
+
+from streameval.analyses.experiments.planned_shares import SINCE, DatedShares, Shares
+from streameval.evaluation.offline.request import Form
+from streameval.evaluation.offline.surroundings import UsageError
+from streameval.evaluation.tables.files import finite
+from streameval.evaluation.tables.rows import Ties
+
+Paths: TypeAlias = Annotated[
+    list[str] | None,
+    Argument(
+        metavar="PATH...",
+        help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
+        "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
+    ),
+]
+Metrics: TypeAlias = Annotated[
+    list[str] | None, Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
+]
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        metavar="FIELD=COLUMN",
+        help="Column, or field of JSON lines, that holds FIELD of an event: for example "
+        "recommendations=shown or user=profile.id. May be repeated.",
+    ),
+]
+Separators: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        help="Separator of ids in CSV lists, for all columns (';') or one ('clicks=;'). JSON lists "
+        "need none. May be repeated.",
+        show_default="| or space",
+    ),
+]
+UnitOfTime: TypeAlias = Annotated[
+    Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
+]
+Confidence: TypeAlias = Annotated[
+    float | None,
+    Option(min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"),
+]
+Precision: TypeAlias = Annotated[
+    float | None,
+    Option(
+        min=0.0001,
+        max=1.0,
+        help="Smallest lift that matters; a smaller one counts as no difference. `anytime` "
+        "intervals are tightest for it.",
+        show_default="0.02",
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    str | None,
+    Option(
+        help="Take metrics, labels, catalog, [event], intervals and [experiment] from this file."
+    ),
+]
+TimeField: TypeAlias = Annotated[
+    str | None,
+    Option(help="Field of event time, for spans (--every) and what is compared by day."),
+]
+Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
+ReportFormat: TypeAlias = Annotated[
+    Literal["table", "json", "csv", "html"],
+    Option(help="Output format; html is one file that loads nothing, to send to a colleague."),
+]
+Processes: TypeAlias = Annotated[
+    int,
+    Option(
+        min=1,
+        help="Number of processes, which count row groups of parquet and files of CSV or JSON "
+        "lines in parallel. The values do not depend on it.",
+    ),
+]
+AllowInvalid: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--allow-invalid",
+        help="Exit with status 0 even if most records with interactions are invalid.",
+    ),
+]
+
+
+Truth: TypeAlias = Annotated[
+    str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
+]
+FormOption: TypeAlias = Annotated[
+    Form,
+    Option(
+        help="Format of --recommendations and --truth: tables with named columns, or trec_eval's "
+        "results and qrels."
+    ),
+]
+TiesOption: TypeAlias = Annotated[
+    Ties | None,
+    Option(
+        help="Order of items with equal scores: earlier row first (the default), larger id first "
+        "(the default for trec_eval's files), or smaller id first."
+    ),
+]
+
+
+_DATED: Final = re.compile(r"[\d./-]+:")
+"""The beginning of shares that hold from a day on."""
+
+
+def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
+    """The values of an option NAME=NUMBER."""
+    numbers: dict[str, float] = {}
+    for text in filter(None, texts):
+        # Parameters of a metric contain equal signs, too, so the last one separates.
+        name, _, number = text.rpartition("=")
+        value = finite(number)
+        if not name.strip() or value is None:
+            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
+            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+        if name.strip() in numbers:
+            raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
+        numbers[name.strip()] = value
+    return numbers
+
+
+def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
+    """The shares of --shares, which may be given once without a day, or once for each change."""
+    pairs = [text.split(":", 1) if _DATED.match(text) else ["", text] for text in texts]
+    shares = [number_options("--shares", numbers.split(",")) for _, numbers in pairs]
+    days = [_day("--shares", day) if day else None for day, _ in pairs]
+    if days in ([], [None]):
+        return shares[0] if shares else {}
+    if None in days:
+        raise UsageError(
+            "--shares: given several times, each needs its first day, like "
+            "2026-03-01:control=99,treatment=1."
+        )
+    return [
+        {SINCE: day, **share} for day, share in zip(days, shares, strict=True) if day is not None
+    ]
+
+
+def day_option(text: str | None) -> date | None:
+    """The day of --since."""
+    return None if text is None else _day("--since", text)
+
+
+def day_options(option: str, texts: Sequence[str]) -> list[date]:
+    """The days of an option that may be repeated."""
+    return [_day(option, text) for text in texts]
+
+
+def _day(option: str, text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option}: found {text!r}; give a day, like 2026-03-01.") from None

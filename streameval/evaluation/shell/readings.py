@@ -1,0 +1,279 @@
+"""Readings as a table for people, and as JSON and CSV with exact values."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from streameval.catalogue.reading import Reading, UndefinedReading
+from streameval.engine.snapshot import Series, Snapshot
+from streameval.engine.windows.times import moment_text
+from streameval.evaluation.offline.evaluating import SpanReadings, page_of
+from streameval.evaluation.shell.errors import output, report
+from streameval.evaluation.shell.terminal import csv_text, json_text, render
+from streameval.exporters.view import (
+    CAUTION,
+    Division,
+    by_slice,
+    certainty,
+    divisions,
+    figure,
+    has_estimates,
+    printable,
+)
+
+
+def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "") -> None:
+    """Write the readings of spans in order; reasons for missing values go to standard error.
+
+    `title`: heading of the format "html".
+    """
+    for metric, problem in _refusals(spans).items():
+        report(f"{metric} has no value: {problem}.")
+    with output():
+        html = format_name == "html"
+        sys.stdout.write(page_of(title, spans) if html else FORMATS[format_name](spans))
+
+
+def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:
+    """Metric -> reason why its convention does not define a value here."""
+    readings = (entry.reading for span in spans for entry in span.snapshot.series)
+    return {
+        reading.metric: reading.problem
+        for reading in readings
+        if isinstance(reading, UndefinedReading)
+    }
+
+
+def as_json(spans: Sequence[SpanReadings]) -> str:
+    """A list of objects with metric, labels, value (null if undefined) and count.
+
+    `start` of the span, `window` and `since` (the value is complete from then on) are present only
+    if there are any; `estimated`, `low` and `high` only for inexact values, null without bounds.
+    With intervals, `interval` is an object, or null with the reason in `no_interval`. `estimate`,
+    `weight`, `verdict` and `note` are present only if there are any.
+    """
+    listed = ",\n ".join(map(json_text, _objects(spans)))
+    return f"[{listed}]\n"
+
+
+def as_csv(spans: Sequence[SpanReadings]) -> str:
+    """One line per reading: metric, a column for each label, value (empty if undefined), count.
+
+    The span's start comes first, and the window before the value, if there are any; estimated,
+    low and high come last, if any value is inexact, then the bounds of intervals.
+    """
+    rows, labels = list(_objects(spans)), _columns(spans)
+
+    def present(*names: str) -> list[str]:
+        return [name for name in names if any(name in row for row in rows)]
+
+    front = [*present("start"), "metric"]
+    behind = [*present("window"), "value", "count", *present("estimated", "low", "high")]
+    bounds = ("low", "high") if present("interval") else ()
+    return csv_text(
+        [*front, *labels, *behind, *(f"interval_{bound}" for bound in bounds)],
+        (
+            [
+                *map(row.get, front),
+                *map(row["labels"].get, labels),
+                *map(row.get, behind),
+                *map((row.get("interval") or {}).get, bounds),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def as_table(spans: Sequence[SpanReadings]) -> str:
+    """A table for people: up to four slices side by side, more one per row."""
+    if all(span.start is None for span in spans):
+        return "".join(render(table(span.snapshot)) for span in spans)
+    return render(_over_time(spans))
+
+
+FORMATS: Final[Mapping[str, Callable[[Sequence[SpanReadings]], str]]] = {
+    "table": as_table,
+    "json": as_json,
+    "csv": as_csv,
+}
+
+
+def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
+    windowed = any(span.snapshot.has_windows for span in spans)
+    for span in spans:
+        for entry in span.snapshot.series:
+            fields: dict[str, Any] = {}
+            if span.start is not None:
+                fields["start"] = moment_text(span.start)
+            fields |= {"metric": entry.metric.text, "labels": _labels(span.snapshot, entry)}
+            if windowed:
+                fields["window"] = entry.window
+            if entry.since is not None:
+                fields["since"] = entry.since
+            reading = entry.reading
+            value = reading.value if reading.defined else None
+            fields |= {"value": value, "count": reading.count}
+            yield fields | _bounds(reading) | _interval(reading) | _remarked(entry)
+
+
+def _bounds(reading: Reading) -> dict[str, object]:
+    """The bounds of an estimate; nothing for an exact value."""
+    if not reading.estimated and reading.low is None:
+        return {}
+    return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
+
+
+def _interval(reading: Reading) -> dict[str, object]:
+    """The interval, or the reason that there is none; nothing without intervals."""
+    if reading.interval is not None:
+        return {"interval": msgspec.structs.asdict(reading.interval)}
+    return (
+        {}
+        if reading.no_interval is None
+        else {"interval": None, "no_interval": reading.no_interval}
+    )
+
+
+def _remarked(entry: Series) -> dict[str, object]:
+    """That a value is an estimate, its weight, verdict and note; nothing for most metrics."""
+    reading = entry.reading
+    remarks: dict[str, object] = {
+        "estimate": entry.metric.definition.estimates_policy or None,
+        "weight": reading.weight,
+        "verdict": reading.verdict,
+        "note": reading.note,
+    }
+    return {name: value for name, value in remarks.items() if value is not None}
+
+
+def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
+    names = snapshot.families[entry.family].label_names
+    return dict(zip(names, entry.labels, strict=True))
+
+
+def _columns(spans: Iterable[SpanReadings]) -> list[str]:
+    families = (family for span in spans for family in span.snapshot.families)
+    return list(dict.fromkeys(name for family in families for name in family.label_names))
+
+
+_COLUMNS = 4
+"""Most slices shown side by side; more have a row each."""
+
+
+def table(snapshot: Snapshot) -> Group:
+    """Values with their counts: a row for each metric, a column for each slice.
+
+    More than four slices get a row each. With windows, the columns are the windows. Each segment
+    has its own table. An undefined value is a dash. Label values are never read as markup.
+    """
+    splits = divisions(snapshot)
+    if not splits:
+        return Group(_empty())
+    first, *others = splits
+    tables = _table(first), *(_table(other, f"by {other.by}") for other in others)
+    return Group(*tables, *map(Text, _cautions(snapshot)))
+
+
+def _cautions(snapshot: Snapshot) -> Iterator[str]:
+    """Where peers count otherwise, and what must be said of estimates, a line each."""
+    for metric in dict.fromkeys(entry.metric for entry in snapshot.series):
+        if metric.peers is not None:
+            yield f"{metric.text}: {metric.peers}."
+    estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
+    if estimates:
+        yield CAUTION
+    for entry in estimates:
+        reading = entry.reading
+        for sentence in filter(None, (reading.no_interval, reading.note)):
+            words = (entry.metric.text, *entry.labels)
+            yield f"{' / '.join(map(printable, words))}: {sentence}"
+
+
+def _empty(title: str | None = None) -> Table:
+    grid = Table(title=title, header_style="bold", title_justify="left")
+    grid.add_column("metric")
+    return grid
+
+
+def _table(division: Division, title: str | None = None) -> Table:
+    slices = list(dict.fromkeys(entry.labels for _, of in division.metrics for entry in of))
+    if not division.windowed and len(slices) > _COLUMNS:
+        series = (entry for _, of in division.metrics for entry in of)
+        rows = (((entry.metric.text, *entry.labels), entry) for entry in series)
+        return _listed(("metric", *division.family.label_names), rows, title)
+    grid = _empty(title)
+    if division.windowed:
+        _add_windows(grid, division)
+    else:
+        _add_side_by_side(grid, division, slices)
+    return grid
+
+
+def _listed(
+    heads: Iterable[str], rows: Iterable[tuple[Iterable[str], Series]], title: str | None = None
+) -> Table:
+    """A row for each reading: its words, then value and count."""
+    grid = Table(title=title, header_style="bold", title_justify="left")
+    for name in heads:
+        grid.add_column(Text(name))
+    for name in ("value", "count"):
+        grid.add_column(name, justify="right")
+    for words, entry in rows:
+        shown = map(Text, map(printable, words))
+        grid.add_row(*shown, _value(entry), f"{entry.reading.count:,}")
+    return grid
+
+
+def _add_side_by_side(grid: Table, division: Division, slices: Sequence[tuple[str, ...]]) -> None:
+    for slice_ in slices:
+        grid.add_column(Text(printable(" / ".join(slice_)) or "value"), justify="right")
+    for metric, series in division.metrics:
+        cells = {entry.labels: _cell(entry) for entry in series}
+        grid.add_row(Text(metric.text), *(cells.get(slice_, Text()) for slice_ in slices))
+
+
+def _add_windows(grid: Table, division: Division) -> None:
+    for name in division.family.label_names:
+        grid.add_column(Text(name))
+    for window in division.windows:
+        grid.add_column(window, justify="right")
+    for metric, series in division.metrics:
+        for labels, by_window in by_slice(series).items():
+            words = map(Text, map(printable, (metric.text, *labels)))
+            cells = (
+                _cell(by_window[each]) if each in by_window else Text() for each in division.windows
+            )
+            grid.add_row(*words, *cells)
+
+
+def _cell(entry: Series) -> Text:
+    return Text.assemble(_value(entry), (f"  of {entry.reading.count:,}", "dim"))
+
+
+def _value(entry: Series) -> str:
+    reading = entry.reading
+    value = reading.value if reading.defined else math.nan
+    mark = ["estimate"] if has_estimates([entry.metric]) else []
+    said = ", ".join(filter(None, (*mark, certainty(reading), reading.verdict)))
+    return f"{figure(value)} ({said})" if said else figure(value)
+
+
+def _over_time(spans: Sequence[SpanReadings]) -> Table:
+    """Values with their counts, a row for each span and series."""
+    names = _columns(spans)
+    rows = []
+    for start, snapshot in spans:
+        begin = "" if start is None else moment_text(start)
+        for entry in snapshot.series:
+            labels = _labels(snapshot, entry)
+            words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
+            rows.append((words, entry))
+    return _listed(("start", "metric", *names), rows)

@@ -1,0 +1,165 @@
+"""Evaluation on Spark: executors count, and their partial results merge to the same bits.
+
+Needs pyspark, and the extra `parquet` on the driver and the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Unpack
+
+from streameval.accumulator import Accumulator
+from streameval.catalogue.reading import Reading
+from streameval.evaluation.partials import (
+    Cell,
+    Inputs,
+    Known,
+    arrow_table,
+    merged,
+    partials,
+    repacked,
+)
+from streameval.events.columns import Columns
+from streameval.events.errors import InvalidEventError
+from streameval.statistics.intervals import Intervals
+
+__all__ = ["SparkEvaluation", "Value", "evaluate"]
+
+SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
+"""Schema of a frame of partials."""
+
+
+class Value(NamedTuple):
+    """One metric of one cell.
+
+    Attributes:
+        labels: values of the columns in `by`.
+        start: start of the span, microseconds since the epoch; None for all time.
+        metric: text of the metric.
+        reading: value, evidence and interval.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> reading = Accumulator("mrr").read("mrr")
+        >>> Value(("treatment",), None, "mrr", reading).labels
+        ('treatment',)
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+    metric: str
+    reading: Reading
+
+
+class SparkEvaluation:
+    """A lazy evaluation: Spark counts when a result is read.
+
+    Attributes:
+        partials: a frame with one row per cell, for `streameval.partials.merged`. Write it to keep
+            the counts; combine frames of several runs by union.
+
+    Example:
+        >>> schema = "recommendations array<string>, interactions array<string>"
+        >>> monday = evaluate(spark.createDataFrame([(["a"], ["a"])], schema), "mrr")
+        >>> tuesday = evaluate(spark.createDataFrame([(["a"], [])], schema), "mrr")
+        >>> from streameval.partials import Cell, merged
+        >>> rows = monday.partials.union(tuesday.partials).collect()
+        >>> merged(row.asDict() for row in rows)[Cell((), None)].read("mrr").value
+        0.5
+    """
+
+    def __init__(self, partials: Any, inputs: Known) -> None:
+        self.partials = partials
+        self._known = inputs
+
+    def accumulators(self) -> dict[Cell, Accumulator]:
+        """The accumulator of each cell, by start and labels."""
+        rows = (row.asDict() for row in self.partials.toLocalIterator())
+        return merged(rows, **self._known)
+
+    def collect(self) -> list[Value]:
+        """All metrics of each cell, by start and labels."""
+        return [
+            Value(*cell, metric, reading)
+            for cell, counted in self.accumulators().items()
+            for metric, reading in counted.compute().items()
+        ]
+
+
+def evaluate(
+    frame: Any,
+    *metrics: str,
+    by: Sequence[str] = (),
+    every: str | None = None,
+    intervals: Intervals | None = None,
+    **inputs: Unpack[Inputs],
+) -> SparkEvaluation:
+    """Count a frame of events, split by columns and by spans of event time.
+
+    Args:
+        frame: a pyspark DataFrame with one row per event and columns named as in `Columns`:
+            recommendations, interactions, and optionally the others.
+        metrics: this and all other arguments as for `streameval.partials.partials`.
+        by: columns whose values define the slices; a string is one column.
+        every: length of spans, like "1h".
+        intervals: settings of confidence intervals; None keeps none.
+        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items and ids.
+
+    Raises:
+        InvalidEventError: the frame is not one of pyspark, or lacks a column.
+        MetricError: a metric is unknown, or lacks an input.
+        MissingExtraError: pyarrow is not installed.
+        ValueError: `every` is not a duration.
+
+    Example:
+        >>> rows = [(["a", "b"], ["b"], "x"), (["a", "b"], [], "x"), (["a", "b"], ["a"], "y")]
+        >>> schema = "recommendations array<string>, interactions array<string>, variant string"
+        >>> evaluation = evaluate(spark.createDataFrame(rows, schema), "mrr", by=["variant"])
+        >>> [(value.labels, value.metric, value.reading.value) for value in evaluation.collect()]
+        [(('x',), 'mrr', 0.25), (('y',), 'mrr', 1.0)]
+    """
+    by = (by,) if isinstance(by, str) else by
+    # Raise errors of arguments here rather than on an executor.
+    partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
+    if not hasattr(frame, "mapInArrow"):
+        problem = f"give a DataFrame of pyspark, found {type(frame).__name__}"
+        raise InvalidEventError("wrong_type", problem)
+    needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]
+    for name in needed:
+        if name not in frame.columns:
+            columns = ", ".join(frame.columns) or "none"
+            detail = f"the frame has no column {name!r}; its columns: {columns}"
+            raise InvalidEventError("missing_field", detail)
+    known_inputs = Known(
+        catalog=inputs.get("catalog"),
+        popularity=inputs.get("popularity"),
+        similarity=inputs.get("similarity"),
+        attributes=inputs.get("attributes"),
+        examination=inputs.get("examination"),
+    )
+    chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
+    count = partial(
+        _count, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
+    )
+    counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
+
+    # Not functools.partial, because Spark inspects the type hints of the function.
+    def add(rows: Any) -> Any:
+        return arrow_table(repacked(rows.to_pylist(), **known_inputs))
+
+    added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
+    return SparkEvaluation(added, known_inputs)
+
+
+def _count(
+    batches: Iterator[Any],
+    *,
+    metrics: Sequence[str],
+    by: Sequence[str],
+    every: str | None,
+    intervals: Intervals | None,
+    inputs: Inputs,
+) -> Iterator[Any]:
+    rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
+    yield from arrow_table(rows).to_batches()

@@ -1,0 +1,500 @@
+"""All errors of the package: each carries its data and a message that says what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+_USER_INFORMATION = re.compile(r"(?<=//)[^/?#\s\"]*@")
+
+
+def without_user(text: str) -> str:
+    """The text with user and password of each URL replaced by ***, as in http://***@host/path."""
+    return _USER_INFORMATION.sub("***@", text)
+
+
+class StreamevalError(Exception):
+    """Base class of all errors that this package raises; no message has the password of a URL."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(without_user(x) if isinstance(x, str) else x for x in arguments))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Exception.__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
+
+
+class ProblemError(StreamevalError):
+    """A problem at one place, and its remedy."""
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(f"{where}: {problem}; {remedy}.")
+
+
+def nearest(text: str, candidates: Iterable[str]) -> list[str]:
+    """The known names closest to a misspelt one, best first; at most three."""
+    return difflib.get_close_matches(text.lower(), list(candidates), n=3, cutoff=0.6)
+
+
+def suggestion(text: str, candidates: Iterable[str]) -> str:
+    """The question "Did you mean ...?" for a misspelt name; empty if no known name is close."""
+    names = nearest(text, candidates)
+    return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
+
+
+class MetricError(StreamevalError):
+    """A metric cannot be parsed or read."""
+
+
+class MetricSyntaxError(MetricError):
+    """The text of a metric does not follow the grammar."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        self.text, self.problem = text, problem
+        super().__init__(
+            f"metric {text!r}: {problem}. Write [convention:]name[(parameter=value,...)][@k], "
+            "for example 'ndcg@10' or 'ndcg(gain=exp2)@10'."
+        )
+
+
+class UnknownMetricError(MetricError):
+    """No metric has that name."""
+
+    def __init__(self, text: str, known: Iterable[str]) -> None:
+        self.text, self.known = text, sorted(known)
+        # The whole catalogue would fill the screen.
+        few = len(self.known) <= 40
+        listed = f"Known: {', '.join(self.known)}." if few else "`streameval metrics` lists all."
+        bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
+        hint = suggestion(text, self.known) or suggestion(bare, self.known)
+        super().__init__(f"unknown metric {text!r}.{hint} {listed}")
+
+
+class AbsentMetricError(MetricError):
+    """A known system has this metric, and this package does not."""
+
+    def __init__(self, text: str, name: str, system: str) -> None:
+        self.text, self.name, self.system = text, name, system
+        super().__init__(
+            f"{text!r}: this package does not have {name} of {system}; "
+            "`streameval metrics` lists the metrics that it has."
+        )
+
+
+class UnknownConventionError(MetricError):
+    """No convention and no module has that name."""
+
+    def __init__(self, text: str, known: Iterable[str]) -> None:
+        self.text, self.known = text, sorted(known)
+        super().__init__(
+            f"unknown convention {text!r}, and no module of that name can be found."
+            f"{suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
+        )
+
+
+class MetricModuleError(MetricError):
+    """The module of a user's own metric fails while it is imported."""
+
+    def __init__(self, module: str, error: Exception) -> None:
+        self.module, self.error = module, error
+        super().__init__(
+            f"module {module!r} cannot be imported: {type(error).__name__}: "
+            f"{str(error).rstrip('.')}. Import it in Python to see where it fails."
+        )
+
+
+class UndeclaredMetricError(MetricError):
+    """An argument is not a metric."""
+
+    def __init__(self, found: object) -> None:
+        self.found = found
+        super().__init__(
+            f"{found!r} is not a metric; give its text, for example 'ndcg@10', or a function "
+            "decorated with @streameval.metric(...), with a cut-off as metric_at(function, k=10)."
+        )
+
+
+class MetricDeclarationError(MetricError, TypeError):
+    """A @metric decorator lacks bounds= or source=, or its function cannot be a metric."""
+
+    def __init__(self, *functions: object, problem: str | None = None) -> None:
+        self.functions, self.problem = functions, problem
+        names = [getattr(function, "__name__", repr(function)) for function in functions]
+        of = f" of {', '.join(names)}" if names else ""
+        usual = (
+            " needs parentheses with at least bounds= and source=: write "
+            "@metric(bounds=(0, 1), source='where the formula is from')"
+        )
+        super().__init__(f"@metric{of}{f': {problem}' if problem else usual}.")
+
+
+class MetricValueError(MetricError, TypeError):
+    """A user's metric returned a value of the wrong type for its first argument."""
+
+    def __init__(self, metric: str, found: object, wanted: str) -> None:
+        self.metric, self.found, self.wanted = metric, f"{found!r:.80}", wanted
+        super().__init__(f"metric {metric!r} returned {self.found}; return {wanted}.")
+
+
+class SameNameError(MetricError):
+    """Two different functions have the same metric name."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        super().__init__(
+            f"metric {metric!r} names two different functions; rename one of them, or make them "
+            "one metric with a parameter."
+        )
+
+
+class MetricLawError(MetricError, AssertionError):
+    """A metric breaks a law that holds for every metric."""
+
+    def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
+        self.metric, self.law, self.detail, self.events = metric, law, detail, events
+        shown = " On:" + "".join(f"\n    {event}" for event in events) if events else ""
+        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}.{shown}")
+
+
+class MetricParameterError(MetricError):
+    """A metric does not have this parameter, or does not allow this value."""
+
+    def __init__(self, metric: str, parameter: str, found: object, allowed: str) -> None:
+        self.metric, self.parameter, self.found, self.allowed = metric, parameter, found, allowed
+        super().__init__(f"metric {metric!r}: {parameter} = {found!r} is not allowed; {allowed}.")
+
+
+class CutoffExceedsDepthError(MetricError):
+    """A cut-off exceeds the ranks kept."""
+
+    def __init__(self, metric: str, k: int | None, depth: int) -> None:
+        self.metric, self.k, self.depth = metric, k, depth
+        wanted = "the whole list" if k is None else f"rank {k}"
+        super().__init__(
+            f"metric {metric!r} needs {wanted}, but only the first {depth} ranks are kept. "
+            "Name it when you create the Accumulator, or pass a larger depth=."
+        )
+
+
+class NotKeptError(MetricError):
+    """A metric needs a statistic that was not kept."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric, self.why = metric, why
+        super().__init__(
+            f"metric {metric!r} cannot be read: {why}. Name it when you create the Accumulator."
+        )
+
+
+class MissingInputError(MetricError):
+    """A metric lacks an input, for example a catalogue or scores."""
+
+    def __init__(self, metric: str, needs: str, remedy: str) -> None:
+        self.metric, self.needs, self.remedy = metric, needs, remedy
+        super().__init__(f"metric {metric!r} needs {needs}; {remedy}.")
+
+
+class MissingAttributeError(MissingInputError):
+    """A metric names an attribute of items that is not among those `given`."""
+
+    def __init__(self, metric: str, attribute: str, given: Sequence[str]) -> None:
+        self.attribute, self.given = attribute, given
+        listed = ", ".join(dict.fromkeys((*nearest(attribute, given), *given)))
+        what = f"the attribute {attribute!r} of items" + (f", and there is {listed}" * bool(listed))
+        super().__init__(metric, what, f"give attributes={{{attribute!r}: item -> values}}")
+
+
+class UndefinedMetricError(MetricError):
+    """A convention has no value for these lists; the original raises an error."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric, self.why = metric, why
+        super().__init__(f"metric {metric!r} is undefined: {why}.")
+
+
+class NotComparableError(MetricError):
+    """A metric has no sums by user group to compare."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric, self.why = metric, why
+        super().__init__(f"metric {metric!r} cannot be compared. {why}")
+
+
+class SuspiciousEventsWarning(UserWarning):
+    """The events look wrong; for example, many lists without a hit."""
+
+
+class UnlikeStateError(StreamevalError):
+    """States made with different settings cannot be merged or loaded."""
+
+    def __init__(self, what: str, left: object, right: object) -> None:
+        self.what, self.left, self.right = what, left, right
+        super().__init__(
+            f"different {what}: here {_only_in(left, right)}; there {_only_in(right, left)}. Only "
+            "states made with the same settings can be merged or loaded."
+        )
+
+
+def _only_in(first: object, other: object) -> str:
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        extras = [f"{name} = {first[name]}" for name in first if first[name] != other.get(name)]
+    elif isinstance(first, list | tuple) and isinstance(other, list | tuple):
+        extras = [str(entry) for entry in first if entry not in other]
+    else:
+        return repr(first)
+    return ", ".join(extras) or "nothing more"
+
+
+class BackfillError(ProblemError):
+    """A backfill cannot be merged into a state."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__("this backfill cannot be merged", problem, remedy)
+
+
+class StateVersionError(StreamevalError):
+    """This release cannot read the version of a saved state; `writer` wrote it."""
+
+    def __init__(
+        self, what: str, found: object, known: int, writer: str = "the release that wrote it"
+    ) -> None:
+        self.what, self.found, self.known, self.writer = what, found, known, writer
+        super().__init__(
+            f"{what}: state version {found!r} is not known; this release reads version {known}. "
+            f"Use {writer}, or count its events again."
+        )
+
+
+class DamagedStateError(StreamevalError):
+    """A saved state is damaged."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
+        )
+
+
+class HalfCountedError(ProblemError):
+    """The counts of an Accumulator are in the middle of a change, or one stopped there."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__("counts are half-way through a change", problem, remedy)
+
+
+class StoreError(ProblemError):
+    """Checkpoints cannot be written or read."""
+
+    def __init__(self, store: str, problem: str, remedy: str) -> None:
+        self.store = store
+        super().__init__(store, problem, remedy)
+
+
+class ForeignStoreError(StoreError):
+    """The store holds the state of another cluster or group."""
+
+    def __init__(self, store: str, what: str, here: str, there: str) -> None:
+        self.what, self.here, self.there = what, here, there
+        problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
+        super().__init__(store, problem, "give another [state] path")
+
+
+class UnownedStoreError(StoreError):
+    """The store has checkpoints, but no readable file with their owner."""
+
+
+class UnsavedStateError(StreamevalError):
+    """The process ends before its last records are in a checkpoint."""
+
+    def __init__(self, places: Sequence[str], problem: str) -> None:
+        self.places, self.problem = places, problem
+        super().__init__(
+            f"the last checkpoint of {', '.join(places)} was not written: {problem.rstrip('.')}. "
+            "The next start resumes at the checkpoint before it."
+        )
+
+
+class TooManyOpenError(StreamevalError):
+    """More lists wait for interactions than the configured limit."""
+
+    def __init__(self, limit: str, waiting: int, allowed: int) -> None:
+        self.limit, self.waiting, self.allowed = limit, waiting, allowed
+        what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
+        super().__init__(
+            f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
+            f"{allowed}. Nothing was dropped. Raise {limit}, or make the window shorter; reading "
+            "more slowly does not help."
+        )
+
+
+class UncountableRecordsError(StreamevalError):
+    """Counting valid records fails because of a bug, and the counts are unusable.
+
+    Attributes:
+        offsets: the first and the last of the records.
+    """
+
+    def __init__(self, topic: str, partition: int, offsets: tuple[int, int], problem: str) -> None:
+        self.topic, self.partition, self.offsets, self.problem = topic, partition, offsets, problem
+        first, last = offsets
+        which = f"offset {first}" if first == last else f"offsets {first} to {last}"
+        super().__init__(
+            f"{topic}[{partition}] {which}: counting fails ({problem}). Report this, with the "
+            "records. With [state], the next start tries each record alone, and makes a dead "
+            "letter of one that fails."
+        )
+
+
+class RefusedStateError(StreamevalError):
+    """Resuming from a checkpoint would be wrong, and no policy allows it."""
+
+    def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
+        self.where, self.problem, self.policy, self.choices = where, problem, policy, choices
+        offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
+        super().__init__(f"{where}: {problem}. To continue, set [state] {offered}.")
+
+
+class InvalidEventError(StreamevalError):
+    """An event given to an Accumulator is not valid."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(f"invalid event ({reason}): {detail}.")
+
+
+class ConfigError(StreamevalError):
+    """The configuration is not valid; `others` are further problems, a line each in the text."""
+
+    def __init__(self, path: str, key: str, problem: str, *others: ConfigError) -> None:
+        self.path, self.key, self.problem, self.others = path, key, problem, others
+        sentence = ": ".join(filter(None, (path, key, problem)))
+        super().__init__("\n".join([sentence, *map(str, others)]))
+
+
+class SourceError(ProblemError):
+    """A source cannot be read."""
+
+    def __init__(self, source: str, problem: str, remedy: str) -> None:
+        self.source = source
+        super().__init__(source, problem, remedy)
+
+
+class RefusedMemberError(SourceError):
+    """With its current settings, this process cannot join the consumer group."""
+
+
+class OptionError(ConfigError, ValueError):
+    """A configuration table is not valid; `key` is relative to the table.
+
+    Also a ValueError, because msgspec then adds the path of the table.
+    """
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__("", key, problem)
+
+
+class MissingExtraError(StreamevalError):
+    """A feature needs an optional extra of the package."""
+
+    def __init__(
+        self, what: str, extra: str, error: ImportError, requirements: Sequence[str]
+    ) -> None:
+        self.what, self.extra, self.error = what, extra, error
+        problem = " ".join(str(error).split()) or type(error).__name__
+        install = " ".join(f"'{requirement}'" for requirement in requirements)
+        super().__init__(
+            f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
+            f"pip install {install}."
+        )
+
+
+class BrokerError(ProblemError):
+    """The Kafka broker does not start."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__("the Kafka broker does not start", problem, remedy)
+
+
+class PublishError(ProblemError):
+    """Records could not be written to a topic; `published` were written before."""
+
+    def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
+        self.topic, self.published = topic, published
+        super().__init__(f"topic {topic!r}, after {published:,} records", problem, remedy)
+
+
+class AddressInUseError(StreamevalError):
+    """The address to listen on is in use or not permitted."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        self.address, self.problem = address, problem
+        super().__init__(
+            f"cannot listen on {address}: {problem}; choose another address with "
+            "[web] listen, --web.listen (run) or --listen (demo)."
+        )
+
+
+class DeadLetterError(ProblemError):
+    """Dead letters could not be written; no record was skipped.
+
+    Attributes:
+        durable: indices of the letters of this write that are durable nevertheless.
+    """
+
+    def __init__(self, destination: str, problem: str, remedy: str) -> None:
+        self.destination = destination
+        self.durable: frozenset[int] = frozenset()
+        super().__init__(f"writing dead letters to {destination}", problem, remedy)
+
+
+class UnevenStreamsError(StreamevalError):
+    """The streams of a join do not have the same partitions."""
+
+    def __init__(
+        self, number: int, counts: Mapping[str, int | None], missing: Sequence[str]
+    ) -> None:
+        self.number, self.counts, self.missing = number, counts, missing
+        difference = f"partition {number} of {', '.join(missing)} was not assigned with it"
+        if not missing:
+            counted = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+            difference = f"their partition counts differ: {counted}"
+        super().__init__(
+            f"[attribution] joins partition {number} of all its topics, but {difference}. Give all "
+            "topics the same number of partitions, write records of one key to the same one "
+            "(request id or user as the record's key, the same partitioner), and use the range "
+            "assignor."
+        )
+
+
+class SplitKeyError(StreamevalError):
+    """Records of one key are in different partitions of joined streams."""
+
+    def __init__(self, key: str, places: Mapping[str, int]) -> None:
+        self.key, self.places = key, places
+        listing = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
+        super().__init__(
+            f"{key!r} is in {listing}, so its records are never joined. Write all topics with the "
+            "join key (request id or user) as the record's key and with the same partitioner "
+            "(murmur2 in Java and kafka-python; partitioner=murmur2_random in librdkafka), then "
+            "start over."
+        )
+
+
+class TooManyInvalidError(StreamevalError):
+    """Too many records are invalid; consuming has stopped."""
+
+    def __init__(self, invalid: int, of: int, limit: str, example: str) -> None:
+        self.invalid, self.of, self.limit, self.example = invalid, of, limit, example
+        super().__init__(
+            f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
+            f"has stopped; no record was skipped. The last one: {example}. Check that [event] "
+            "describes what producers write, or raise the limit under [dead_letters]."
+        )
+
+
+class NotShownError(ProblemError):
+    """These accumulators cannot be exported together."""
+
+    def __init__(self, found: str, remedy: str) -> None:
+        super().__init__("these accumulators cannot be exported", found, remedy)

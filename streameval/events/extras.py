@@ -1,0 +1,53 @@
+"""Imports of the optional extras."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from streameval.events.errors import ConfigError, MissingExtraError
+
+
+def import_extra(module: str, what: str, extra: str) -> Any:
+    """Import a module that needs an optional extra.
+
+    Raises:
+        MissingExtraError: it cannot be imported; `what` needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(what, extra, error, _requirements(extra)) from error
+
+
+def load_named(text: str, key: str, kind: str) -> Any:
+    """What "package.module:name" of a user's module names; it must be callable.
+
+    Raises:
+        ConfigError: the key names nothing of this kind.
+    """
+    module, _, name = text.partition(":")
+    try:
+        loaded = getattr(import_module(module), name)
+    except Exception as error:  # the import of a user's module may raise anything
+        problem = f"{text!r} cannot be loaded ({type(error).__name__}: {error})"
+        remedy = f"give a {kind} as 'package.module:name', with its folder in PYTHONPATH."
+        raise ConfigError("[event]", key, f"{problem}; {remedy}") from error
+    if not callable(loaded):
+        problem = f"{text!r} is {type(loaded).__name__}, and not a {kind}."
+        raise ConfigError("[event]", key, problem)
+    return loaded
+
+
+def _requirements(extra: str) -> list[str]:
+    """The requirements of an extra for pip; they also work for an installation from source."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
+
+    try:
+        requirements = requires("streameval") or []
+    except PackageNotFoundError:
+        requirements = []
+    parts = (requirement.partition(";") for requirement in requirements)
+    chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
+    needed = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+    return needed or [f"streameval[{extra}]"]

@@ -1,0 +1,315 @@
+"""A Prometheus collector for accumulators of your program."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import Metric as ClientMetric
+from prometheus_client.registry import Collector as ClientCollector
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.guard import ALONE
+from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
+from streameval.events.errors import NotShownError
+from streameval.events.ids import is_number
+from streameval.exporters.families import (
+    FIRST_EXPOSURE,
+    Counters,
+    FamilySet,
+    Key,
+    MetricFamilies,
+    family_name,
+    same_name,
+)
+from streameval.exporters.operations import count_undefined
+from streameval.exporters.prometheus import client_metric
+
+__all__ = ["Collector"]
+
+Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
+"""One, or a mapping from label values: a string, or a tuple of strings for several labels."""
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class _Read(NamedTuple):
+    accumulator: Accumulator
+    version: int
+    lists: int
+    series: tuple[Series, ...]
+    advice: str | None
+    resets: int
+
+
+class AccumulatorSnapshots:
+    """Takes snapshots of accumulators while other threads count.
+
+    The accumulators become thread-safe. Each changed one is copied under its lock and read from the
+    copy, so that counting only waits for the copy.
+
+    `accumulators`: one, or a mapping, which may change at any time.
+
+    Raises:
+        NotShownError: a key does not match the labels, or two metrics have one name in Prometheus.
+    """
+
+    def __init__(
+        self, accumulators: Accumulators, labels: str | Sequence[str], source: str
+    ) -> None:
+        given: Any = accumulators
+        if not isinstance(given, Accumulator | Mapping):
+            remedy = "give one Accumulator, or a mapping from label values to them"
+            raise NotShownError(f"found {given!r:.80}", remedy)
+        names: Any = (labels,) if isinstance(labels, str) else labels
+        if not isinstance(names, Sequence) or not all(isinstance(n, str) and n for n in names):
+            raise NotShownError(f"labels={labels!r}", "give the name of each label")
+        self._labels = tuple(names)
+        self._accumulators = accumulators
+        self._source = source
+        self._started_at = time.time()
+        self._lock = threading.Lock()
+        self._reads: dict[tuple[str, ...], _Read] = {}
+        self._advised = False
+        self._version = 0
+        for _, accumulator in self._items():
+            accumulator.share()
+        _check_names(accumulator for _, accumulator in self._items())
+
+    def take(self) -> Snapshot:
+        """A snapshot of all readings; thread-safe."""
+        with self._lock:
+            self._read_all()
+            self._version += 1
+            return Snapshot(
+                version=self._version,
+                taken_at=time.time(),
+                started_at=self._started_at,
+                source=self._source,
+                families=(SeriesFamily("labels", None, self._labels),),
+                series=tuple(self._series()),
+                health=self._health(),
+            )
+
+    def resets(self) -> dict[tuple[str, ...], int]:
+        """How often each accumulator had been reset at the last snapshot, by label values."""
+        return {labels: read.resets for labels, read in self._reads.items()}
+
+    def _read_all(self) -> None:
+        before, self._reads = self._reads, {}
+        for labels, accumulator in self._items():
+            if accumulator.lock is ALONE:
+                # Its owner may be in an update without the lock, so read it next time.
+                accumulator.share()
+                continue
+            cached = before.get(labels)
+            if (
+                cached is None
+                or cached.accumulator is not accumulator
+                or cached.version != accumulator.version
+            ):
+                cached = _read(labels, accumulator)
+            self._reads[labels] = cached
+
+    def _items(self) -> list[tuple[tuple[str, ...], Accumulator]]:
+        if isinstance(self._accumulators, Accumulator):
+            given: Mapping[Any, Accumulator] = {(): self._accumulators}
+        else:
+            given = self._accumulators
+        # Copied first, because the owner may change the mapping meanwhile.
+        pairs = [(_values(key, self._labels), value) for key, value in list(given.items())]
+        return sorted(pairs, key=lambda item: item[0])
+
+    def _series(self) -> Iterator[Series]:
+        """The series by metric, then by label values."""
+        value: dict[str, list[Series]] = {}
+        for read in self._reads.values():
+            for entry in read.series:
+                value.setdefault(entry.metric.text, []).append(entry)
+        for of_metric in value.values():
+            yield from of_metric
+
+    def _health(self) -> Health:
+        lists = sum(read.lists for read in self._reads.values())
+        advice = next((read.advice for read in self._reads.values() if read.advice), None)
+        if advice is not None and not self._advised:
+            # Logged once, because its number grows; the page shows it as long as it holds.
+            self._advised = True
+            _LOG.warning("%s", advice)
+        return Health(consumed=lists, valid=lists, trouble=advice)
+
+
+def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
+    # The version first, so that events counted before the copy are read again, not lost.
+    version = accumulator.version
+    copy = accumulator.copy()
+    series = tuple(Series(metric, labels, copy.read(metric.text)) for metric in copy.metrics)
+    return _Read(accumulator, version, copy.lists, series, copy.advice(), copy.resets)
+
+
+def _check_names(accumulators: Iterable[Accumulator]) -> None:
+    alike = same_name(metric for accumulator in accumulators for metric in accumulator.metrics)
+    if alike is not None:
+        texts = " and ".join(repr(alike_metric.text) for alike_metric in alike)
+        raise NotShownError(f"{texts} are both {family_name(alike[1])} in Prometheus", "rename one")
+
+
+def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) == len(labels) and all(isinstance(value, str) for value in values):
+        for value in values:
+            _check_encodable(value)
+        return values
+    names = ", ".join(labels) or "none"
+    mismatch = f"the key {key!r} does not match the labels {names}"
+    remedy = "give labels=, and as key a string, or a tuple with one string per label"
+    raise NotShownError(mismatch, remedy)
+
+
+def _check_encodable(value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        remedy = "decode it with errors='replace' before it becomes a key"
+        raise NotShownError(f"the key has {value!r:.80}, which is not UTF-8", remedy) from None
+
+
+class Collector(ClientCollector):
+    """Exports accumulators to a registry of prometheus_client, with the names of the daemon.
+
+    A mean is a pair of counters, `streameval_ndcg_sum` and `_count`, with the cut-off as the label
+    `k`; a value that does not add up is a gauge; an undefined value has no sample. A new counter is
+    0 for `first_exposure`, so that every scraper sees it rise; counts from before the Collector was
+    created are exported at once. Counters never fall, even if an accumulator is reset.
+
+    Scrapes run on other threads, so the accumulators are shared (`Accumulator.share`). Counting
+    waits only while one is copied. Create the Collector before other threads count.
+
+    Args:
+        accumulators: one, or a mapping from label values (a string or a tuple of strings) to
+            accumulators. Every scrape reads the mapping again; a plain `Accumulator` added later is
+            exported from the second scrape on.
+        labels: names of the labels of the mapping; a string is one label.
+        restored: whether another process has exported these counts; counters then start at 0.
+        first_exposure: seconds for which a new series is 0, from its first scrape on; at least two
+            scrape intervals.
+
+    Raises:
+        NotShownError: an argument is not valid, or a key does not match the labels; a scrape raises
+            it for a key added later.
+
+    Example:
+        >>> from prometheus_client import CollectorRegistry, generate_latest
+        >>> from streameval import Accumulator
+        >>> variants = {"a": Accumulator("hit_rate@2"), "b": Accumulator("hit_rate@2")}
+        >>> registry = CollectorRegistry()
+        >>> registry.register(Collector(variants, labels="variant", first_exposure=0))
+        >>> variants["a"].update(["tea", "milk"], {"milk"})
+        >>> print(generate_latest(registry).decode())  # doctest: +ELLIPSIS
+        # HELP streameval_hit_rate Share of the lists ...
+        # TYPE streameval_hit_rate summary
+        streameval_hit_rate_sum{k="2",variant="a"} 1.0
+        streameval_hit_rate_count{k="2",variant="a"} 1.0
+        streameval_hit_rate_sum{k="2",variant="b"} 0.0
+        streameval_hit_rate_count{k="2",variant="b"} 0.0
+        <BLANKLINE>
+    """
+
+    def __init__(
+        self,
+        accumulators: Accumulators,
+        labels: str | Sequence[str] = (),
+        *,
+        restored: bool = False,
+        first_exposure: float = FIRST_EXPOSURE,
+    ) -> None:
+        if not is_number(first_exposure) or first_exposure < 0:
+            raise NotShownError(f"first_exposure={first_exposure!r}", "give seconds, 0 or more")
+        self._lock = threading.Lock()
+        self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
+        self._families = MetricFamilies(Counters(time.monotonic, first_exposure))
+        self._growth = Growth()
+        snapshot = self._snapshots.take()
+        if restored:
+            self._growth.leave_out(snapshot.series, self._snapshots.resets())
+        else:
+            self._families.resume(snapshot)
+
+    def describe(self) -> Iterable[ClientMetric]:
+        """The current families without samples, for the registry's check of duplicate names."""
+        with self._lock:
+            sheet = FamilySet(self._snapshots.take())
+        return [client_metric(family) for family in sheet.families]
+
+    def collect(self) -> Iterator[ClientMetric]:
+        """The families with their samples; thread-safe."""
+        with self._lock:
+            snapshot = self._snapshots.take()
+            families = [
+                *self._families.families(self._growth.of(snapshot, self._snapshots.resets())),
+                count_undefined(snapshot),
+            ]
+        return iter([client_metric(family) for family in families if family.samples])
+
+
+class _Grown(msgspec.Struct):
+    """An offset of total and count, and their last values."""
+
+    more: float = 0.0
+    more_count: int = 0
+    total: float = 0.0
+    count: int = 0
+    resets: int = 0
+
+
+Resets: TypeAlias = Mapping[tuple[str, ...], int]
+"""How often the accumulator of these label values was reset."""
+
+
+class Growth:
+    """Makes numerators and denominators monotonic across resets of accumulators."""
+
+    def __init__(self) -> None:
+        self._grown: dict[Key, _Grown] = {}
+
+    def leave_out(self, series: Iterable[Series], resets: Resets) -> None:
+        """Start these series at 0."""
+        for entry in series:
+            total, count = entry.reading.total, entry.reading.count
+            if total is not None and math.isfinite(total):
+                key = ("", entry.labels, entry.metric.text)
+                self._grown[key] = _Grown(-total, -count, total, count, resets[entry.labels])
+
+    def of(self, snapshot: Snapshot, resets: Resets) -> Snapshot:
+        """The snapshot with totals and counts that include those before resets."""
+        series = (self._of(entry, resets[entry.labels]) for entry in snapshot.series)
+        return msgspec.structs.replace(snapshot, series=tuple(series))
+
+    def _of(self, entry: Series, resets: int) -> Series:
+        total, count = entry.reading.total, entry.reading.count
+        if total is None or not math.isfinite(total):
+            return entry
+        key = ("", entry.labels, entry.metric.text)
+        grown = self._grown.setdefault(key, _Grown(resets=resets))
+        # Another state in the accumulator, or another accumulator, is seen by its smaller count.
+        if resets != grown.resets or count < grown.count:
+            grown.more += grown.total
+            grown.more_count += grown.count
+        grown.total, grown.count, grown.resets = total, count, resets
+        reading = msgspec.structs.replace(
+            entry.reading, total=grown.more + total, count=grown.more_count + count
+        )
+        return msgspec.structs.replace(entry, reading=reading)
+
+
+def exposition(collector: ClientCollector) -> Callable[[Snapshot | None], bytes]:
+    """A function that renders a collector in text format 0.0.4, for the web application."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return lambda _: generate_latest(registry)

@@ -1,0 +1,1 @@
+"""Formulas of intervals and differences, over sums of groups of users."""

@@ -1,0 +1,260 @@
+"""Contrasts of two arms over days: their means, a jackknife over user groups, and its limits.
+
+Each day is compared with itself. A day weighs N_A N_B / (N_A + N_B), its information about the
+difference, in both arms alike; so a growing treatment does not mix with changes over time. A group
+is left out of both arms at once, and the days are weighted anew: a day that only one group of an
+arm has is left out with it, so that a thin arm varies as its users do.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Final, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from streameval.inference.interval_formulas import FEWEST_GROUPS, Estimate
+from streameval.statistics.arrays import FloatArray
+from streameval.statistics.intervals import GroupSums
+
+MOST_SKEWED: Final = 0.35
+"""Largest squared skewness of a difference for a verdict: above it, one side is claimed too often
+by Student's distribution."""
+
+_NOISE: Final = 2.0
+"""Standard errors of a kurtosis that are taken for chance."""
+
+_Total: TypeAlias = Callable[[FloatArray], FloatArray]
+"""The sum over days, or the sum up to each day: shape (days, n) to (1 or days, n)."""
+
+
+class Contrast(NamedTuple):
+    """Two arms on the days that both have.
+
+    Attributes:
+        by_value: effective number of groups minus 1 if a group counts by its share of the values,
+            as far as chance explains the shares; the smaller of both arms.
+        skewness: squared skewness of the difference if both arms have the tail of the larger one.
+    """
+
+    control: Estimate
+    treatment: Estimate
+    by_value: float
+    skewness: float
+
+    def with_values(self, control: float | None, treatment: float | None) -> Contrast:
+        """The contrast with the exact values of both arms, where they are known."""
+        if control is None or treatment is None or min(control, treatment) <= 0:
+            return self
+        return self._replace(
+            control=self.control._replace(value=control),
+            treatment=self.treatment._replace(value=treatment),
+        )
+
+    @property
+    def groups(self) -> float:
+        """Degrees of freedom: those of the smaller arm."""
+        return min(self.control.groups, self.treatment.groups)
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether a few large values make the difference too skewed for a verdict."""
+        return self.skewness > MOST_SKEWED
+
+    @property
+    def shortfall(self) -> float:
+        """How many times as many users the smaller arm needs; at most 1 if it has enough."""
+        effective = max(min(self.groups, self.by_value) + 1.0, sys.float_info.min)
+        return max((FEWEST_GROUPS + 1) / effective, self.skewness / MOST_SKEWED)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there are enough users, and both values are above 0."""
+        return self.shortfall <= 1 and min(self.control.value, self.treatment.value) > 0
+
+
+def contrasts(
+    control: GroupSums, treatment: GroupSums, *, each_day: bool = False
+) -> list[Contrast]:
+    """The contrast over all days; `each_day`: over the first day, the first two days, and so on.
+
+    Both arms have the same days, and lists on each.
+
+    Example:
+        >>> lists = np.eye(20, 32, dtype=np.int64)
+        >>> one, other = (lists * (1.0 + np.arange(20) % each)[:, None] for each in (2, 3))
+        >>> days = np.arange(20)
+        >>> (found,) = contrasts(GroupSums(days, one, lists), GroupSums(days, other, lists))
+        >>> found.control.value, found.treatment.value, f"{found.groups:.0f} groups"
+        (1.5, 1.95, '19 groups')
+    """
+    total: _Total = _running if each_day else _summed
+    control_arm, other = _Arm.of(control), _Arm.of(treatment)
+    days = _weights(control_arm.whole, other.whole, total)
+    without = _weights(control_arm.without, other.without, total)
+    first, second = (
+        _Spread.of(*arm_weights, total)
+        for arm_weights in ((control_arm, days[0], without[0]), (other, days[1], without[1]))
+    )
+    rows = (
+        _estimates(days[0], first),
+        _estimates(days[1], second),
+        _by_value(days, first, second).tolist(),
+        _skewness(first, second).tolist(),
+    )
+    return [Contrast(*row) for row in zip(*rows, strict=True)]
+
+
+class _Arm(NamedTuple):
+    """Values and lists of an arm by day and group, or by day; shape (days, groups or 1)."""
+
+    values: FloatArray
+    lists: FloatArray
+
+    @classmethod
+    def of(cls, sums: GroupSums) -> Self:
+        return cls(sums.numerators, sums.denominators.astype(np.float64))
+
+    @property
+    def whole(self) -> _Arm:
+        return _Arm(*(column.sum(axis=1, keepdims=True) for column in self))
+
+    @property
+    def without(self) -> _Arm:
+        """The sums without each group."""
+        return _Arm(*(column.sum(axis=1, keepdims=True) - column for column in self))
+
+
+class _Weighted(NamedTuple):
+    """An arm's mean by weights of days.
+
+    Attributes:
+        part: weight of a list, by day; shape (days, groups or 1).
+        weight: of the days together; shape (1 or days, groups or 1), like `mean`.
+    """
+
+    part: FloatArray
+    weight: FloatArray
+    mean: FloatArray
+
+
+def _weights(first_arm: _Arm, other: _Arm, total: _Total) -> tuple[_Weighted, _Weighted]:
+    both = first_arm.lists + other.lists
+    both = np.where(both > 0, both, 1.0)
+    # A day weighs N_A N_B / (N_A + N_B), so a list of A weighs N_B / (N_A + N_B).
+    parts = other.lists / both, first_arm.lists / both
+    weight = total(first_arm.lists * other.lists / both)
+    # Without its only group, an experiment has no day.
+    weight[weight <= 0] = 1.0
+    first, second = (
+        _Weighted(part, weight, total(arm.values * part) / weight)
+        for part, arm in zip(parts, (first_arm, other), strict=True)
+    )
+    return first, second
+
+
+class _Spread(NamedTuple):
+    """How an arm varies between groups, after all days or after each.
+
+    Attributes:
+        moves: minus the change of the mean without a group.
+        shares: share of a group in the weighted lists.
+        rests: difference of a group's values from those of the days' means.
+        scale: variance of the mean of the days, for lists that vary by 1; shape (1 or days,).
+    """
+
+    moves: FloatArray
+    shares: FloatArray
+    rests: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, arm: _Arm, days: _Weighted, without: _Weighted, total: _Total) -> Self:
+        values, lists = arm.whole
+        part, weight = days.part, days.weight
+        rests = arm.values - values / lists * arm.lists
+        return cls(
+            moves=days.mean - without.mean,
+            shares=total(arm.lists * part) / weight,
+            rests=total(rests * part) / weight,
+            scale=(total(lists * part**2) / weight**2)[:, 0],
+        )
+
+
+def _estimates(days: _Weighted, spread: _Spread) -> list[Estimate]:
+    groups = 1.0 / np.square(spread.shares).sum(axis=1) - 1.0
+    rows = days.mean[:, 0].tolist(), spread.moves, groups.tolist()
+    return [Estimate(*row) for row in zip(*rows, strict=True)]
+
+
+def _by_value(days: tuple[_Weighted, _Weighted], first: _Spread, second: _Spread) -> FloatArray:
+    """`Contrast.by_value`.
+
+    An arm's relative variance is also predicted from that of the other arm: an arm whose values
+    are few because they fell has enough users, and one whose values are few by chance has not.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        own_degrees = [
+            np.nan_to_num(np.square(spread.moves / arm.mean).sum(axis=1), nan=math.inf)
+            for arm, spread in zip(days, (first, second), strict=True)
+        ]
+        ratio = second.scale / first.scale
+        chance = (
+            np.minimum(own_degrees[0], own_degrees[1] / ratio),
+            np.minimum(own_degrees[1], own_degrees[0] * ratio),
+        )
+    freedoms = [
+        1.0 / (np.square(spread.shares).sum(axis=1) + limit) - 1.0
+        for spread, limit in zip((first, second), chance, strict=True)
+    ]
+    smaller: FloatArray = np.minimum(*freedoms)
+    return smaller
+
+
+def _skewness(first: _Spread, second: _Spread) -> FloatArray:
+    """`Contrast.skewness`, from the kurtosis of the larger arm.
+
+    A sum of n values has a skewness of their own / sqrt(n) and an excess kurtosis of their own / n;
+    squared skewness is at most the excess. So an arm of a variance r times as large has r times
+    the excess, and in the difference of equal arms the skewness of both cancels.
+    """
+    larger = (first.scale <= second.scale)[:, None]
+    rests = np.where(larger, first.rests, second.rests)
+    shares = np.where(larger, first.shares, second.shares)
+    ratio = second.scale / first.scale
+    ratio = np.maximum(ratio, 1.0 / ratio)
+    return _excess(rests, shares) * (ratio - 1.0) ** 2 / (ratio + 1.0)
+
+
+def _excess(rests: FloatArray, shares: FloatArray) -> FloatArray:
+    """Excess kurtosis of a sum over groups beyond chance, at least 0.
+
+    A group with many lists has large residuals of either sign, which is not a tail: those of more
+    lists than the mean are divided by how many times as many it has.
+    """
+    groups = (shares > 0).sum(axis=1)
+    residuals = rests / np.maximum(shares * groups[:, None], 1.0)
+    residuals /= np.maximum(np.abs(residuals).max(axis=1, keepdims=True), sys.float_info.min)
+    squares = np.square(residuals)
+    spread = np.maximum(np.square(squares.sum(axis=1)), sys.float_info.min)
+    chance = 3.0 / (groups + 2.0) + _NOISE * np.sqrt(24.0 / groups) / groups
+    excess: FloatArray = np.maximum(np.square(squares).sum(axis=1) / spread - chance, 0.0)
+    return excess
+
+
+def _summed(values: FloatArray) -> FloatArray:
+    # One column would be summed in pairs; rows are added in the order of the running sums.
+    if values.shape[1] == 1:
+        return _running(values)[-1:]
+    sums: FloatArray = np.add.reduce(values, axis=0, keepdims=True)
+    return sums
+
+
+def _running(values: FloatArray) -> FloatArray:
+    # Row by row: a cumulative sum over the first axis takes six times as long.
+    sums = values.copy()
+    for day in range(1, len(sums)):
+        sums[day] += sums[day - 1]
+    return sums

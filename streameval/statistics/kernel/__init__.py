@@ -1,0 +1,91 @@
+"""The kernel: one pass over lists of Python ids, which checks them and finds the hits of each.
+
+It is compiled where building could compile it, and in Python elsewhere; both give the same arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from streameval.events import Matches
+from streameval.events.ids import IdKind
+from streameval.statistics.kernel.pure import BLOCK, INTERFACE, Columns
+
+_COMPILED = "streameval.statistics.kernel._match"
+
+
+def _can_be_used() -> bool:
+    """Whether the compiled kernel is here, and made from the source of this version."""
+    try:
+        compiled = import_module(_COMPILED)
+    except ImportError:
+        return False
+    return bool(compiled.INTERFACE == INTERFACE)
+
+
+COMPILED: Final = os.environ.get("STREAMEVAL_PURE") != "1" and _can_be_used()
+"""Whether the compiled kernel is in use."""
+
+KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "python"
+"""The kernel in use."""
+
+if TYPE_CHECKING or not COMPILED:
+    from streameval.statistics.kernel.pure import Block
+    from streameval.statistics.kernel.pure import match as _match
+else:
+    _compiled = import_module(_COMPILED)
+    Block, _match = _compiled.Block, _compiled.match
+
+WHOLE: Final = sys.maxsize
+"""The depth of whole lists."""
+
+_TYPES: Final = (*[np.int64] * 7, np.float64, np.int64, np.float64)
+"""Types of the columns."""
+
+__all__ = ["BLOCK", "COMPILED", "KERNEL", "WHOLE", "Block", "match", "matches_of"]
+
+
+def match(
+    lists: Sequence[Any],
+    interactions: Sequence[Any],
+    kind: IdKind,
+    depth: int = WHOLE,
+    *,
+    every: bool = False,
+    sound: bool = False,
+) -> Matches:
+    """Check the ids of many lists with their interactions, and find the hits.
+
+    A row is odd if its list is not a list or tuple, its interactions are not a list, tuple, set or
+    dict, an id is no built-in id of the kind, a gain is no built-in number up to 2^1000, or, unless
+    `sound`, an id is padding, or two or more interactions in order are all marks (0 and 1).
+
+    Args:
+        lists: one list of item ids per row.
+        interactions: one collection of item ids, or item id -> gain, per row.
+        kind: the kind of all ids.
+        depth: ranks that are searched.
+        every: whether an item is a hit at each of its places, not only at the first.
+        sound: whether all rows are known to keep the rules of lists.
+
+    Example:
+        >>> found = match([["a", "b", "c"], ["a", ""]], [["c", "z"], []], "text")
+        >>> found.odd.tolist(), found.interacted.tolist(), found.length.tolist()
+        ([1], [2, 0], [3, 0])
+        >>> found.owner.tolist(), found.place.tolist()
+        ([0], [2])
+    """
+    columns = _match(list(lists), list(interactions), kind, depth, every, sound)
+    return matches_of(columns, depth, every)
+
+
+def matches_of(columns: Columns, depth: int, every: bool) -> Matches:  # noqa: FBT001  as `Block`
+    """The columns of the kernel as arrays."""
+    arrays: list[Any] = list(map(np.frombuffer, columns, _TYPES))
+    return Matches(depth, every, *arrays)

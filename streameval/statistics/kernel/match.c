@@ -1,0 +1,400 @@
+/* The kernel in C: `pure.py` beside this file says what `match` and `Block` do, and gives the same
+ * arrays. Ids are exactly str or exactly int, so that nothing here runs code of a caller; where
+ * Python may run nevertheless (signals, and the garbage collector when an iterator is made), no
+ * borrowed reference and no half-written row is kept. */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Raised with every change of what Python sees; a kernel of another number is not used. */
+#define INTERFACE 2
+#define LARGEST_GAIN 0x1p1000
+
+enum { COLUMNS = 10, BLOCK = 512, FEWEST = 64, CHUNK = 64, FEWEST_BITS = 5, PATIENCE = 1 << 16 };
+enum { ODD, INTERACTED, GIVEN, LENGTH, OWNER, PLACE, ITEM, GAIN, GRADED, GAINS };
+
+/* What became of a row. */
+typedef enum { TAKEN, REFUSED, FAILED } Outcome;
+
+typedef union { int64_t whole; double real; } Value;
+
+typedef struct {
+    Value *values;
+    Py_ssize_t size, capacity;
+} Column;
+
+/* An interaction of the row, if its stamp is the row's. The row's collection owns the id. */
+typedef struct {
+    PyObject *id;
+    Py_hash_t hash;
+    int64_t stamp, item; /* item: -1 before the first hit */
+    double gain;
+} Slot;
+
+typedef struct {
+    PyTypeObject *kind;
+    Py_ssize_t depth;
+    int every, sound, is_graded;
+    Column columns[COLUMNS];
+    Slot *slots;
+    int bits, most_bits; /* this row uses 2 ** bits slots of 2 ** most_bits */
+    int64_t stamp;
+    uint64_t filter; /* a bit for each interaction of the row: most items shown need no look */
+    int64_t given, interacted, marks, hits;
+    Py_ssize_t work; /* since signals were looked for */
+} Matcher;
+
+static int grow(Column *column) {
+    Py_ssize_t capacity = column->capacity ? column->capacity * 2 : FEWEST;
+    Value *values = PyMem_Realloc(column->values, (size_t)capacity * sizeof *values);
+    if (!values) return PyErr_NoMemory(), -1;
+    column->values = values;
+    column->capacity = capacity;
+    return 0;
+}
+
+static inline int append(Column *column, Value value) {
+    if (column->size == column->capacity && grow(column)) return -1;
+    column->values[column->size++] = value;
+    return 0;
+}
+
+static inline int append_whole(Matcher *matcher, int column, int64_t whole) {
+    return append(&matcher->columns[column], (Value){.whole = whole});
+}
+
+static void release(Matcher *matcher) {
+    for (int column = 0; column < COLUMNS; column++) {
+        PyMem_Free(matcher->columns[column].values);
+        matcher->columns[column] = (Column){0};
+    }
+    PyMem_Free(matcher->slots);
+    matcher->slots = NULL;
+    matcher->most_bits = 0;
+}
+
+static int begin_row(Matcher *matcher, Py_ssize_t interactions) {
+    matcher->bits = FEWEST_BITS;
+    while ((Py_ssize_t)1 << (matcher->bits - 1) < interactions) matcher->bits++;
+    if (matcher->bits > matcher->most_bits) {
+        PyMem_Free(matcher->slots);
+        matcher->slots = PyMem_Calloc((size_t)1 << matcher->bits, sizeof *matcher->slots);
+        matcher->most_bits = matcher->slots ? matcher->bits : 0;
+        if (!matcher->slots) return PyErr_NoMemory(), -1;
+    }
+    matcher->stamp++;
+    matcher->filter = 0;
+    matcher->given = matcher->interacted = matcher->marks = matcher->hits = 0;
+    matcher->is_graded = 0;
+    return 0;
+}
+
+static inline uint64_t mix(Py_hash_t hash) { return (uint64_t)hash * 0x9E3779B97F4A7C15u; }
+
+/* The slot of an id, or a free one. */
+static Slot *find(const Matcher *matcher, PyObject *id, Py_hash_t hash, uint64_t mixed) {
+    size_t last = ((size_t)1 << matcher->bits) - 1, at = (size_t)(mixed >> (64 - matcher->bits));
+    for (Slot *slot;; at = (at + 1) & last) {
+        slot = &matcher->slots[at];
+        if (slot->stamp != matcher->stamp) return slot;
+        if (slot->hash == hash && PyObject_RichCompareBool(slot->id, id, Py_EQ) == 1) return slot;
+    }
+}
+
+/* See `RESERVED` and `MARKS` in events/rules.py. */
+typedef enum { PLAIN, MARK, RESERVED } Meaning;
+
+static inline Meaning meaning(const Matcher *matcher, PyObject *id) {
+    if (matcher->sound) return PLAIN;
+    if (matcher->kind == &PyLong_Type) {
+        int beyond;
+        long long number = PyLong_AsLongLongAndOverflow(id, &beyond);
+        if (beyond || number > 1 || number < -100) return PLAIN;
+        return number >= 0 ? MARK : number == -1 || number == -100 ? RESERVED : PLAIN;
+    }
+    Py_ssize_t length = PyUnicode_GetLength(id);
+    if (length > 2) return PLAIN;
+    if (length == 0) return RESERVED;
+    Py_UCS4 first = PyUnicode_ReadChar(id, 0);
+    if (length == 1) return first == '0' || first == '1' ? MARK : PLAIN;
+    return first == '-' && PyUnicode_ReadChar(id, 1) == '1' ? RESERVED : PLAIN;
+}
+
+static Outcome take_interaction(Matcher *matcher, PyObject *id, double gain) {
+    if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
+    Meaning what = meaning(matcher, id);
+    if (what == RESERVED) return REFUSED;
+    matcher->marks += what == MARK;
+    matcher->given++;
+    Py_hash_t hash = PyObject_Hash(id);
+    uint64_t mixed = mix(hash);
+    Slot *slot = find(matcher, id, hash, mixed);
+    if (slot->stamp == matcher->stamp) return TAKEN;
+    *slot = (Slot){.id = id, .hash = hash, .stamp = matcher->stamp, .item = -1, .gain = gain};
+    matcher->filter |= (uint64_t)1 << (mixed >> 58);
+    matcher->interacted++;
+    return TAKEN;
+}
+
+typedef PyObject *(*GetItem)(PyObject *, Py_ssize_t);
+
+/* What gives the items of a list or tuple, as borrowed references, and their number; else NULL. */
+static GetItem item_getter(PyObject *ids, Py_ssize_t *size) {
+    if (PyList_CheckExact(ids)) return *size = PyList_Size(ids), PyList_GetItem;
+    if (PyTuple_CheckExact(ids)) return *size = PyTuple_Size(ids), PyTuple_GetItem;
+    return NULL;
+}
+
+static Outcome take_sequence(Matcher *matcher, PyObject *ids, Py_ssize_t size, GetItem get) {
+    if (begin_row(matcher, size)) return FAILED;
+    for (Py_ssize_t at = 0; at < size; at++) {
+        Outcome outcome = take_interaction(matcher, get(ids, at), 1.0);
+        if (outcome != TAKEN) return outcome;
+    }
+    return size > 1 && matcher->marks == size ? REFUSED : TAKEN;
+}
+
+static Outcome take_set(Matcher *matcher, Py_ssize_t size, PyObject *iterator) {
+    if (begin_row(matcher, size)) return FAILED;
+    Outcome outcome = TAKEN;
+    PyObject *id;
+    while (size && outcome == TAKEN && (id = PyIter_Next(iterator))) {
+        outcome = take_interaction(matcher, id, 1.0);
+        Py_DECREF(id); /* The set has it. */
+    }
+    return PyErr_Occurred() ? FAILED : outcome;
+}
+
+/* A gain up to the largest; integers are compared with that one exactly. */
+static int read_gain(PyObject *value, double *gain) {
+    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value)) return 0;
+    *gain = PyFloat_AsDouble(value);
+    if (PyErr_Occurred()) return PyErr_Clear(), 0; /* an integer beyond any double */
+    if (*gain > -LARGEST_GAIN && *gain < LARGEST_GAIN) return 1;
+    PyObject *rounded = PyFloat_FromDouble(*gain);
+    int is_largest = rounded && (*gain == LARGEST_GAIN || *gain == -LARGEST_GAIN) &&
+                     PyObject_RichCompareBool(value, rounded, Py_EQ) == 1;
+    Py_XDECREF(rounded);
+    return is_largest;
+}
+
+static Outcome take_gains(Matcher *matcher, PyObject *gains) {
+    if (begin_row(matcher, PyDict_Size(gains))) return FAILED;
+    matcher->is_graded = PyDict_Size(gains) > 0;
+    PyObject *id, *value;
+    Py_ssize_t at = 0;
+    double gain;
+    while (PyDict_Next(gains, &at, &id, &value)) {
+        if (!read_gain(value, &gain)) return PyErr_Occurred() ? FAILED : REFUSED;
+        Outcome outcome = take_interaction(matcher, id, gain);
+        if (outcome != TAKEN) return outcome;
+        if (append(&matcher->columns[GAINS], (Value){.real = gain})) return FAILED;
+    }
+    return TAKEN;
+}
+
+static int is_set(PyObject *ids) {
+    return Py_IS_TYPE(ids, &PySet_Type) || Py_IS_TYPE(ids, &PyFrozenSet_Type);
+}
+
+static Outcome take_interactions(Matcher *matcher, PyObject *ids, PyObject *iterator) {
+    if (PyDict_CheckExact(ids)) return take_gains(matcher, ids);
+    if (is_set(ids)) return take_set(matcher, PySet_Size(ids), iterator);
+    Py_ssize_t size;
+    GetItem get = item_getter(ids, &size);
+    return get ? take_sequence(matcher, ids, size, get) : REFUSED;
+}
+
+static int append_hit(Matcher *matcher, Slot *slot, Py_ssize_t place) {
+    if (slot->item < 0) slot->item = matcher->hits++;
+    int64_t row = matcher->columns[LENGTH].size;
+    return append_whole(matcher, OWNER, row) || append_whole(matcher, PLACE, place) ||
+           append_whole(matcher, ITEM, slot->item) ||
+           append(&matcher->columns[GAIN], (Value){.real = slot->gain});
+}
+
+static Outcome look_at(Matcher *matcher, PyObject *id, Py_ssize_t place) {
+    if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
+    if (meaning(matcher, id) == RESERVED) return REFUSED;
+    if (!matcher->filter || place >= matcher->depth) return TAKEN;
+    Py_hash_t hash = PyObject_Hash(id);
+    uint64_t mixed = mix(hash);
+    if (!(matcher->filter >> (mixed >> 58) & 1)) return TAKEN;
+    Slot *slot = find(matcher, id, hash, mixed);
+    if (slot->stamp != matcher->stamp || (slot->item >= 0 && !matcher->every)) return TAKEN;
+    return append_hit(matcher, slot, place) ? FAILED : TAKEN;
+}
+
+/* In chunks, so that their ids are on the way from memory before the first is looked at. */
+static Outcome look_for_hits(Matcher *matcher, PyObject *shown, Py_ssize_t size, GetItem get) {
+    PyObject *ids[CHUNK];
+    matcher->work += size;
+    for (Py_ssize_t start = 0; start < size; start += CHUNK) {
+        Py_ssize_t count = size - start < CHUNK ? size - start : CHUNK;
+        for (Py_ssize_t at = 0; at < count; at++) {
+            ids[at] = get(shown, start + at);
+            __builtin_prefetch(ids[at]);
+        }
+        for (Py_ssize_t at = 0; at < count; at++) {
+            Outcome outcome = look_at(matcher, ids[at], start + at);
+            if (outcome != TAKEN) return outcome;
+        }
+    }
+    return TAKEN;
+}
+
+static int end_row(Matcher *matcher, Py_ssize_t length) {
+    int64_t row = matcher->columns[LENGTH].size;
+    if (matcher->is_graded && append_whole(matcher, GRADED, row)) return -1;
+    return append_whole(matcher, INTERACTED, matcher->interacted) ||
+           append_whole(matcher, GIVEN, matcher->given) || append_whole(matcher, LENGTH, length);
+}
+
+/* `iterator`: of a set with ids. */
+static Outcome read_row(Matcher *matcher, PyObject *shown, PyObject *ids, PyObject *iterator) {
+    Py_ssize_t size;
+    GetItem get = item_getter(shown, &size);
+    Outcome outcome = get ? take_interactions(matcher, ids, iterator) : REFUSED;
+    if (outcome == TAKEN) outcome = look_for_hits(matcher, shown, size, get);
+    if (outcome != TAKEN) return outcome;
+    return end_row(matcher, size < matcher->depth ? size : matcher->depth) ? FAILED : TAKEN;
+}
+
+/* A row that is refused, or for which memory does not suffice, leaves no trace. */
+static Outcome match_row(Matcher *matcher, PyObject *shown, PyObject *ids) {
+    PyObject *iterator = NULL;
+    if (is_set(ids) && PySet_Size(ids) && !(iterator = PyObject_GetIter(ids))) return FAILED;
+    /* From here on nothing but this row changes the columns. */
+    Py_ssize_t sizes[COLUMNS];
+    for (int column = 0; column < COLUMNS; column++) sizes[column] = matcher->columns[column].size;
+    Outcome outcome = read_row(matcher, shown, ids, iterator);
+    for (int column = 0; column < COLUMNS && outcome != TAKEN; column++)
+        matcher->columns[column].size = sizes[column];
+    Py_XDECREF(iterator);
+    return outcome;
+}
+
+/* The columns as bytes; they are empty afterwards. */
+static PyObject *take_columns(Matcher *matcher) {
+    PyObject *columns = PyTuple_New(COLUMNS);
+    if (!matcher->columns[GRADED].size) matcher->columns[GAIN].size = 0; /* all are 1 */
+    for (int column = 0; columns && column < COLUMNS; column++) {
+        Column *values = &matcher->columns[column];
+        Py_ssize_t size = values->size * (Py_ssize_t)sizeof(Value);
+        PyObject *bytes = PyBytes_FromStringAndSize((char *)values->values, size);
+        if (!bytes || PyTuple_SetItem(columns, column, bytes)) Py_CLEAR(columns);
+    }
+    if (columns) release(matcher);
+    return columns;
+}
+
+static int set_kind(Matcher *matcher, const char *kind) {
+    if (!strcmp(kind, "text")) matcher->kind = &PyUnicode_Type;
+    if (!strcmp(kind, "integer")) matcher->kind = &PyLong_Type;
+    if (!matcher->kind) PyErr_Format(PyExc_ValueError, "no kind of ids: %s", kind);
+    return matcher->kind ? 0 : -1;
+}
+
+static int match_at(Matcher *matcher, PyObject *lists, PyObject *interactions, Py_ssize_t row) {
+    PyObject *shown = PyList_GetItem(lists, row), *ids = PyList_GetItem(interactions, row);
+    if (!shown || !ids) return -1;
+    Outcome outcome = match_row(matcher, Py_NewRef(shown), Py_NewRef(ids));
+    Py_DECREF(shown);
+    Py_DECREF(ids);
+    if (outcome != REFUSED) return outcome == FAILED ? -1 : 0;
+    matcher->given = matcher->interacted = matcher->is_graded = 0;
+    return append_whole(matcher, ODD, row) || end_row(matcher, 0);
+}
+
+static int match_all(Matcher *matcher, PyObject *lists, PyObject *interactions) {
+    Py_ssize_t rows = PyList_Size(lists), others = PyList_Size(interactions);
+    if (rows != others)
+        PyErr_Format(PyExc_ValueError, "%zd lists and %zd interactions", rows, others);
+    for (Py_ssize_t row = 0; row < rows && rows == others; row++) {
+        if (match_at(matcher, lists, interactions, row)) return -1;
+        if (matcher->work++ < PATIENCE) continue;
+        if (PyErr_CheckSignals()) return -1;
+        matcher->work = 0;
+    }
+    return rows == others ? 0 : -1;
+}
+
+static PyObject *match(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    PyObject *lists, *interactions, *columns = NULL;
+    const char *kind;
+    Matcher matcher = {0};
+    if (!PyArg_ParseTuple(arguments, "O!O!snpp", &PyList_Type, &lists, &PyList_Type, &interactions,
+                          &kind, &matcher.depth, &matcher.every, &matcher.sound))
+        return NULL;
+    if (!set_kind(&matcher, kind) && !match_all(&matcher, lists, interactions))
+        columns = take_columns(&matcher);
+    release(&matcher);
+    return columns;
+}
+
+typedef struct {
+    PyObject_HEAD
+    Matcher matcher;
+} Block;
+
+static PyObject *block_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords)) {
+    Matcher matcher = {0};
+    const char *kind;
+    if (!PyArg_ParseTuple(arguments, "snp", &kind, &matcher.depth, &matcher.every)) return NULL;
+    if (set_kind(&matcher, kind)) return NULL;
+    Block *block = (Block *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (block) block->matcher = matcher;
+    return (PyObject *)block;
+}
+
+static void block_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    release(&((Block *)self)->matcher);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t block_length(PyObject *self) {
+    return ((Block *)self)->matcher.columns[LENGTH].size;
+}
+
+static PyObject *block_add(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "add takes two arguments, not %zd", count);
+    if (block_length(self) >= BLOCK) Py_RETURN_FALSE;
+    Outcome outcome = match_row(&((Block *)self)->matcher, arguments[0], arguments[1]);
+    return outcome == FAILED ? NULL : PyBool_FromLong(outcome == TAKEN);
+}
+
+static PyObject *block_take(PyObject *self, PyObject *Py_UNUSED(ignored)) {
+    return take_columns(&((Block *)self)->matcher);
+}
+
+static PyMethodDef block_methods[] = {
+    {"add", (PyCFunction)(void (*)(void))block_add, METH_FASTCALL, NULL},
+    {"take", block_take, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot block_slots[] = {
+    {Py_tp_new, block_new},         {Py_tp_dealloc, block_dealloc}, {Py_sq_length, block_length},
+    {Py_tp_methods, block_methods}, {0, NULL},
+};
+static PyType_Spec block_spec = {
+    "streameval.statistics.kernel._match.Block", sizeof(Block), 0, Py_TPFLAGS_DEFAULT, block_slots,
+};
+
+static int add_block(PyObject *module) {
+    PyObject *type = PyType_FromModuleAndSpec(module, &block_spec, NULL);
+    int failed = !type || PyModule_AddType(module, (PyTypeObject *)type);
+    Py_XDECREF(type);
+    return failed || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) ? -1 : 0;
+}
+
+static PyMethodDef functions[] = {{"match", match, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_block}, {0, NULL}};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_match", .m_methods = functions, .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__match(void) { return PyModuleDef_Init(&definition); }
