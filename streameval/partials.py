@@ -1,14 +1,3 @@
 """Partial results, counted anywhere and merged exactly."""
 
-from streameval.evaluation.partials import (
-    Cell,
-    Counter,
-    Partial,
-    arrow_table,
-    merged,
-    partials,
-    repacked,
-    stored,
-)
-
-__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
+from streameval.evaluation.partials import *  # noqa: F403  the address that users import them from

@@ -29,10 +29,9 @@ from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.shell.errors import output, report
 from streameval.evaluation.shell.terminal import render
-from streameval.events.errors import ConfigError, OptionError, StreamevalError
+from streameval.events.errors import ConfigError, OptionError, StreamevalError, UsageError
 from streameval.exporters.view import figure
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions

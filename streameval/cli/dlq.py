@@ -29,10 +29,9 @@ from streameval.config import Config, load
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.engine.windows.times import SECOND, moment_text
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.shell.errors import config_errors_in, output, report
 from streameval.evaluation.shell.terminal import quantity, render
-from streameval.events.errors import suggestion
+from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import printable
 from streameval.sources.options import SourceOptions
 

@@ -19,9 +19,8 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.offline.readers import ingest_records, owner_from_start
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.shell.errors import FAILED, output, report
-from streameval.events.errors import OptionError
+from streameval.events.errors import OptionError, UsageError
 from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,

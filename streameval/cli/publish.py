@@ -16,10 +16,10 @@ from rich.progress import (
 )
 from typer import Argument, Option
 
-from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.shell.errors import output, report
 from streameval.evaluation.shell.terminal import progress_console, quantity
-from streameval.events.errors import SourceError
+from streameval.events.errors import SourceError, UsageError
 from streameval.sources.files import lines
 from streameval.sources.opening import size
 from streameval.sources.topics import Destination, Published, publish_records

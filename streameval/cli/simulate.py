@@ -12,8 +12,8 @@ import msgspec
 from typer import Option
 
 from streameval.engine.windows.times import span_text
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.shell.errors import output
+from streameval.events.errors import UsageError
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,

@@ -18,18 +18,18 @@ from typer import Argument, Exit, Option
 from streameval.checkpoints.format import CheckpointDraft, Part, Place
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Blob, Store, is_store, store_of
-from streameval.engine.capture import ingest_snapshot
-from streameval.engine.partition import META, backfills_in
-from streameval.engine.windows.times import SECOND, moment_text
-from streameval.evaluation.offline.evaluating import SpanReadings
-from streameval.evaluation.offline.states import (
+from streameval.config.states import (
     StoredCheckpoint,
     newest_checkpoints,
     restore,
     store_at,
     without_copies,
 )
-from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.partition import META, backfills_in
+from streameval.engine.windows.times import SECOND, moment_text
+from streameval.evaluation.offline.evaluating import SpanReadings
+from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
 from streameval.evaluation.shell.errors import FAILED, output, report
@@ -41,6 +41,7 @@ from streameval.events.errors import (
     SourceError,
     StateVersionError,
     UnlikeStateError,
+    UsageError,
 )
 from streameval.exporters.view import span
 

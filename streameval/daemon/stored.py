@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
+from streameval.config.states import newest_checkpoints, restore
 from streameval.daemon.log import emit
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.snapshot import Snapshot
-from streameval.evaluation.offline.states import newest_checkpoints, restore
 from streameval.events.errors import StreamevalError
 
 PATIENCE: Final = 2.0

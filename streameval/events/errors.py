@@ -363,6 +363,10 @@ class InvalidEventError(StreamevalError):
         super().__init__(f"invalid event ({reason}): {detail}.")
 
 
+class UsageError(StreamevalError):
+    """The arguments of a command, or of a function that evaluates, are wrong."""
+
+
 class ConfigError(StreamevalError):
     """The configuration is not valid; `others` are further problems, a line each in the text."""
 

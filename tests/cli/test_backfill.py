@@ -18,7 +18,7 @@ from pyarrow import parquet
 from streameval import Intervals
 from streameval.checkpoints.format import CheckpointDraft, Part
 from streameval.checkpoints.store import store_of
-from streameval.evaluation.offline.states import StoredCheckpoint, newest_checkpoints
+from streameval.config.states import StoredCheckpoint, newest_checkpoints
 from streameval.evaluation.partials import arrow_table, partials
 from tests.cli.program import run
 from tests.daemon.running import exact, readings, running

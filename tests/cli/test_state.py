@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from streameval.checkpoints.format import Place, file_of, folder_of
 from streameval.checkpoints.store import folder_store
-from streameval.evaluation.offline.states import newest_checkpoints, restore, without_copies
-from streameval.evaluation.offline.surroundings import UsageError
+from streameval.config.states import newest_checkpoints, restore, without_copies
+from streameval.events.errors import UsageError
 from tests.cli.program import run, usage_error
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, part

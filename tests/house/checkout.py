@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -48,13 +47,6 @@ def nodes() -> tuple[tuple[Path, ast.AST], ...]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef | Function | ast.Call | ast.Compare | ast.MatchClass)
     )
-
-
-def functions() -> Iterator[tuple[Path, str, int]]:
-    """File, name and number of body lines, without the docstring, of every function."""
-    for path, node in nodes():
-        if isinstance(node, Function):
-            yield path, node.name, _body_lines(node)
 
 
 def _body_lines(node: Function) -> int:

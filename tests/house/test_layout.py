@@ -1,4 +1,4 @@
-"""Layout of the repository, sizes, forbidden text, imports of the core, and what CI requires."""
+"""Layout of the repository, forbidden text, imports of the core, and what CI requires."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TypeGuard, get_args
 
@@ -17,14 +16,12 @@ import pytest
 from streameval.catalogue import catalogue
 from streameval.sources.options import SourceOptions
 from streameval.sources.source import Source
-from tests.house.checkout import PACKAGE, ROOT, files, functions, modules, nodes, texts
+from tests.house.checkout import PACKAGE, ROOT, files, modules, nodes, texts
 
 TOP_LEVEL = {
     *("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md"),
     *("streameval", "tests", "deploy", "docs"),
 }
-FILE_LINES = 500
-BODY_LINES = 40
 
 # One-letter character classes keep the patterns from matching this file.
 FORBIDDEN = {
@@ -99,11 +96,6 @@ def test_every_suppression_has_a_rule_and_a_reason() -> None:
     assert bare == []
 
 
-def test_no_module_of_the_package_is_too_long() -> None:
-    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
-    assert {str(path): lines for path, lines in sizes.items() if lines > FILE_LINES} == {}
-
-
 def test_no_class_name_stands_twice_in_the_package() -> None:
     places: dict[str, list[str]] = {}
     for path in modules():
@@ -155,36 +147,7 @@ def test_one_function_leads_from_a_stored_state_to_a_running_one() -> None:
         and ast.unparse(node.func).endswith("ingest.restore")
     }
     # The other takes the counts of a process that it has started.
-    assert ways == {"checkpoints/restore.py", "offline/counting.py"}
-
-
-_PROSE = re.compile(
-    r'"""[\s\S]*?"""'
-    r"|'''[\s\S]*?'''"
-    r'|"(?:\\.|[^"\\\n])*"'
-    r"|'(?:\\.|[^'\\\n])*'|#[^\n]*"
-)
-"""Strings and comments: to tokenize all files takes seconds."""
-
-
-def test_identifiers_say_what_they_hold() -> None:
-    idiom = re.compile(r"\b(found|each|one|known|own)\b")
-    names = Counter(
-        name
-        for path in files()
-        if path.suffix == ".py"
-        for name in idiom.findall(_PROSE.sub("", path.read_text("utf-8")))
-    )
-    assert names.total() < 250, names
-
-
-def test_no_function_of_the_package_is_too_long() -> None:
-    too_long = [
-        f"{path.relative_to(ROOT)}: {name} has {lines} lines"
-        for path, name, lines in functions()
-        if lines > BODY_LINES
-    ]
-    assert too_long == []
+    assert ways == {"checkpoints/restore.py", "evaluation/offline/counting.py"}
 
 
 def test_no_file_has_a_catch_all_name() -> None:

@@ -16,8 +16,13 @@ import pytest
 
 import streameval
 from streameval import Accumulator, Columns, Evaluation, Event, evaluate, metric_at
-from streameval.evaluation.offline.surroundings import NoEventsError, UsageError
-from streameval.events.errors import MetricError, StreamevalError, SuspiciousEventsWarning
+from streameval.evaluation.offline.surroundings import NoEventsError
+from streameval.events.errors import (
+    MetricError,
+    StreamevalError,
+    SuspiciousEventsWarning,
+    UsageError,
+)
 from streameval.metrics.hit_rate import hit_rate
 from tests.cli.program import run
 

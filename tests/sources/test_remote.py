@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import evaluate
-from streameval.evaluation.offline.surroundings import UsageError
-from streameval.events.errors import SourceError
+from streameval.events.errors import SourceError, UsageError
 from streameval.sources import remote
 from streameval.sources.opening import content, expand
 from tests.cli.program import run

@@ -36,8 +36,8 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
 from streameval.evaluation.offline.counting import count_events, early_warning
 from streameval.evaluation.offline.request import Request, config_of
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
-from streameval.events.errors import suggestion
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.events.errors import UsageError, suggestion
 from streameval.statistics.intervals import Intervals
 
 _EPOCH: Final = date(1970, 1, 1)

@@ -30,7 +30,8 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import ExperimentOptions, Request
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals
 
 POLICY = "policy"

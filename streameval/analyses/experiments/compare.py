@@ -29,9 +29,8 @@ from streameval.evaluation.offline.evaluation import (
 )
 from streameval.evaluation.offline.given import fields_of, is_path, model_of, source_of
 from streameval.evaluation.offline.request import ExperimentOptions, Request, given_options
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.offline.tabular import Library, frame_of, html_of, latex_of, text_of
-from streameval.events.errors import NotComparableError
+from streameval.events.errors import NotComparableError, UsageError
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Intervals
 

@@ -21,6 +21,7 @@ from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.config.config import relabel
+from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER
@@ -35,10 +36,10 @@ from streameval.evaluation.offline.request import (
     config_of,
     deciding_metrics,
 )
-from streameval.evaluation.offline.states import newest_checkpoints, restore, without_copies
-from streameval.evaluation.offline.surroundings import Surroundings, UsageError
+from streameval.evaluation.offline.surroundings import Surroundings
 from streameval.evaluation.tables.files import FileTable
 from streameval.evaluation.tables.rows import Rows
+from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Audience, Intervals
 
 Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]

@@ -26,8 +26,8 @@ from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.offline.request import ExperimentOptions, Request, only_for_pairs
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
-from streameval.events.errors import suggestion
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import CAUTION, has_estimates
 from streameval.statistics.intervals import Audience, Intervals
 

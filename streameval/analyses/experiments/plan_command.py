@@ -20,7 +20,7 @@ from streameval.evaluation.offline.request import (
     expand_paths,
     given_options,
 )
-from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.shell.errors import output
 from streameval.evaluation.shell.options import (
     Columns,
@@ -36,7 +36,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.tables.files import finite
-from streameval.events.errors import MetricError
+from streameval.events.errors import MetricError, UsageError
 from streameval.exporters.view import figure
 
 

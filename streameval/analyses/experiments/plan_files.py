@@ -15,8 +15,8 @@ from streameval.catalogue.metric import Metric
 from streameval.config.config import relabel
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import Request, config_of
-from streameval.evaluation.offline.surroundings import Surroundings, UsageError, as_usage_error
-from streameval.events.errors import NotComparableError
+from streameval.evaluation.offline.surroundings import Surroundings, as_usage_error
+from streameval.events.errors import NotComparableError, UsageError
 from streameval.statistics.intervals import Intervals
 
 

@@ -16,8 +16,8 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import ExperimentOptions, Request, config_of
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
-from streameval.events.errors import suggestion
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.events.errors import UsageError, suggestion
 from streameval.statistics.intervals import Intervals
 
 

@@ -24,10 +24,11 @@ from streameval.evaluation.offline.request import (
     lacking_field,
     only_for_pairs,
 )
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
 from streameval.evaluation.offline.values import EventChunk
 from streameval.evaluation.partials import Cell
 from streameval.evaluation.tables.wording import Wording
+from streameval.events.errors import UsageError
 from streameval.join.frontend import JoinStats
 
 

@@ -25,14 +25,14 @@ from streameval.evaluation.offline.counting import accumulator_of
 from streameval.evaluation.offline.evaluating import Evaluated, chunks_of, evaluated, page_of
 from streameval.evaluation.offline.given import fields_of
 from streameval.evaluation.offline.request import ROLES, Form, Request, title_of
-from streameval.evaluation.offline.surroundings import Surroundings, UsageError
+from streameval.evaluation.offline.surroundings import Surroundings
 from streameval.evaluation.offline.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.evaluation.offline.values import Per, values_of
 from streameval.evaluation.partials import Cell
 from streameval.evaluation.tables.rows import Ties
 from streameval.evaluation.tables.wording import PYTHON
 from streameval.events import Id
-from streameval.events.errors import MetricError, SuspiciousEventsWarning
+from streameval.events.errors import MetricError, SuspiciousEventsWarning, UsageError
 from streameval.exporters.view import figure
 from streameval.statistics.intervals import Interval, Intervals
 

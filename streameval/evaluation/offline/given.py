@@ -11,12 +11,11 @@ import numpy as np
 from streameval.accumulator.intake import side_by_side
 from streameval.evaluation.offline.request import AlignedEvents, expand_paths
 from streameval.evaluation.offline.scores import ScoredUsers, are_scores
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.tables.files import FileTable, arrow
 from streameval.events import Batch, Event
 from streameval.events.arrow import ArrowTable, as_table
 from streameval.events.columns import Columns
-from streameval.events.errors import SourceError
+from streameval.events.errors import SourceError, UsageError
 
 _TRUTH: Final = "truth"
 _SINGULAR: Final = {"gains": "gain", "ratings": "rating", "scores": "score", "ranks": "rank"}

@@ -16,7 +16,6 @@ from streameval.evaluation.offline.request import (
     source_name,
     unknown_column,
 )
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.tables.files import Kind, is_table, join_tables
 from streameval.evaluation.tables.rows import (
     Names,
@@ -31,6 +30,7 @@ from streameval.evaluation.tables.rows import (
     trec_rows,
     truth_rows,
 )
+from streameval.events.errors import UsageError
 
 
 def check_pair(request: Request) -> None:

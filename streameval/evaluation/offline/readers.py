@@ -22,7 +22,7 @@ from streameval.engine.partition import Layout
 from streameval.engine.windows.family import widest_search
 from streameval.evaluation.offline.pairs import PairEvents, pair_events
 from streameval.evaluation.offline.request import Request
-from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.tables.events import TableOptions, event_rows, kind_of, separators_of
 from streameval.evaluation.tables.files import (
     FileTable,
@@ -35,7 +35,12 @@ from streameval.evaluation.tables.files import (
 )
 from streameval.events import Batch
 from streameval.events.columns import Columns
-from streameval.events.errors import InvalidEventError, SourceError, SuspiciousEventsWarning
+from streameval.events.errors import (
+    InvalidEventError,
+    SourceError,
+    SuspiciousEventsWarning,
+    UsageError,
+)
 from streameval.events.ids import IdKind
 from streameval.events.records import Owner, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner

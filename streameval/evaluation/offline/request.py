@@ -21,12 +21,12 @@ from streameval.config.checks import LISTS_OF_EVENTS, check_config
 from streameval.config.config import relabel
 from streameval.config.pipeline import for_files
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.evaluation.offline.surroundings import UsageError, as_usage_error
+from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.tables.events import GAINS, USERS
 from streameval.evaluation.tables.files import FileTable, is_table
 from streameval.evaluation.tables.rows import Rows, Ties
 from streameval.evaluation.tables.wording import COMMAND, Wording
-from streameval.events.errors import SourceError, suggestion
+from streameval.events.errors import SourceError, UsageError, suggestion
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import first_record
 from streameval.sources.opening import expand

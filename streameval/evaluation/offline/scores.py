@@ -7,10 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns, as_numpy
-from streameval.events.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError, UsageError
 from streameval.events.ragged import Array, Ragged, ragged_column
 
 _ENTRIES: Final = 1 << 22

@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple, TypeAlias
 
-from streameval.events.errors import StreamevalError
-
-
-class UsageError(StreamevalError):
-    """The arguments of a command, or of a function of the offline engine, are wrong."""
+from streameval.events.errors import StreamevalError, UsageError
 
 
 class NoEventsError(StreamevalError):

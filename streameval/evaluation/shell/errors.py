@@ -12,7 +12,6 @@ from typing import Final
 
 from typer import Exit, TyperException
 
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.events.errors import (
     AddressInUseError,
     ConfigError,
@@ -28,6 +27,7 @@ from streameval.events.errors import (
     TooManyOpenError,
     UnevenStreamsError,
     UnownedStoreError,
+    UsageError,
 )
 
 DONE: Final = 0

@@ -11,9 +11,9 @@ from typer import Argument, Option
 
 from streameval.analyses.experiments.planned_shares import SINCE, DatedShares, Shares
 from streameval.evaluation.offline.request import Form
-from streameval.evaluation.offline.surroundings import UsageError
 from streameval.evaluation.tables.files import finite
 from streameval.evaluation.tables.rows import Ties
+from streameval.events.errors import UsageError
 
 Paths: TypeAlias = Annotated[
     list[str] | None,

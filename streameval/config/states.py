@@ -18,7 +18,7 @@ from streameval.config.config import from_schema
 from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
 from streameval.engine.ingest import Frontend, Ingest
 from streameval.engine.partition import META, Layout, backfills_in
-from streameval.evaluation.offline.surroundings import UsageError
+from streameval.events.errors import UsageError
 from streameval.events.records import Partition
 
 
