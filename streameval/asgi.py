@@ -1,5 +1,8 @@
 """The page, /metrics and the API as an ASGI application."""
 
-from streameval.exporters.asgi import app
+from streameval.events.extras import imports_of
+
+with imports_of("streameval.asgi", "daemon"):
+    from streameval.exporters.asgi import app
 
 __all__ = ["app"]

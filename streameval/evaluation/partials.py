@@ -264,7 +264,7 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     Args:
         rows: the rows of `partials`, or the sequences, mappings or table (Arrow, Polars, pandas)
             that an engine returns for them.
-        known: the same catalog, popularity, similarity, attributes and examination as for
+        **inputs: the same catalog, popularity, similarity, attributes and examination as for
             `partials`.
 
     Returns:

@@ -21,7 +21,7 @@ class StreamevalError(Exception):
         super().__init__(*(without_user(x) if isinstance(x, str) else x for x in arguments))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Exception.__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
+        return type(self).__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
 
 
 class ProblemError(StreamevalError):
@@ -398,7 +398,7 @@ class OptionError(ConfigError, ValueError):
         super().__init__("", key, problem)
 
 
-class MissingExtraError(StreamevalError):
+class MissingExtraError(StreamevalError, ImportError):
     """A feature needs an optional extra of the package."""
 
     def __init__(

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from streameval.events.errors import ConfigError, MissingExtraError
+
+
+@contextmanager
+def imports_of(what: str, extra: str) -> Iterator[None]:
+    """Makes a failed import below it name the optional extra that `what` needs.
+
+    Raises:
+        MissingExtraError: an import failed.
+    """
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except ImportError as error:
+        raise MissingExtraError(what, extra, error, _requirements(extra)) from error
 
 
 def import_extra(module: str, what: str, extra: str) -> Any:
@@ -14,10 +31,8 @@ def import_extra(module: str, what: str, extra: str) -> Any:
     Raises:
         MissingExtraError: it cannot be imported; `what` needs it.
     """
-    try:
+    with imports_of(what, extra):
         return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(what, extra, error, _requirements(extra)) from error
 
 
 def load_named(text: str, key: str, kind: str) -> Any:

@@ -19,12 +19,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata
-
 from streameval.events.errors import BrokerError
-from streameval.events.extras import import_extra
+from streameval.events.extras import import_extra, imports_of
+
+with imports_of("streameval.testing.broker", "daemon"):
+    from kafka import KafkaConsumer, TopicPartition
+    from kafka.errors import KafkaError
+    from kafka.structs import OffsetAndMetadata
 
 _KAFKA = "4.1.1"
 _LOG4J = "2.24.3"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any, Final
@@ -15,11 +15,11 @@ from mkdocs.structure.files import File, Files
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PUBLIC: Final = (
     "streameval",
-    "streameval.evaluation.partials",
-    "streameval.evaluation.spark",
-    "streameval.exporters.embedded",
-    "streameval.exporters.asgi",
-    "streameval.evaluation.plot",
+    "streameval.partials",
+    "streameval.spark",
+    "streameval.prometheus",
+    "streameval.asgi",
+    "streameval.plot",
     "streameval.testing",
 )
 """Modules that users import."""
@@ -44,8 +44,23 @@ class Examples(Extension):
 
 
 def public_names() -> dict[str, list[str]]:
-    """Module -> its public names."""
-    return {module: sorted(import_module(module).__all__) for module in PUBLIC}
+    """Module -> its public names, read from its text: importing it may need another extra."""
+    return {module: sorted(_all_of(_tree_of(module))) for module in PUBLIC}
+
+
+def _tree_of(module: str) -> ast.Module:
+    path = DOCS.parent.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _all_of(tree: ast.Module) -> list[str]:
+    (value,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    return [*ast.literal_eval(value)]
 
 
 def on_config(config: Any) -> Any:
@@ -113,14 +128,14 @@ def _generated() -> Iterator[tuple[str, str]]:
 def _python_index() -> str:
     lines = ["# Python API", ""]
     for module, names in _modules():
-        summary = (import_module(module).__doc__ or "").strip().partition("\n")[0]
+        summary = (ast.get_docstring(_tree_of(module)) or "").partition("\n")[0]
         lines += [f"## `{module}`", "", summary, ""]
         lines += [
             f"- [`{name}`]({PurePosixPath(_page_of(module, name)).relative_to(_PYTHON)})"
             for name in names
         ]
         lines.append("")
-    lines += ["## `streameval.events.errors`", "", "- [every error](errors.md)", ""]
+    lines += ["## `streameval.errors`", "", "- [every error](errors.md)", ""]
     return "\n".join(lines)
 
 
@@ -131,7 +146,7 @@ def _modules() -> list[tuple[str, list[str]]]:
 def _python_menu() -> Iterator[dict[str, Any]]:
     for module, names in _modules():
         yield {module: [{name: _page_of(module, name)} for name in names]}
-    yield {"streameval.events.errors": f"{_PYTHON}/errors.md"}
+    yield {"streameval.errors": f"{_PYTHON}/errors.md"}
 
 
 def _page_of(module: str, name: str) -> str:

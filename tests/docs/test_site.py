@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import inspect
-import os
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.docs.site import PUBLIC, public_names
 from tests.house.checkout import ROOT
+from tests.house.extras import run_with_extras
 
 NAMES = [(module, name) for module, names in public_names().items() for name in names]
+
+
+_BUILD: Final = "from mkdocs.__main__ import cli; cli()"
+
+
+def _build(config: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    arguments = ("build", "--strict", "--config-file", str(config), "--site-dir", str(folder))
+    return run_with_extras("docs", code=_BUILD, arguments=arguments)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
-    result = subprocess.run(
-        [*command, "--config-file", ".mkdocs.yml", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = _build(ROOT / ".mkdocs.yml", folder)
     assert result.returncode == 0, result.stdout + result.stderr
     return folder
+
+
+def test_a_warning_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("[nowhere](nowhere.md)\n", encoding="utf-8")
+    config = tmp_path / "mkdocs.yml"
+    config.write_text("site_name: a dead link\n", encoding="utf-8")
+    result = _build(config, tmp_path / "site")
+    assert result.returncode == 1
+    assert result.stdout.strip() == "Aborted with 1 warnings in strict mode!"
 
 
 def test_every_public_name_has_a_page_and_no_other_has(site: Path) -> None:

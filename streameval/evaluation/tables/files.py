@@ -40,7 +40,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def arrow(part: str = "") -> Any:
     """pyarrow, or one of its parts: "csv", "compute", "parquet"."""
-    return import_extra(f"pyarrow.{part}".rstrip("."), "reading parquet and CSV files", "parquet")
+    return import_extra(
+        f"pyarrow.{part}".rstrip("."), "evaluating tables, frames and mappings", "parquet"
+    )
 
 
 def is_table(path: str | FileTable) -> bool:
