@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from streameval.analyses.experiments.comparison import percent, verdict_text
+from streameval.analyses.experiments.comparison import verdict_text
 from streameval.analyses.experiments.experiment import Experiment
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
@@ -33,6 +33,7 @@ from streameval.evaluation.shell.errors import output, report
 from streameval.evaluation.shell.terminal import render
 from streameval.events.errors import ConfigError, OptionError, StreamevalError, UsageError
 from streameval.exporters.view import figure
+from streameval.inference.words import percent
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (

@@ -24,6 +24,7 @@ from streameval.events.errors import (
     SourceError,
     StreamevalError,
     suggestion,
+    unknown_name_problem,
 )
 from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
@@ -330,14 +331,6 @@ def mapping_problems(config: Config) -> Iterator[Problem]:
         for name in mapping:
             if problem := unknown_name_problem(name, config.dimensions(), allowed):
                 yield f"{table}.{name}", problem
-
-
-def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | None:
-    """The problem with a name that is not among the allowed names, or None."""
-    if name in among:
-        return None
-    choices = ", ".join(map(repr, among)) or "none yet"
-    return f"not among {called} ({choices}).{suggestion(name, among)}"
 
 
 def time_problems(config: Config) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.analyses.changes.reader import ChangeReader, is_watched
-from streameval.analyses.experiments.reader import ExperimentReader, segment_of
+from streameval.analyses.experiments.reader import ExperimentReader
 from streameval.analyses.gaps.reader import GapReader
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
@@ -32,7 +32,7 @@ from streameval.engine.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.engine.windows.labels import Labels
+from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.times import HOUR, SECOND, span_text
 from streameval.engine.windows.views import FamilyView
 from streameval.events.records import Partition

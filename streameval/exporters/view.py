@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streameval.analyses.experiments.comparison import confidence_text, percent
 from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.inference.words import confidence_text, percent
 
 UNDEFINED = "\N{EN DASH}"
 """Shown for a value without evidence, which is never shown as 0."""

@@ -17,6 +17,9 @@ from streameval.statistics.arrays import FloatArray, IntArray
 Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
 """Valid at every look; for one planned look; for a single window, never for alerts."""
 
+Method: TypeAlias = Literal["anytime", "fixed"]
+"""Valid at every look, or for one planned look."""
+
 Groups: TypeAlias = Literal[16, 32, 64, 128, 256, 512, 1024]
 
 UNIT: Final = 2.0**-32

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator, Intervals, compare
-from streameval.analyses.experiments.comparison import Method
 from streameval.events import Event
+from streameval.statistics.intervals import Method
 from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
 

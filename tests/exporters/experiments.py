@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
-from streameval.analyses.experiments.comparison import Method
 from streameval.analyses.experiments.experiment import (
     Experiment,
     Report,
@@ -17,7 +16,7 @@ from streameval.analyses.experiments.experiment import (
 from streameval.analyses.gaps.gap import gap_of
 from streameval.catalogue import parse
 from streameval.engine.snapshot import GapSeries
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals, Method
 from tests.crowds import audience
 
 METRICS = ("ndcg@10", "ctr", "hit_rate@10", "mrr")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.analyses.experiments.comparison import percent
 from streameval.analyses.experiments.experiment import Experiment, Report, Variant
 from streameval.analyses.experiments.page import section
 from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web.answers import experiment
+from streameval.inference.words import percent
 from streameval.statistics.intervals import GroupSums
 from tests.crowds import audience
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant

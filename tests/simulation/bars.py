@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.analyses.experiments.audiences import ALARM, ratio_evidence
-from streameval.analyses.experiments.comparison import Comparison, Method
+from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.experiment import (
     Experiment,
     Report,
@@ -21,7 +21,7 @@ from streameval.analyses.experiments.experiment import (
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from streameval.statistics.intervals import Audience, GroupSums, Intervals, Method
 from tests.crowds import audience_of
 from tests.simulation.selection import LIMIT, a_tenth, everywhere, stated
 from tests.simulation.systems import System

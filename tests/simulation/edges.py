@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.analyses.experiments.comparison import Method
 from streameval.analyses.experiments.experiment import (
     Experiment,
     Report,
@@ -24,7 +23,7 @@ from streameval.analyses.experiments.planned_shares import DatedShares
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals, Method
 from tests.crowds import audience_of
 from tests.simulation.bars import GROUPS, Bar, at_least, at_most, claims
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.analyses.experiments.comparison import DECIDED, Method
+from streameval.analyses.experiments.comparison import DECIDED
 from streameval.analyses.experiments.experiment import (
     Experiment,
     Report,
@@ -16,7 +16,7 @@ from streameval.analyses.experiments.experiment import (
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals, Method
 from tests.crowds import audience
 
 METRICS = tuple(f"hit_rate@{k}" for k in range(1, 13))

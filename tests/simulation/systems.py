@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.analyses.experiments.comparison import Comparison, Method, compare_sums
+from streameval.analyses.experiments.comparison import Comparison, compare_sums
 from streameval.analyses.experiments.course import compare_days
 from streameval.inference.interval_formulas import normal_quantile, student_reach
-from streameval.statistics.intervals import GroupSums
+from streameval.statistics.intervals import GroupSums, Method
 
 Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streameval.analyses.experiments.comparison import Comparison, Method, Settings, compare_sums
+from streameval.analyses.experiments.comparison import Comparison, Settings, compare_sums
 from streameval.analyses.experiments.course import compare_days, days_left, first_days, lifts_alone
-from streameval.statistics.intervals import GroupSums
+from streameval.statistics.intervals import GroupSums, Method
 from tests.present import present
 from tests.uncertainty.test_interval import binomial, sums
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streameval.analyses.experiments.comparison import DECIDED, Comparison, Method, verdict_text
+from streameval.analyses.experiments.comparison import DECIDED, Comparison, verdict_text
 from streameval.analyses.experiments.experiment import Experiment
 from streameval.analyses.experiments.verdicts import Compared, guardrail_text, needed_text
+from streameval.statistics.intervals import Method
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 from tests.simulation.bars import at_most
 from tests.simulation.selection import LIMIT, everywhere, stated

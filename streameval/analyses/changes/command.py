@@ -25,8 +25,6 @@ from streameval.analyses.changes.report import (
     sentence,
     set_text,
 )
-from streameval.analyses.experiments.comparison import percent
-from streameval.analyses.experiments.counted import is_state
 from streameval.evaluation.offline.request import Request, expand_paths, given_options
 from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid
 from streameval.evaluation.shell.options import (
@@ -40,9 +38,11 @@ from streameval.evaluation.shell.options import (
     day_options,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.stores import is_state
 from streameval.events.errors import UsageError
 from streameval.exporters.prometheus import Text as Exposition
 from streameval.exporters.view import lift_bounds, printable
+from streameval.inference.words import percent
 
 
 class ChangeCondition(StrEnum):

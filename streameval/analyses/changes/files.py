@@ -28,7 +28,6 @@ from streameval.analyses.changes.statistics import (
     look,
     replayed,
 )
-from streameval.analyses.experiments.counted import is_state, restore_states
 from streameval.analyses.experiments.planned_shares import day_number
 from streameval.catalogue import parse
 from streameval.config import Config
@@ -37,6 +36,7 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.evaluation.offline.counting import count_events, early_warning
 from streameval.evaluation.offline.request import Request, config_of
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion
 from streameval.statistics.intervals import Intervals
 

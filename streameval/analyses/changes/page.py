@@ -17,9 +17,9 @@ from streameval.analyses.changes.report import (
     sentence,
     set_text,
 )
-from streameval.analyses.experiments.comparison import percent
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure
+from streameval.inference.words import percent
 
 _CHANCE: Final = "by chance alone"
 _LISTS: Final = "lists, of the usual"

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.analyses.experiments.comparison import percent
 from streameval.events.errors import ConfigError, MetricError, OptionError
 from streameval.events.ids import is_number
+from streameval.inference.words import percent
 
 ChangeVerdict: TypeAlias = Literal[
     "worse",

@@ -30,7 +30,6 @@ from streameval.analyses.changes.report import (
     number_of_day,
 )
 from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
-from streameval.analyses.experiments.comparison import percent
 from streameval.analyses.experiments.planned_shares import day_number
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
@@ -44,6 +43,7 @@ from streameval.inference.interval_formulas import (
     normal_reach,
     student_reach,
 )
+from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
 

@@ -8,19 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
-from streameval.analyses.experiments.counted import (
-    chosen_metrics,
-    experiment_settings,
-    is_state,
-    restore_states,
-)
+from streameval.analyses.experiments.counted import experiment_settings
 from streameval.analyses.experiments.experiment import Experiment, Variant, compare_with_control
-from streameval.analyses.experiments.files import (
-    CompareResult,
-    check_users,
-    method_of,
-    with_caution,
-)
+from streameval.analyses.experiments.files import CompareResult, check_users, with_caution
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
@@ -31,6 +21,7 @@ from streameval.engine.ingest import Ingest
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import ExperimentOptions, Request
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.stores import chosen_metrics, is_state, method_of, restore_states
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals
 

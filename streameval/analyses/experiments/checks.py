@@ -18,9 +18,9 @@ from streameval.analyses.experiments.audiences import (
     smallest_imbalance,
     uneven_evidence,
 )
-from streameval.analyses.experiments.comparison import percent
 from streameval.analyses.experiments.planned_shares import PlannedShares, day_number
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
+from streameval.inference.words import percent
 from streameval.statistics.intervals import Audience
 
 

@@ -14,8 +14,6 @@ from typer import Exit, Option
 
 from streameval.analyses.experiments.against import compare_policies
 from streameval.analyses.experiments.checks import users_text
-from streameval.analyses.experiments.comparison import Method, percent
-from streameval.analyses.experiments.counted import is_state
 from streameval.analyses.experiments.experiment import Experiment, Report
 from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
 from streameval.analyses.experiments.verdicts import (
@@ -58,7 +56,10 @@ from streameval.evaluation.shell.options import (
     shares_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.stores import is_state
 from streameval.exporters.view import figure, lift_bounds
+from streameval.inference.words import percent
+from streameval.statistics.intervals import Method
 
 
 class FailureCondition(StrEnum):

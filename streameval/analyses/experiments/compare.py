@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.analyses.experiments import comparison as pairwise
-from streameval.analyses.experiments.comparison import Comparison, Method, percent
+from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.counted import variant_of
 from streameval.analyses.experiments.experiment import Experiment, compare_with_control
 from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
@@ -32,7 +32,8 @@ from streameval.evaluation.offline.request import ExperimentOptions, Request, gi
 from streameval.evaluation.offline.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.exporters.view import figure, lift_bounds
-from streameval.statistics.intervals import Intervals
+from streameval.inference.words import percent
+from streameval.statistics.intervals import Intervals, Method
 
 
 class ComparisonReport(Mapping[str, Compared]):

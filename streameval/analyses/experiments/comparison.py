@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -28,11 +27,9 @@ from streameval.inference.interval_formulas import (
     normal_reach,
     standard_error,
 )
+from streameval.inference.words import percent
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import GroupSums, Intervals, check_method
-
-Method: TypeAlias = Literal["anytime", "fixed"]
-"""Valid at every look, or for one planned look."""
+from streameval.statistics.intervals import GroupSums, Intervals, Method, check_method
 
 Verdict: TypeAlias = Literal[
     "better",
@@ -467,34 +464,3 @@ def e_value_text(evidence: float) -> str:
     if evidence < 10:
         return f"{evidence:.2g}"
     return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
-
-
-def confidence_text(confidence: float) -> str:
-    """A confidence in percent, never rounded to certainty.
-
-    Example:
-        >>> confidence_text(0.95), confidence_text(0.9995)
-        ('95 %', '99.95 %')
-    """
-    return f"{100.0 * confidence:.10g} %"
-
-
-_MANY = 1e9
-"""Percentage from which scientific notation is used."""
-
-
-def percent(
-    share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
-) -> str:
-    """A share in percent: one decimal, or two significant digits if that would show 0.
-
-    Example:
-        >>> percent(0.2081, "+"), percent(0.00042), percent(-1.5e60, "+")
-        ('+20.8 %', '0.042 %', '-1.5e+62 %')
-    """
-    number = 100.0 * share
-    if abs(number) >= _MANY:
-        return f"{number:{sign}.3g} %"
-    small = 0.0 < abs(number) < 0.1
-    places = 1 - math.floor(math.log10(abs(number))) if small else 1
-    return f"{rounded(number * 10**places) / 10**places:{sign}.{places}f} %"

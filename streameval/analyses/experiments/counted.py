@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
@@ -11,19 +10,14 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import ungrouped
-from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import activity
 from streameval.analyses.experiments.experiment import Experiment, Variant
 from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
-from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.config.config import relabel
-from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import ingest_snapshot
-from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import DAY
 from streameval.evaluation.offline.counting import count_events, early_warning
@@ -37,6 +31,7 @@ from streameval.evaluation.offline.request import (
     deciding_metrics,
 )
 from streameval.evaluation.offline.surroundings import Surroundings
+from streameval.evaluation.stores import chosen_metrics, restore_states, without_sets
 from streameval.evaluation.tables.files import FileTable
 from streameval.evaluation.tables.rows import Rows
 from streameval.events.errors import UsageError
@@ -111,25 +106,6 @@ def of_rankers(config: Config, experiment: Experiment) -> Experiment:
     """The experiment; every user meets all rankers, if these are its variants."""
     ranked = bool(config.event.rankers) and experiment.label == RANKER
     return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
-
-
-def without_sets(request: Request, around: Surroundings) -> Request:
-    """The request without metrics of all lists together that need an input, such as a catalogue.
-
-    They cannot be compared, so the input must not be asked for.
-    """
-    parsed = {text: parse(text) for text in request.metrics}
-    left_out = [
-        text
-        for text, metric in parsed.items()
-        if metric.definition.per == "slice" and needed_inputs(metric)
-    ]
-    for text in left_out:
-        around.note(f"{text} is not compared: it is not a mean over lists or items.")
-    chosen = [text for text in request.metrics if text not in left_out]
-    if left_out and not chosen and not request.added:
-        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    return msgspec.structs.replace(request, metrics=chosen)
 
 
 def _count_arms(
@@ -227,36 +203,6 @@ def _without_intervals(config: Config, counted: Found) -> Counted:
         if empty.groups(metric.text) is None
     }
     return Counted(metrics, variants, left_out)
-
-
-def is_state(paths: Sequence[str]) -> bool:
-    """Whether one of the paths is a store of checkpoints."""
-    return any(is_store(path) for path in paths)
-
-
-def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
-    """The configuration and the counts of saved states, all partitions together."""
-    checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
-    if not checkpoints:
-        raise UsageError(f"no state in {', '.join(request.files)}.")
-    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
-    if config.intervals is None:
-        raise UsageError(
-            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
-            "the daemon's configuration to count by user."
-        )
-    return config, ingest
-
-
-def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
-    """The metrics of a state that are asked for; all if none is."""
-    if not request.metrics:
-        return metrics
-    chosen = {parse(text).text for text in request.metrics}
-    known_texts = [metric.text for metric in metrics]
-    for text in sorted(chosen.difference(known_texts)):
-        raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
-    return [metric for metric in metrics if metric.text in {*chosen, *request.added}]
 
 
 def count_states(

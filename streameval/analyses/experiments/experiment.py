@@ -20,7 +20,7 @@ from streameval.accumulator.activity import (
     Judged,
 )
 from streameval.analyses.experiments.checks import Checks, check_audiences
-from streameval.analyses.experiments.comparison import Method, Settings, contrast_of, judge, percent
+from streameval.analyses.experiments.comparison import Settings, contrast_of, judge
 from streameval.analyses.experiments.course import (
     compare_days,
     days_left,
@@ -46,8 +46,9 @@ from streameval.catalogue.metric import Metric
 from streameval.events.errors import ConfigError
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import pool_days
+from streameval.inference.words import percent
 from streameval.statistics.arrays import BoolArray
-from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals
+from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
 
 _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""

@@ -7,14 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.analyses.experiments.comparison import Method
-from streameval.analyses.experiments.counted import (
-    Counted,
-    count_files,
-    count_models,
-    count_states,
-    is_state,
-)
+from streameval.analyses.experiments.counted import Counted, count_files, count_models, count_states
 from streameval.analyses.experiments.experiment import (
     Experiment,
     Report,
@@ -27,9 +20,10 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.offline.request import ExperimentOptions, Request, only_for_pairs
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.stores import is_state, method_of
 from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import CAUTION, has_estimates
-from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.intervals import Audience, Intervals, Method
 
 
 class CompareResult(NamedTuple):
@@ -98,16 +92,6 @@ def _count(
         raise UsageError(only_for_pairs(request))
     count = count_states if is_state(request.files) else count_files
     return count(request, options, around)
-
-
-def method_of(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
-    """The method asked for, else the one that survives the looks; a state is looked at often."""
-    often = is_state(request.files) or options.looks > 1
-    if options.method == "fixed" and often:
-        looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
-        anytime = request.wording.option("method", "anytime")
-        around.note(f"fixed holds for one look only: for {looks} use {anytime}.")
-    return options.method or ("anytime" if often else "fixed")
 
 
 def _check_variants(

@@ -8,12 +8,7 @@ from typing import Final, TypeAlias
 
 from streameval.analyses.experiments.audiences import ALARM
 from streameval.analyses.experiments.checks import Checks, imbalance_text, planned_text
-from streameval.analyses.experiments.comparison import (
-    Comparison,
-    e_value_text,
-    percent,
-    verdict_text,
-)
+from streameval.analyses.experiments.comparison import Comparison, e_value_text, verdict_text
 from streameval.analyses.experiments.course import Day, SpanLift
 from streameval.analyses.experiments.experiment import Report
 from streameval.analyses.experiments.verdicts import (
@@ -24,6 +19,7 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
+from streameval.inference.words import percent
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in SVG units."""

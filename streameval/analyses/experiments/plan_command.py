@@ -11,8 +11,6 @@ import msgspec
 from rich.table import Table
 from typer import Argument, Option
 
-from streameval.analyses.experiments.comparison import confidence_text, percent
-from streameval.analyses.experiments.counted import is_state
 from streameval.analyses.experiments.plan_files import plan_experiments
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted
 from streameval.evaluation.offline.request import (
@@ -35,9 +33,11 @@ from streameval.evaluation.shell.options import (
     UnitOfTime,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.stores import is_state
 from streameval.evaluation.tables.files import finite
 from streameval.events.errors import MetricError, UsageError
 from streameval.exporters.view import figure
+from streameval.inference.words import confidence_text, percent
 
 
 def plan(  # noqa: PLR0913  each is an option of the command

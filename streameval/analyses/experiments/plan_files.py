@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.analyses.experiments.counted import chosen_metrics, is_state, restore_states
 from streameval.analyses.experiments.experiment import Variant
 from streameval.analyses.experiments.planning import ExperimentPlan, Wanted, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
@@ -16,6 +15,7 @@ from streameval.config.config import relabel
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import Request, config_of
 from streameval.evaluation.offline.surroundings import Surroundings, as_usage_error
+from streameval.evaluation.stores import chosen_metrics, is_state, restore_states
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.statistics.intervals import Intervals
 

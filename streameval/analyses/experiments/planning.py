@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.accumulator import Accumulator
-from streameval.analyses.experiments.comparison import Method, Settings
+from streameval.analyses.experiments.comparison import Settings
 from streameval.analyses.experiments.course import (
     detectable_effect,
     error_at,
@@ -20,7 +20,7 @@ from streameval.catalogue import metric_of
 from streameval.events.errors import MetricError, NotComparableError
 from streameval.events.ids import is_number
 from streameval.inference.interval_formulas import FEWEST_GROUPS, pool_days, standard_error
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals, Method
 
 _METHODS: Final[tuple[Method, ...]] = ("fixed", "anytime")
 

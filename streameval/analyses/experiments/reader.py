@@ -28,6 +28,7 @@ from streameval.analyses.experiments.experiment import (
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.windows.labels import segment_of
 from streameval.engine.windows.views import FamilyView
 from streameval.statistics.intervals import NOBODY, Audience, Intervals
 
@@ -207,8 +208,3 @@ def _exact(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dic
     table = joined(table, cells)
     readings = (readings_of(metric, table, np.array(cells[:1]))[0] for metric in metrics)
     return {reading.metric: reading.value for reading in readings if reading.defined}
-
-
-def segment_of(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
-    """The dimension that is no label; None if all are."""
-    return next((name for name in dimensions if name not in labels), None)

@@ -17,18 +17,18 @@ import msgspec
 from streameval.analyses.experiments.comparison import (
     DECIDED,
     Comparison,
-    Method,
     Settings,
     e_value_text,
     evidence_text,
     judge,
-    percent,
     side_of,
     verdict_text,
 )
 from streameval.analyses.experiments.course import Day, SpanLift
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.words import percent
+from streameval.statistics.intervals import Method
 
 GuardrailVerdict: TypeAlias = Literal[
     "kept", "broken", "not enough evidence", "too few users", "do not trust"

@@ -10,12 +10,12 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from streameval.analyses.experiments.files import method_of
 from streameval.analyses.gaps.files import compare_values
 from streameval.analyses.gaps.gap import Gap
 from streameval.evaluation.offline.request import ExperimentOptions, Request
 from streameval.evaluation.shell.errors import output, refuse_invalid
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.stores import method_of
 from streameval.exporters.view import UNDEFINED, figure, gap_text
 
 

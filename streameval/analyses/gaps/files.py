@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.analyses.experiments.comparison import Method
-from streameval.analyses.experiments.counted import is_state, restore_states, without_sets
 from streameval.analyses.gaps.gap import Gap
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.config import Config
@@ -17,8 +15,9 @@ from streameval.engine.ingest import Ingest
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import ExperimentOptions, Request, config_of
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.stores import is_state, restore_states, without_sets
 from streameval.events.errors import UsageError, suggestion
-from streameval.statistics.intervals import Intervals
+from streameval.statistics.intervals import Intervals, Method
 
 
 class GapResult(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from streameval.analyses.experiments.comparison import confidence_text
 from streameval.analyses.gaps.gap import Gap, GapValue
 from streameval.engine.snapshot import LIFETIME, GapSeries
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, gap_text
+from streameval.inference.words import confidence_text
 
 _GAP: Final = (
     "A gap is how far the largest and the smallest value of a label are apart: their difference, "

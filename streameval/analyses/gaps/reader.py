@@ -11,13 +11,12 @@ from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.objections import user_sums
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
-from streameval.analyses.experiments.reader import segment_of
 from streameval.analyses.gaps.gap import Gap, GapOptions, gap_of
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.snapshot import LIFETIME, GapSeries
-from streameval.engine.windows.labels import Labels
+from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.views import FamilyView
 from streameval.statistics.intervals import Intervals, Kind
 

@@ -476,3 +476,8 @@ class SliceActivity:
         if more > 0:
             self._events = np.concatenate((self._events, np.zeros(more, np.int64)))
             self._latest = np.concatenate((self._latest, np.full(more, _NO_TIME)))
+
+
+def segment_of(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
+    """The dimension that is no label; None if all are."""
+    return next((name for name in dimensions if name not in labels), None)

@@ -12,7 +12,6 @@ import msgspec
 
 from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.formulas import needed_inputs
-from streameval.analyses.experiments.comparison import Method
 from streameval.analyses.experiments.experiment import Experiment
 from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
@@ -31,7 +30,7 @@ from streameval.join.options import AttributionOptions
 from streameval.sources.files import first_record
 from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
-from streameval.statistics.intervals import Intervals
+from streameval.statistics.intervals import Intervals, Method
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from streameval.analyses.experiments.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
@@ -38,6 +37,7 @@ from streameval.exporters.view import (
     summary_of,
     unit_of_count,
 )
+from streameval.inference.words import percent
 
 _DIRECTIONS = {
     True: "Higher is better.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from streameval.analyses.experiments.comparison import percent
 from streameval.engine.snapshot import (
     CheckpointHealth,
     Health,
@@ -13,6 +12,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, moment, span
+from streameval.inference.words import percent
 
 _DAY: Final = 86_400.0
 

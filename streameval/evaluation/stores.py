@@ -1,0 +1,79 @@
+"""Saved states as input of a command, and what such a request means for the metrics compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from streameval.accumulator.formulas import needed_inputs
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.checkpoints.store import is_store
+from streameval.config import Config
+from streameval.config.states import newest_checkpoints, restore, without_copies
+from streameval.engine.ingest import Ingest
+from streameval.evaluation.offline.request import ExperimentOptions, Request
+from streameval.evaluation.offline.surroundings import Surroundings
+from streameval.events.errors import UsageError
+from streameval.statistics.intervals import Method
+
+
+def is_state(paths: Sequence[str]) -> bool:
+    """Whether one of the paths is a store of checkpoints."""
+    return any(is_store(path) for path in paths)
+
+
+def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
+    """The configuration and the counts of saved states, all partitions together."""
+    checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
+    if not checkpoints:
+        raise UsageError(f"no state in {', '.join(request.files)}.")
+    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
+    if config.intervals is None:
+        raise UsageError(
+            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
+            "the daemon's configuration to count by user."
+        )
+    return config, ingest
+
+
+def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
+    """The metrics of a state that are asked for; all if none is."""
+    if not request.metrics:
+        return metrics
+    chosen = {parse(text).text for text in request.metrics}
+    known_texts = [metric.text for metric in metrics]
+    for text in sorted(chosen.difference(known_texts)):
+        raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
+    return [metric for metric in metrics if metric.text in {*chosen, *request.added}]
+
+
+def without_sets(request: Request, around: Surroundings) -> Request:
+    """The request without metrics of all lists together that need an input, such as a catalogue.
+
+    They cannot be compared, so the input must not be asked for.
+    """
+    parsed = {text: parse(text) for text in request.metrics}
+    left_out = [
+        text
+        for text, metric in parsed.items()
+        if metric.definition.per == "slice" and needed_inputs(metric)
+    ]
+    for text in left_out:
+        around.note(f"{text} is not compared: it is not a mean over lists or items.")
+    chosen = [text for text in request.metrics if text not in left_out]
+    if left_out and not chosen and not request.added:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    return msgspec.structs.replace(request, metrics=chosen)
+
+
+def method_of(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
+    """The method asked for, else the one that survives the looks; a state is looked at often."""
+    often = is_state(request.files) or options.looks > 1
+    if options.method == "fixed" and often:
+        looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
+        anytime = request.wording.option("method", "anytime")
+        around.note(f"fixed holds for one look only: for {looks} use {anytime}.")
+    return options.method or ("anytime" if often else "fixed")
