@@ -42,6 +42,7 @@ from streameval.events.errors import (
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.join.options import AttributionOptions
+from streameval.sources import kinds
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.secrets import redact
@@ -81,7 +82,7 @@ def check(
     settings = _load(config)
     web_security(settings.web)
     with config_errors_in(config):
-        source = settings.source.build(os.environ, shared=settings.state is not None)
+        source = kinds.build(settings.source, os.environ, shared=settings.state is not None)
         check_decoders(settings)
         schemas_of(settings, os.environ)
         letters = letter_destination(settings)
@@ -112,7 +113,7 @@ def _source_problem(path: Path) -> ConfigError | None:
         return None
     try:
         with config_errors_in(path):
-            source.build(os.environ)
+            kinds.build(source, os.environ)
     except ConfigError as error:
         return error
     return None
@@ -222,7 +223,7 @@ def _plain(value: object) -> str:
 
 def _connect(config: Config, group: str) -> None:
     attempts: dict[str, Callable[[], str]] = {
-        "connected": lambda: config.source.probe(os.environ),
+        "connected": lambda: kinds.probe(config.source, os.environ),
         "free": lambda: _try_addresses(config.web),
     }
     registry, state, letters = config.registry, config.state, config.dead_letters
@@ -257,7 +258,7 @@ def _rights(config: Config) -> Iterable[Callable[[], str]]:
     topics: list[str] = []
     if letters is not None and letters.path is None:
         topics = letter_topics(config.source, letters.topic)
-    return config.source.rights(os.environ, topics, shared=config.state is not None)
+    return kinds.rights(config.source, os.environ, topics, shared=config.state is not None)
 
 
 def _try_state(config: Config, options: StateOptions, group: str) -> str:

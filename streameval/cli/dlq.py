@@ -33,6 +33,7 @@ from streameval.evaluation.shell.errors import config_errors_in, output, report
 from streameval.evaluation.shell.terminal import quantity, render
 from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import printable
+from streameval.sources import kinds
 from streameval.sources.options import SourceOptions
 
 SAMPLES: Final = 3
@@ -128,7 +129,7 @@ def replay(
     truncated: dict[Identity, DeadLetter] = {}
     wanted = select_letters(_recording_topics(letters.found, topics), source.logs, reasons)
     chosen = _whole(wanted, partial(_read_again, source), truncated)
-    client = source.topic_client(os.environ)
+    client = kinds.topic_client(source, os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
     done = "would be" if dry_run else "was" if count == 1 else "were"
     with output():
@@ -178,7 +179,7 @@ def _whole(
 
 def _read_again(options: SourceOptions, letter: DeadLetter) -> DeadLetter | None:
     """The letter with the record of its log; None if the log has deleted it."""
-    batch = options.record(os.environ, *letter.identity)
+    batch = kinds.record_at(options, os.environ, *letter.identity)
     if batch is None or letter.offset not in batch.offsets:
         return None
     place = batch.offsets.index(letter.offset)
@@ -207,8 +208,8 @@ def _open(path: Path) -> tuple[Config, _Letters]:
         )
 
     with config_errors_in(path):
-        client = config.source.topic_client(os.environ)
-        inputs = config.source.topic_names()
+        client = kinds.topic_client(config.source, os.environ)
+        inputs = kinds.topic_names(config.source)
         names = topics_for(inputs, None if options is None else options.topic)
     reader = DeadLetterReader(client, names, inputs)
     where = f"topic {', '.join(names)}"

@@ -30,6 +30,7 @@ from streameval.join.explanation import (
 )
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
+from streameval.sources.kinds import build, probe
 from streameval.sources.source import Source
 
 _CONNECT_SECONDS = 5.0
@@ -138,8 +139,8 @@ def _source(config: Config, since: str | None) -> Source:
         options = config.source.since(since)
     except OptionError as error:
         raise UsageError(f"--since: {error.problem}") from error
-    options.probe(os.environ)
-    return options.build(os.environ)
+    probe(options, os.environ)
+    return build(options, os.environ)
 
 
 def _read(source: Source, config: Config, joins: _TracedJoins) -> None:

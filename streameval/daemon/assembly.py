@@ -27,6 +27,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.times import SECOND, microseconds, unit_warning
 from streameval.events.records import RecordBatch
+from streameval.sources.kinds import build, newest_records
 from streameval.sources.schemas.source import Schemas
 from streameval.sources.source import Source
 
@@ -107,7 +108,7 @@ def assemble(
         worker=worker,
         pulse=pulse,
         supervisor=supervisor,
-        tails=config.source.newest(environment),
+        tails=newest_records(config.source, environment),
         schemas=schemas,
         member=member,
     )
@@ -125,7 +126,7 @@ def member_name(config: Config) -> MemberName | None:
 
 def _built(config: Config, environment: Mapping[str, str], member: MemberName | None) -> Source:
     options = config.source if member is None else config.source.named(member.name)
-    return options.build(environment, shared=config.state is not None)
+    return build(options, environment, shared=config.state is not None)
 
 
 def _checkpointer(

@@ -14,6 +14,7 @@ import pytest
 import zstandard
 
 from streameval.events.records import Partition
+from streameval.sources.kinds import build
 from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulator import BLOCK, block
 from streameval.sources.source import Source
@@ -61,7 +62,7 @@ class Case(NamedTuple):
 
 
 def _made(options: SourceOptions, *, shared: bool = False) -> Callable[[], Source]:
-    return lambda: options.build({}, shared=shared)
+    return lambda: build(options, {}, shared=shared)
 
 
 def _files(suffix: str, compress: Callable[[bytes], bytes], *marks: pytest.MarkDecorator) -> Case:

@@ -130,7 +130,8 @@ _SCRIPT = """
 import sys
 from streameval.sources.options import *
 print(*sys.modules)
-SimulatorOptions().build({}), FilesOptions(paths=['x']).build({})
+from streameval.sources.kinds import build
+build(SimulatorOptions(), {}), build(FilesOptions(paths=['x']), {})
 print(*sys.modules)
 """
 

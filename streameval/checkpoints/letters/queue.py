@@ -14,6 +14,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from streameval.checkpoints.letters.file import DeadLetterFile
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.events.errors import DeadLetterError
+from streameval.sources.kinds import topic_client, topic_names
 from streameval.sources.options import SourceOptions
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -53,7 +54,7 @@ def dead_letters_of(
         DeadLetterTopics,
     )
 
-    client, inputs = source.topic_client(environment), source.topic_names()
+    client, inputs = topic_client(source, environment), topic_names(source)
     return Queue(DeadLetterTopics(client, inputs, topic, truncates=on_too_large == "truncate"))
 
 
@@ -76,7 +77,7 @@ def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
         return []
     from streameval.checkpoints.letters.topic import topics_for  # noqa: PLC0415  heavy; only where used
 
-    return topics_for(source.topic_names(), topic)
+    return topics_for(topic_names(source), topic)
 
 
 class Writer(Protocol):

@@ -1,0 +1,105 @@
+"""The kinds of sources: builds what a [source] table describes, and asks what only Kafka answers.
+
+Nothing else tells one kind from another. A kind is imported when it is asked, because importing
+Kafka's client takes longer than most commands. Functions raise ConfigError for a setting that is
+unknown or reserved, and SourceError for a source that cannot be read.
+
+`environment`: values of `${NAME}` in the options, usually `os.environ`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from streameval.events.records import Partition, RecordBatch
+from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
+from streameval.sources.source import Positions, Source
+
+
+def build(
+    options: SourceOptions, environment: Mapping[str, str], *, shared: bool = False
+) -> Source:
+    """The source, not yet opened.
+
+    `shared`: share partitions with other members of the group, which needs durable state;
+    otherwise the source reads all of them. Only Kafka has groups.
+    """
+    if isinstance(options, KafkaOptions):
+        from streameval.sources.kafka.source import KafkaSource  # noqa: PLC0415  heavy
+
+        return KafkaSource(options, environment, shared=shared)
+    if isinstance(options, FilesOptions):
+        from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
+
+        return FilesSource(options)
+    from streameval.sources.simulator import SimulatorSource  # noqa: PLC0415  heavy
+
+    return SimulatorSource(options)
+
+
+def probe(options: SourceOptions, environment: Mapping[str, str]) -> str:
+    """Try to read once; returns one sentence about the result."""
+    if isinstance(options, KafkaOptions):
+        from streameval.sources import topics  # noqa: PLC0415  heavy
+
+        return topics.probe(options, environment)
+    source = build(options, environment)
+    source.open(Positions())
+    source.close()
+    return f"{source.name} can be read."
+
+
+def rights(
+    options: SourceOptions, environment: Mapping[str, str], letters: Sequence[str], *, shared: bool
+) -> Iterable[Callable[[], str]]:
+    """Tests of the rights that the daemon needs; each returns a right in words, or raises.
+
+    Nothing is written. `letters`: topics that receive dead letters. `shared`: as of `build`.
+    """
+    if not isinstance(options, KafkaOptions):
+        return ()
+    from streameval.sources.kafka import cluster  # noqa: PLC0415  heavy
+
+    needed = cluster.rights(options, environment, letters, shared=shared)
+    return [right.require for right in needed]
+
+
+def newest_records(
+    options: SourceOptions, environment: Mapping[str, str]
+) -> Callable[[], Iterable[RecordBatch]] | None:
+    """A function that reads the newest records of each log; None if that is not possible."""
+    if not isinstance(options, KafkaOptions):
+        return None
+    from streameval.sources import topics  # noqa: PLC0415  heavy
+
+    return lambda: topics.newest_records(options, environment)
+
+
+def record_at(
+    options: SourceOptions, environment: Mapping[str, str], partition: Partition, offset: int
+) -> RecordBatch | None:
+    """A batch with the record at an offset; None if the log does not have it any more."""
+    if not isinstance(options, KafkaOptions):
+        return None
+    from streameval.sources import topics  # noqa: PLC0415  heavy
+
+    return topics.batch_at(options, environment, partition, offset)
+
+
+def topic_names(options: SourceOptions) -> list[str]:
+    """The topics without duplicates; none without topics."""
+    if not isinstance(options, KafkaOptions):
+        return []
+    from streameval.sources.kafka import settings  # noqa: PLC0415  heavy
+
+    return settings.source_topics(options)
+
+
+def topic_client(options: SourceOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Settings of a client that reads and writes topics, in kafka-python's names."""
+    if not isinstance(options, KafkaOptions):
+        return {}
+    from streameval.sources.kafka import settings  # noqa: PLC0415  heavy
+
+    return settings.source_config(options, environment)
