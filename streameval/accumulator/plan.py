@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,9 @@ from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
 
 WHOLE = 0
 """The depth that keeps whole lists, even if the metrics need fewer ranks."""
+
+ALL_CLICKS: Final = HitsOptions()
+"""Whole lists, of which an experiment counts the clicks of each user."""
 
 GROUPS_PREFIX = "groups:"
 """Beginning of the name of group sums in saved states; their number follows."""
@@ -51,7 +54,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         groups: number of user groups; 0 without group sums.
         daily: whether group sums are kept by event day.
         users: largest number of users kept per cell; 0 without users.
-        activity: metrics among `grouped` that count the lists and the clicks of each user group.
+        activity: metrics among `grouped` that count the lists and the clicks of each user group,
+            at every rank, however few the other metrics read.
         per_user: metrics whose sums by user are kept; one per `Metric.per_list`.
         user_sums: largest number of users per cell whose sums are kept; 0 without such metrics.
     """
@@ -87,6 +91,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.convert(chosen, ScoresOptions if reads == "scores" else RankSumsOptions)
         return None
 
+    def summed_lists(self, metric: Metric) -> HitsOptions:
+        """The lists of which a metric of hits is summed by user."""
+        return ALL_CLICKS if metric in self.activity else hits_options(metric, self.depth)
+
     @property
     def search(self) -> Search:
         """How whole lists are searched for the hits that the statistics read."""
@@ -94,7 +102,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def search_among(self, among: str) -> Search:
         """How lists of the items of a value, such as "tier:tail", are searched; "" is all items."""
-        needs = (need for need in self.needs if isinstance(need, HitsOptions))
+        needs = [need for need in self.needs if isinstance(need, HitsOptions)]
+        if self.activity:
+            needs.append(ALL_CLICKS)
         hits = [need.search for need in needs if need.among == among]
         depth = max((hit.depth for hit in hits), default=0)
         return Search(depth, every=any(hit.every for hit in hits))
@@ -279,7 +289,7 @@ def make_plan(
     per_user = _by_text({m.per_list: _over_lists(m) for m in metrics if m.is_per_user})
     plan = Plan(depth=depth, max_items=max_items if counted else MAX_ITEMS)
     needs = {options for options in map(plan.need, metrics) if options is not None}
-    activity = _activity(plan, needs) if groups and experiment else ()
+    activity = (parse("hit_rate"), parse("ctr")) if groups and experiment else ()
     return msgspec.structs.replace(
         plan,
         needs=tuple(sorted(needs, key=str)),
@@ -309,37 +319,6 @@ def _over_lists(metric: Metric) -> Metric:
         convention=metric.convention,
         text=metric.per_list,
     )
-
-
-def _activity(plan: Plan, needs: Iterable[Hashable]) -> tuple[Metric, ...]:
-    """Metrics whose sums count lists and clicks; none if no hits are kept that they can read."""
-    whole = (need for need in needs if isinstance(need, HitsOptions) and not need.among)
-    kept = sorted(whole, key=_is_special)
-    for options in kept:
-        needed = tuple(parse(_with_options(name, options)) for name in ("hit_rate", "ctr"))
-        if all(plan.need(metric) == options for metric in needed):
-            return needed
-    return ()
-
-
-def _is_special(options: HitsOptions) -> tuple[bool, str]:
-    return bool(options.type), str(options)
-
-
-def _with_options(name: str, options: HitsOptions) -> str:
-    """The text of a metric that reads hits with these options."""
-    usual, chosen = (
-        HitsOptions(depth=options.depth, rows=options.rows),
-        msgspec.to_builtins(options),
-    )
-    usual_values = msgspec.to_builtins(usual)
-    parts = [
-        f"{key}={format_value(value)}"
-        for key, value in chosen.items()
-        if value != usual_values[key]
-    ]
-    cut = "" if options.depth is None else f"@{options.depth}"
-    return f"{name}({','.join(parts)}){cut}" if parts else f"{name}{cut}"
 
 
 def _whole_number(name: str, number: Any, least: int) -> int:

@@ -26,7 +26,14 @@ from streameval.accumulator.inputs import (
     one_kind,
     united,
 )
-from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, hits_options, name_of
+from streameval.accumulator.plan import (
+    ALL_CLICKS,
+    GROUPS_PREFIX,
+    USER_SUMS_PREFIX,
+    Plan,
+    hits_options,
+    name_of,
+)
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch
@@ -36,7 +43,7 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.groups import Groups, GroupsOptions
-from streameval.statistics.hits import Hits, Listener
+from streameval.statistics.hits import CollectedLists, Hits, Listener
 from streameval.statistics.lists import HitsOptions, Lists
 from streameval.statistics.matching import Search, matched
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
@@ -49,7 +56,12 @@ from streameval.statistics.scores import (
     ScoresOptions,
 )
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
-from streameval.statistics.terms import EventCollector, ListCollector, ListsByUser
+from streameval.statistics.terms import (
+    EventCollector,
+    ListCollector,
+    ListsByUser,
+    SummedMetric,
+)
 from streameval.statistics.user_sums import UserSums, UserSumsOptions
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
@@ -79,7 +91,7 @@ class _Consumers(NamedTuple):
     """
 
     by_user: ListsByUser | None
-    statistics: dict[str, list[Statistic]]
+    statistics: dict[str, list[Statistic | CollectedLists]]
     formulas: list[tuple[Formula, Values | None, EventCollector | None]]
 
 
@@ -370,6 +382,9 @@ class Table:
             if not isinstance(statistic, Values | Groups | UserSums | Users):
                 among = getattr(statistic.options, "among", "")
                 consumers.statistics.setdefault(among, []).append(statistic)
+        if by_user is not None and self.plan.activity and ALL_CLICKS not in self.plan.needs:
+            lists = by_user.collect_lists(self._summed(ALL_CLICKS))
+            consumers.statistics.setdefault("", []).append(CollectedLists(ALL_CLICKS, lists))
         return consumers
 
     def _among(self, batch: Batch, among: str, last: int | None = None) -> Batch:
@@ -404,12 +419,17 @@ class Table:
         return partial(_add_values, graded, values, self.context) if graded or values else None
 
     def _list_collector(self, options: HitsOptions, by_user: ListsByUser) -> ListCollector | None:
-        reading = [
+        summed = self._summed(options)
+        return by_user.collect_lists(summed) if summed else None
+
+    def _summed(self, options: HitsOptions) -> list[SummedMetric]:
+        """The metrics that are summed by user of lists with these options."""
+        return [
             sum_metric(metric, column, self.context)
             for column, metric in enumerate(self.plan.summed)
-            if self.plan.need(metric) == options
+            if metric.definition.reads in ("hits", "lists")
+            and self.plan.summed_lists(metric) == options
         ]
-        return by_user.collect_lists(reading) if reading else None
 
     def _event_collector(self, metric: Metric, by_user: ListsByUser) -> EventCollector | None:
         texts = [summed_metric.per_list for summed_metric in self.plan.summed]

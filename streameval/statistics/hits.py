@@ -147,9 +147,7 @@ class Hits(Statistic):
 
     def _take_ranks(self, batch: Batch, cells: IntArray) -> None:
         """Take the items at explicit positions."""
-        ranks = explicit_ranks(batch)
-        here = np.flatnonzero(ranks.values <= self.options.last)
-        row, rank = ranks.owners(here), ranks.values[here]
+        row, rank = _ranks_kept(self.options, batch)
         self._ranks.append((cells[row], rank))
         self._waiting += rank.size
         if self.collector is not None:
@@ -178,6 +176,27 @@ class Hits(Statistic):
         )
         if self.listener is not None:
             self.listener(lists)
+
+
+class CollectedLists:
+    """Hands lists to a collector, and counts nothing of them itself."""
+
+    def __init__(self, options: HitsOptions, collector: ListCollector) -> None:
+        self._options, self._collector = options, collector
+
+    def count(self, batch: Batch, cells: Cells) -> None:
+        """Hand many lists on."""
+        if batch.positions is not None:
+            self._collector.take_ranks(*_ranks_kept(self._options, batch))
+        for rows, lists in lists_of(self._options, batch, cell_of_each(cells, len(batch))):
+            self._collector.take(rows, lists)
+
+
+def _ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
+    """The list and the rank of each item at an explicit position that is kept."""
+    ranks = explicit_ranks(batch)
+    here = np.flatnonzero(ranks.values <= options.last)
+    return ranks.owners(here), ranks.values[here]
 
 
 class _CellRows(NamedTuple):

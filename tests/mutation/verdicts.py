@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import plan
+from streameval.accumulator.plan import hits_options
 from streameval.analyses.experiments import audiences, comparison, experiment
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.verdicts import Compared, DraftComparison
@@ -17,7 +18,13 @@ from streameval.inference.contrasts import Contrast
 from streameval.statistics.groups import MOST_DAYS, Groups
 from tests.contract import test_intervals
 from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
-from tests.uncertainty import test_checks, test_comparison, test_experiment, test_verdicts
+from tests.uncertainty import (
+    test_checks,
+    test_clicks,
+    test_comparison,
+    test_experiment,
+    test_verdicts,
+)
 
 
 def _of_the_larger_arm(contrast: Contrast) -> float:
@@ -134,5 +141,10 @@ MISTAKES = (
         "lists without an id in one variant only",
         test_checks.test_lists_without_an_id_in_one_variant_only_are_not_trusted,
         replaced(audiences, "MOST_UNEVEN", 1.0),
+    ),
+    Mistake(
+        "clicks of users up to the deepest cut-off",
+        test_clicks.test_the_clicks_below_a_cut_off_leave_its_metrics_alone,
+        replaced(plan.Plan, "summed_lists", lambda plan, metric: hits_options(metric, plan.depth)),
     ),
 )

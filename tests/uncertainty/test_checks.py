@@ -340,5 +340,10 @@ def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> No
             days=np.arange(4), listed=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
         )
         arms[name] = Variant({}, who, Activity(kept))
-    comparison = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
-    assert comparison.control == pytest.approx(2.0)
+    result = report(Experiment(), arms, ["ctr"])
+    assert row(result, "lists_per_user").control == pytest.approx(2.0)
+    (note,) = result.checks.notes
+    assert note == (
+        "lists_per_user and clicks_per_user count from 1970-01-03 on: before, clicks at every rank "
+        "were not kept by user"
+    )

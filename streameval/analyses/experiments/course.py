@@ -12,10 +12,9 @@ import numpy as np
 
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge, on_common_days
 from streameval.inference.contrasts import Contrast, contrasts
+from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import half_width, normal_quantile, standard_error
 from streameval.statistics.intervals import GroupSums
-
-_EPOCH: Final = date(1970, 1, 1).toordinal()
 
 _ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
 
@@ -74,7 +73,7 @@ def compare_days(
         comparison = judge(contrast, settings)
         course.append(
             Day(
-                _date(number),
+                date_of(number),
                 comparison.evidence,
                 comparison.lift,
                 comparison.lift_low,
@@ -122,18 +121,13 @@ def lifts_alone(
         start = span * days + (_MONDAY if days == _WEEK else 0)
         lifts.append(
             SpanLift(
-                start=_date(start),
+                start=date_of(start),
                 lift=comparison.lift,
                 low=comparison.lift_low,
                 high=comparison.lift_high,
             )
         )
     return lifts
-
-
-def _date(number: int) -> date:
-    # An offset from UTC may lead to a day before the year 1 or after 9999.
-    return date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
 
 
 def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> float | None:

@@ -45,6 +45,7 @@ from streameval.analyses.experiments.verdicts import (
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import ConfigError
 from streameval.inference.contrasts import Contrast
+from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import pool_days
 from streameval.inference.words import percent
 from streameval.statistics.arrays import BoolArray
@@ -210,7 +211,8 @@ def compare_with_control(
         )
     ]
     if not checks.trouble:
-        checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
+        notes = (*_notes(rows, experiment.control), *comparisons.notes())
+        checks = msgspec.structs.replace(checks, notes=notes)
     rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, intervals)
 
@@ -268,10 +270,10 @@ def _select(
 
 
 def _judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
-    """The metrics, and those per user if hits are counted."""
+    """The metrics, and those per user beside any that can be compared."""
     per_list = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
-    ranked = any(metric.definition.reads in ("hits", "lists") for metric in metrics)
-    return [*per_list, *(USER_METRICS if ranked else ())]
+    comparable = any(metric.has_interval for metric in metrics)
+    return [*per_list, *(USER_METRICS if comparable else ())]
 
 
 def _notes(rows: Sequence[Compared], control: str) -> Iterator[str]:
@@ -309,6 +311,18 @@ class _Comparisons(NamedTuple):
                 kept and isinstance(self.experiment.shares, dict) and not self.experiment.same_users
             )
         return any(metric.text in arm.sums for arm in self.arms.values())
+
+    def notes(self) -> Iterator[str]:
+        """That metrics per user begin after the experiment, where earlier clicks are not kept."""
+        if not self.has(LISTS_PER_USER):
+            return
+        begun = [arm for arm in self.arms.values() if arm.audience.lists]
+        first = max(self._first_day(arm) for arm in begun)
+        if NEVER > first > min(int(arm.audience.days.min()) for arm in begun):
+            yield (
+                f"lists_per_user and clicks_per_user count from {date_of(first)} on: before, "
+                "clicks at every rank were not kept by user"
+            )
 
     def draft(self, metric: Judged, name: str) -> DraftComparison:
         """A comparison before the selection among all."""
@@ -379,15 +393,17 @@ class _Comparisons(NamedTuple):
         return self._per_user(metric.counted, *arms)
 
     def _per_user(self, counted: Counted, *arms: Variant) -> tuple[GroupSums, GroupSums]:
-        active = [(arm.activity, arm.audience) for arm in arms]
-        first = max(
-            activity.first_day(audience) if activity else NEVER for activity, audience in active
-        )
+        first = max(map(self._first_day, arms))
         first_sums, other = (
-            activity.per_user(audience, counted, first) if activity else self._nothing
-            for activity, audience in active
+            arm.activity.per_user(arm.audience, counted, first) if arm.activity else self._nothing
+            for arm in arms
         )
         return first_sums, other
+
+    @staticmethod
+    def _first_day(arm: Variant) -> int:
+        """The first day with all lists and clicks by user; NEVER if there is none."""
+        return arm.activity.first_day(arm.audience) if arm.activity else NEVER
 
     @property
     def _nothing(self) -> GroupSums:
