@@ -53,7 +53,7 @@ __all__ = [
     "metric_at",
     "plan",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Silent in a user's program until it configures logging; Python would print warnings otherwise.
 _log = logging.getLogger(__name__)

@@ -1,3 +1,14 @@
 """Partial results, counted anywhere and merged exactly."""
 
-from streameval.evaluation.partials import *  # noqa: F403  the address that users import them from
+from streameval.evaluation.partials import (
+    Cell,
+    Counter,
+    Partial,
+    arrow_table,
+    merged,
+    partials,
+    repacked,
+    stored,
+)
+
+__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]

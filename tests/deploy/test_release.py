@@ -37,6 +37,11 @@ def _pyproject() -> dict[str, Any]:
 VERSION = str(_pyproject()["project"]["version"])
 
 
+def test_the_classifiers_name_each_release_of_python_that_is_tested() -> None:
+    named = re.findall(r"Python :: 3\.(\d+)", "\n".join(_pyproject()["project"]["classifiers"]))
+    assert tuple(map(int, named)) == PYTHONS
+
+
 def _locked(lock: Path) -> Iterator[tuple[Requirement, str]]:
     """Each requirement of a lock, with what stands below it."""
     for part in re.split(r"^(?=\w)", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -63,8 +64,15 @@ def _all_of(tree: ast.Module) -> list[str]:
     return [*ast.literal_eval(value)]
 
 
+def repository() -> str:
+    """The address to which "edit this page" and links to files beside docs/ lead."""
+    with (DOCS.parent / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["urls"]["Repository"])
+
+
 def on_config(config: Any) -> Any:
-    """Make the menu: what docs/ has, and the pages of the Python API."""
+    """Set the address, and make the menu: what docs/ has, and the pages of the Python API."""
+    config.repo_url = repository()
     metrics = [f"reference/metrics/{path.name}" for path in _pages("reference/metrics")]
     reference = [f"reference/{path.name}" for path in _pages("reference")]
     config.nav = [
