@@ -4,8 +4,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streameval.accumulator import Accumulator
-from streameval.accumulator.shared import SharedAccumulator
+from streameval.accumulator import Accumulator, SharedAccumulator
 from streameval.analyses.changes.report import Change, ChangeSettings
 from streameval.analyses.changes.statistics import changes
 from streameval.analyses.experiments.comparison import Comparison

@@ -2,4 +2,7 @@
 
 from streameval.accumulator.accumulator import Accumulator
 
-__all__ = ["Accumulator"]
+SharedAccumulator = Accumulator
+"""Another name: several threads may use any accumulator."""
+
+__all__ = ["Accumulator", "SharedAccumulator"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from threading import RLock
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from streameval.accumulator.blocks import Adder, Blocks, Fields, add_nothing
 from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
-from streameval.accumulator.guard import ALONE, Guard, exclusive, locked
+from streameval.accumulator.guard import Guard
 from streameval.accumulator.intake import (
     Pair,
     as_column,
@@ -22,7 +21,7 @@ from streameval.accumulator.intake import (
     kind_of_users,
     side_by_side,
 )
-from streameval.accumulator.plan import Asked, asked_metrics, make_plan
+from streameval.accumulator.plan import Asked, Plan, asked_metrics, make_plan
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import (
     audiences,
@@ -34,7 +33,7 @@ from streameval.accumulator.readings import (
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import refuse_unshown
 from streameval.catalogue import metric_of
-from streameval.catalogue.context import Given, check_kind, context_of
+from streameval.catalogue.context import Context, Given, check_kind, context_of
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -58,12 +57,22 @@ _HERE = np.array([0])
 """The only cell of the table."""
 
 
-@exclusive
+class _Settings(NamedTuple):
+    """What an accumulator was made with, checked once: a catalogue may be large."""
+
+    metrics: tuple[Metric, ...]
+    context: Context
+    plan: Plan
+    ids: IdKind | None
+    intervals: Intervals | None
+
+
 class Accumulator:
     """Counts events and gives the current value of every metric.
 
     The state consists of integers and depends only on the multiset of events: any order, any split
-    over accumulators that are merged, and any save and load give the same bits.
+    over accumulators that are merged, and any save and load give the same bits. Several threads may
+    use it at once.
 
     Args:
         metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10", or a list of them. Name
@@ -100,8 +109,8 @@ class Accumulator:
         <Accumulator of 2 lists: hit_rate@2 0.5, mrr 0.25>
     """
 
-    lock: AbstractContextManager[Any] = ALONE
-    """Held by every call; `share` replaces it."""
+    _flushed: int
+    """The version of the table at its last flush."""
 
     def __init__(
         self,
@@ -117,18 +126,15 @@ class Accumulator:
         intervals: Intervals | None = None,
         experiment: bool = False,
     ) -> None:
-        self.metrics = asked_metrics(metrics)
-        self.context = context_of(catalog, popularity, similarity, attributes, examination)
-        for metric in self.metrics:
-            check_inputs(metric, self.context)
-        self._ids = self.context.ids(ids)
+        asked = asked_metrics(metrics)
+        context = context_of(catalog, popularity, similarity, attributes, examination)
+        for metric in asked:
+            check_inputs(metric, context)
         check_kind("intervals", intervals, Intervals)
-        self.intervals = intervals
         groups = intervals.groups if intervals else 0
-        self._plan = make_plan(self.metrics, depth, max_items, groups, experiment=experiment)
-        self._readings: dict[str, Reading] = {}
-        self._read_at = self._changes = self._before = self._flushed = self.resets = 0
-        self._begin(Table(self._plan, self.context, ids=self._ids))
+        plan = make_plan(asked, depth, max_items, groups, experiment=experiment)
+        self._set_up(_Settings(asked, context, plan, context.ids(ids), intervals))
+        self._begin(self._empty_table())
 
     @property
     def ids(self) -> IdKind | None:
@@ -137,19 +143,21 @@ class Accumulator:
 
     @property
     def table(self) -> Table:
-        """The statistics, in cell 0; read only."""
-        if len(self._blocks):
-            self._count_blocks()
-        with self._guard:
-            if self._flushed != self._table.version:
-                self._table.flush()
-                self._flushed = self._table.version
-        return self._table
+        """The statistics, in cell 0; read only, and by several threads only under the lock."""
+        with self.lock:
+            if len(self._blocks):
+                self._count_blocks()
+            with self._guard:
+                if self._flushed != self._table.version:
+                    self._table.flush()
+                    self._flushed = self._table.version
+            return self._table
 
     @property
     def lists(self) -> int:
         """Number of events counted."""
-        return self._lists + len(self._blocks)
+        with self.lock:
+            return self._lists + len(self._blocks)
 
     @property
     def version(self) -> int:
@@ -189,29 +197,32 @@ class Accumulator:
         Raises:
             InvalidEventError: it is invalid, or has ids of the other kind; nothing was counted.
         """
-        # One by one: the interpreter has an instruction for each.
-        of_items = per_item is None and shown_instead is None
-        if baseline is None and typed is None and history is None and of_items:
-            is_bare = positions is None and scores is None and user is None and ts is None
-            if is_bare and self._add(recommendations, interactions):
-                return
-            if self._add_event(recommendations, interactions, Fields(positions, scores, user, ts)):
-                return
-        self._append_event(
-            Batch(
-                recommendations=[recommendations],
-                interactions=[interactions],
-                positions=as_column(positions),
-                scores=as_column(scores),
-                baselines=as_column(baseline),
-                typed=as_column(typed),
-                histories=as_column(history),
-                per_item=as_column(per_item),
-                shown_instead=as_column(shown_instead),
-                users=as_column(user),
-                times=as_column(ts),
+        with self.lock:
+            # One by one: the interpreter has an instruction for each.
+            of_items = per_item is None and shown_instead is None
+            if baseline is None and typed is None and history is None and of_items:
+                is_bare = positions is None and scores is None and user is None and ts is None
+                if is_bare and self._add(recommendations, interactions):
+                    return
+                fields = Fields(positions, scores, user, ts)
+                if self._add_event(recommendations, interactions, fields):
+                    return
+            self._take(
+                Batch(
+                    recommendations=[recommendations],
+                    interactions=[interactions],
+                    positions=as_column(positions),
+                    scores=as_column(scores),
+                    baselines=as_column(baseline),
+                    typed=as_column(typed),
+                    histories=as_column(history),
+                    per_item=as_column(per_item),
+                    shown_instead=as_column(shown_instead),
+                    users=as_column(user),
+                    times=as_column(ts),
+                ),
+                waits=True,
             )
-        )
 
     def update_many(
         self,
@@ -231,7 +242,8 @@ class Accumulator:
             MissingExtraError: an Arrow table needs pyarrow, which is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
-        self._count(*checked_batch(self._table.ids, given, self._table.search))
+        with self.lock:
+            self._take(given)
 
     def read(self, metric: str) -> Reading:
         """Read a metric: any that can be computed from the statistics kept, not only those named.
@@ -242,15 +254,9 @@ class Accumulator:
         Raises:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
-        if self._read_at != self.version:
-            self._readings, self._read_at = {}, self.version
-        given: Any = metric
-        reading = self._readings.get(metric) if isinstance(given, str) else None
-        if reading is None:
+        with self.lock:
             method = interval_method(self.intervals)
-            (reading,) = readings_of(self._metric(metric), self.table, _HERE, method)
-            self._readings[metric] = reading
-        return reading
+            return readings_of(self._metric(metric), self.table, _HERE, method)[0]
 
     def interval(
         self, metric: str, method: Kind = "anytime", precision: float | None = None
@@ -276,9 +282,10 @@ class Accumulator:
         """
         check_method(method, get_args(Kind))
         chosen = interval_method(self.intervals, method, precision)
-        if chosen is None:
-            return None
-        return readings_of(self._metric(metric), self.table, _HERE, chosen)[0].interval
+        with self.lock:
+            if chosen is None:
+                return None
+            return readings_of(self._metric(metric), self.table, _HERE, chosen)[0].interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of a metric by event day and user group.
@@ -288,23 +295,28 @@ class Accumulator:
         Raises:
             MetricError: the metric is unknown.
         """
-        return next(iter(group_sums(self._metric(metric), self.table, _HERE) or ()), None)
+        with self.lock:
+            return next(iter(group_sums(self._metric(metric), self.table, _HERE) or ()), None)
 
     @property
     def audience(self) -> Audience | None:
         """Hashes of the users, beyond a cap a sample of them; None without `intervals`."""
-        return next(iter(audiences(self.table, _HERE)), None)
+        with self.lock:
+            return next(iter(audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
         """The readings of all metrics named at construction, by canonical text."""
-        advice = self.advice()
+        with self.lock:
+            advice = self.advice()
+            readings = {metric.text: self.read(metric.text) for metric in self.metrics}
         if advice is not None:
-            warnings.warn(advice, SuspiciousEventsWarning, stacklevel=3)
-        return {metric.text: self.read(metric.text) for metric in self.metrics}
+            warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
+        return readings
 
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
-        return advice(self.table, _HERE, self._before)[0] or self.doubts.warning(self.metrics)
+        with self.lock:
+            return advice(self.table, _HERE, self._before)[0] or self.doubts.warning(self.metrics)
 
     def merge(self, other: Accumulator) -> None:
         """Add the counts of another accumulator: the same bits as counting all events here.
@@ -317,7 +329,7 @@ class Accumulator:
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
         # Hold only one lock at a time: two threads that merge crosswise would deadlock.
-        other = other if other.lock is ALONE else other.copy()
+        other = other.copy()
         with self.lock:
             mine, theirs = self.table, other.table
             mine.kinds_with(theirs)
@@ -328,26 +340,22 @@ class Accumulator:
                 self._note_change(other.lists)
 
     def share(self) -> None:
-        """Let several threads use it from now on; only this one may use it during the call."""
-        if self.lock is ALONE:
-            self.lock = RLock()
-            self._choose_adder()
+        """Nothing to do: several threads may use any accumulator."""
 
     def reset(self) -> None:
         """Discard all counts."""
-        self._changes += self.lists
-        self._begin(Table(self._plan, self.context, ids=self._ids))
-        self._before = 0
-        self.resets += 1
+        with self.lock:
+            self._changes += self.lists
+            self._begin(self._empty_table())
+            self._before = 0
+            self.resets += 1
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
-        # Its metrics and inputs are not given anew: they are checked, and a catalogue may be large.
-        twin = Accumulator("hits")
-        twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
-        twin._ids, twin.intervals = self._ids, self.intervals
-        twin._before, twin.resets = self._before, self.resets
-        twin._begin(self.table.copy(), self.lists, self.doubts.copy())
+        with self.lock:
+            content = self.table.copy(), self.lists, self.doubts.copy()
+            twin = Accumulator._of(self._settings, self._before, *content)
+            twin.resets = self.resets
         return twin
 
     def state_dict(self) -> dict[str, Any]:
@@ -368,7 +376,7 @@ class Accumulator:
     def dump(self) -> Iterator[bytes]:
         """The counts as bytes, in pieces; equal counts give equal bytes.
 
-        Do not count before the last piece is read; dump a copy instead.
+        They are those of this call, whatever is counted before the last piece is read.
 
         Example:
             >>> accumulator, other = Accumulator("mrr"), Accumulator("mrr", "auc")
@@ -378,8 +386,7 @@ class Accumulator:
             >>> other.read("mrr").value
             0.5
         """
-        pieces = self.table.dump([0])
-        return pieces if self.lock is ALONE else iter([*pieces])
+        return self.copy().table.dump([0])
 
     def adopt(self, data: bytes) -> frozenset[str]:
         """Replace the counts by the output of `dump`, even of an accumulator with other metrics.
@@ -394,11 +401,12 @@ class Accumulator:
             UnlikeStateError: its inputs or kind of ids differ.
             DamagedStateError: it is damaged; the counts are unchanged.
         """
-        fresh = Table(self._plan, self.context, ids=self._ids)
+        fresh = self._empty_table()
         missing = fresh.load(data, [0])
-        self._changes += self.lists
-        self._begin(fresh, int(fresh.lists(_HERE)[0]))
-        self._before = self.lists if missing else 0
+        with self.lock:
+            self._changes += self.lists
+            self._begin(fresh, int(fresh.lists(_HERE)[0]))
+            self._before = self.lists if missing else 0
         return missing
 
     def needs(self, metric: str | Metric) -> frozenset[str]:
@@ -407,7 +415,8 @@ class Accumulator:
         Raises:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
-        return statistics_of(self._metric(metric), self.table)
+        with self.lock:
+            return statistics_of(self._metric(metric), self.table)
 
     def __repr__(self) -> str:
         values = ", ".join(value_text(metric, self.read) for metric in self.metrics)
@@ -415,27 +424,40 @@ class Accumulator:
 
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
-        made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
-        made |= {"ids": self._ids, "intervals": self.intervals}
-        return made | {"state": self.state_dict(), "doubts": self.doubts.content()}
+        with self.lock:
+            counts = {"state": self.state_dict(), "doubts": self.doubts.content()}
+        return self._settings._asdict() | counts
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
-        self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
-        self._ids, self.intervals = made["ids"], made["intervals"]
-        self._readings, self._read_at, self._changes, self._before, self.resets = {}, 0, 0, 0, 0
-        self._begin(Table(self._plan, self.context, ids=self._ids))
+        self._set_up(_Settings(*(made[name] for name in _Settings._fields)))
+        self._begin(self._empty_table())
         self.load_state_dict(made["state"])
         self.doubts.add(Doubts.from_content(made["doubts"]))
 
-    @locked
-    def _append_event(self, event: Batch) -> None:
-        """Append a batch of one event, with any fields, ids and metrics."""
-        self._count(*checked_batch(self._table.ids, event, self._table.search), waits=True)
-        if self._blocks.are_full:
-            self._count_blocks()
+    @classmethod
+    def _of(
+        cls, settings: _Settings, before: int, table: Table, lists: int, doubts: Doubts
+    ) -> Accumulator:
+        """An accumulator of checked settings that has counted `lists` lists in a table."""
+        self = cls.__new__(cls)
+        self._set_up(settings)
+        self._begin(table, lists, doubts)
+        self._before = before
+        return self
 
-    def _count(self, kind: IdKind | None, checked: Batch, *, waits: bool = False) -> None:
+    def _set_up(self, settings: _Settings) -> None:
+        self._settings = settings
+        self.metrics, self.context, self._plan, self._ids, self.intervals = settings
+        self.lock = RLock()
+        self._changes = self._before = self.resets = 0
+
+    def _empty_table(self) -> Table:
+        return Table(self._plan, self.context, ids=self._ids)
+
+    def _take(self, given: Any, *, waits: bool = False) -> None:
+        """Count events, or let one wait that has fields, ids or metrics which no block takes."""
         table = self._table
+        kind, checked = checked_batch(table.ids, given, table.search)
         refuse_unshown(checked, table)
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
@@ -445,12 +467,15 @@ class Accumulator:
             self.doubts.observe_batch(checked)
             table.users, table.ids = users, kind
             self._note_change(0 if waits else len(checked))
+        if self._blocks.are_full:
+            self._count_blocks()
 
     def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
         self.doubts = doubts or Doubts(self.context.attributes)
         self._table, self._lists, self._guard = table, lists, Guard()
-        self._blocks, self._flushed = Blocks(self._plan), 0
+        self._blocks = Blocks(self._plan)
+        self._flushed = 0
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
@@ -462,14 +487,8 @@ class Accumulator:
     def _choose_adder(self) -> None:
         """Set what appends a list, which nothing does while all are observed."""
         few = self.doubts.lists < FIRST_OBSERVED
-        self._append: Adder = add_nothing if few else self._blocks.add
-        self._add: Adder = self._append if self.lock is ALONE else self._append_locked
+        self._add: Adder = add_nothing if few else self._blocks.add
 
-    def _append_locked(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
-        with self.lock:
-            return self._append(recommendations, interactions)
-
-    @locked
     def _add_event(
         self, recommendations: Sequence[Id], interactions: Interactions, fields: Fields
     ) -> bool:

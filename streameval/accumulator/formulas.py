@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.items import Attribute
-from streameval.catalogue.metric import Metric
+from streameval.catalogue.metric import EmptyRule, Metric
 from streameval.catalogue.signature import AMONG, BY
 from streameval.events import Batch, Event
 from streameval.events.errors import (
@@ -248,37 +248,15 @@ def _inputs(metric: Metric, context: Context) -> list[Any]:
     return [inputs[name] if name in inputs else context.named(name) for name in names]
 
 
-EmptyRule: TypeAlias = Literal["count", "skip", "nan", "error"]
-"""The effect of a kind of list on a mean: it counts, is left out, or makes the mean undefined."""
-
-_KINDS = [(items, interactions) for items in (True, False) for interactions in (True, False)]
-
-
-def empty_rule(metric: Metric, *, items: bool, interactions: bool) -> EmptyRule:
-    """The effect of lists with or without items and interactions on the mean."""
-    of_list = metric.values.get("empty_list", "any")
-    of_interactions = metric.values.get("empty", "zero")
-    rule = (
-        of_list if not items and of_list != "any" else "zero" if interactions else of_interactions
-    )
-    rules: dict[object, EmptyRule] = {
-        "zero": "count",
-        "skip": "skip",
-        "nan": "nan",
-        "error": "error",
-    }
-    return rules[rule]
-
-
 def lists_in_mean(metric: Metric, hits: HitsOfCells) -> IntArray:
     """Number of lists in the mean of each cell."""
-    return _having(metric, hits, "count")
+    return _lists(metric, hits, "zero")
 
 
 def lists_without_mean(metric: Metric, hits: HitsOfCells, how: Literal["nan", "error"]) -> IntArray:
     """Number of lists of each cell that make the mean undefined."""
     refused = hits.refused if how == "error" else 0
-    return _having(metric, hits, how) + refused
+    return _lists(metric, hits, how) + refused
 
 
 def ungraded_lists(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
@@ -286,19 +264,22 @@ def ungraded_lists(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntAr
 
     If empty lists are left out, the result is too large by at most their number.
     """
-    kept = empty_rule(metric, items=False, interactions=True) == "count"
-    empty = 0 if kept else hits.having(items=False, interactions=True)
+    empty = 0 if metric.empty_rules[0, 1] == "zero" else hits.having[0, 1]
     return np.asarray(np.maximum(hits.graded - empty - valued, 0))
 
 
 def mean_counts(metric: Metric, lists: Lists) -> IntArray:
     """Counts of distinct lists in the mean, 0 for those left out; shape (n,)."""
     count = lists.count.copy()
-    for items, interactions in _KINDS:
-        if empty_rule(metric, items=items, interactions=interactions) != "count":
-            here = (lists.length > 0) == items
-            count[here & ((lists.interacted > 0) == interactions)] = 0
+    for (items, interactions), rule in metric.empty_rules.items():
+        if rule != "zero":
+            count[((lists.length > 0) == items) & ((lists.interacted > 0) == interactions)] = 0
     return np.asarray(count)
+
+
+def _lists(metric: Metric, hits: HitsOfCells, wanted: EmptyRule) -> IntArray:
+    kinds = [hits.having[kind] for kind, rule in metric.empty_rules.items() if rule == wanted]
+    return np.sum(kinds, axis=0) if kinds else np.zeros(hits.cells, np.int64)
 
 
 def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:
@@ -312,14 +293,6 @@ def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntA
     last = rank if metric.k is None else min(rank, metric.k)
     above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
     return items(last) - (items(above) if above else 0)
-
-
-def _having(metric: Metric, hits: HitsOfCells, wanted: EmptyRule) -> IntArray:
-    lists = np.zeros(hits.cells, np.int64)
-    for items, interactions in _KINDS:
-        if empty_rule(metric, items=items, interactions=interactions) == wanted:
-            lists += hits.having(items=items, interactions=interactions)
-    return lists
 
 
 def sum_metric(metric: Metric, column: int, context: Context) -> SummedMetric:

@@ -81,7 +81,7 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
     if _are_labelled_differently(*both):
         problem = "recommendations and interactions have different indexes, and are paired by"
         remedy = "position: put them in one DataFrame, which aligns them, and fill what is missing"
-        warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=4)
+        warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=3)
     lists = all(isinstance(column, Sequence) for column in both)
     if not lists or any(isinstance(column, tuple) for column in both):
         return Columns(recommendations=recommendations, interactions=interactions)

@@ -436,7 +436,7 @@ def _total(
 ) -> tuple[FloatArray, IntArray]:
     """The sum over the lists of each cell, and how many of them have no value."""
     graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
-    seen = hits.without_gains() if metric.needs_gains else hits
+    seen = hits.without_gains if metric.needs_gains else hits
     total = array_of(metric, call_metric(metric, seen, table.context), cells.size)
     left_out = np.zeros(cells.size, np.int64)
     if graded.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -42,6 +42,10 @@ _PEERS = {
 
 _UNITS = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 """What the mean of a metric is over."""
+
+
+EmptyRule: TypeAlias = Literal["zero", "skip", "nan", "error"]
+"""The effect of a kind of list on a mean: it counts, is left out, or makes the mean undefined."""
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False):
@@ -137,9 +141,13 @@ class Metric:
         text: canonical text, for example "recbole:ndcg@10".
         per_list: the text without parameters of the summary; it identifies the values of lists.
         prefix: the convention or module before the colon; None without one.
+        empty_rules: the effect of lists (with items or not, with interactions or not) on a mean.
     """
 
-    __slots__ = ("convention", "definition", "k", "options", "per_list", "prefix", "text", "values")
+    __slots__ = (
+        *("convention", "definition", "empty_rules", "k", "options", "per_list", "prefix"),
+        *("text", "values"),
+    )
 
     def __init__(
         self,
@@ -156,6 +164,7 @@ class Metric:
         self.k, self.text = k, text
         parts = spelling(text)
         self.prefix, self.per_list = parts.prefix, str(parts.without(SUMMARY))
+        self.empty_rules = _empty_rules(self.values)
 
     @property
     def peers(self) -> str | None:
@@ -303,6 +312,13 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"Metric({self.text!r})"
+
+
+def _empty_rules(values: Mapping[str, Any]) -> dict[tuple[int, int], EmptyRule]:
+    of_lists, of_interactions = values.get("empty_list", "any"), values.get("empty", "zero")
+    without: EmptyRule = of_interactions if of_lists == "any" else of_lists
+    with_interactions: EmptyRule = "zero" if of_lists == "any" else of_lists
+    return {(0, 0): without, (0, 1): with_interactions, (1, 0): of_interactions, (1, 1): "zero"}
 
 
 def metric(

@@ -39,7 +39,7 @@ def app(
 
     Args:
         accumulators: one, or a mapping from label values to accumulators, as for
-            `streameval.prometheus.Collector`; they become thread-safe.
+            `streameval.prometheus.Collector`.
         labels: names of the labels of the mapping; a string is one label.
         source: what is counted, for the heading of the page.
         restored: whether another process has exported these counts; counters then start at 0.

@@ -15,7 +15,6 @@ from prometheus_client import Metric as ClientMetric
 from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.guard import ALONE
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.events.errors import NotShownError
 from streameval.events.ids import is_number
@@ -51,8 +50,8 @@ class _Read(NamedTuple):
 class AccumulatorSnapshots:
     """Takes snapshots of accumulators while other threads count.
 
-    The accumulators become thread-safe. Each changed one is copied under its lock and read from the
-    copy, so that counting only waits for the copy.
+    Each changed accumulator is copied under its lock and read from the copy, so that counting only
+    waits for the copy.
 
     `accumulators`: one, or a mapping, which may change at any time.
 
@@ -78,8 +77,6 @@ class AccumulatorSnapshots:
         self._reads: dict[tuple[str, ...], _Read] = {}
         self._advised = False
         self._version = 0
-        for _, accumulator in self._items():
-            accumulator.share()
         _check_names(accumulator for _, accumulator in self._items())
 
     def take(self) -> Snapshot:
@@ -104,10 +101,6 @@ class AccumulatorSnapshots:
     def _read_all(self) -> None:
         before, self._reads = self._reads, {}
         for labels, accumulator in self._items():
-            if accumulator.lock is ALONE:
-                # Its owner may be in an update without the lock, so read it next time.
-                accumulator.share()
-                continue
             cached = before.get(labels)
             if (
                 cached is None

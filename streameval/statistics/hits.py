@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from streameval.events import Batch, Matches
 from streameval.events.batch import batch_of
-from streameval.statistics.arrays import BoolArray, IntArray, group_sum, sums, up_to
+from streameval.statistics.arrays import IntArray, group_sum, sums, up_to
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitRows, HitsView
 from streameval.statistics.lists import (
     POSITIONED,
@@ -212,21 +213,13 @@ class HitsOfCells(HitsView):
 
     Attributes:
         cells: number of cells.
-        count: lists of each cell.
-        graded: lists with a gain other than 1.
-        without_interactions: lists without interactions.
-        refused: lists on which the convention raises an error.
     """
 
     def __init__(self, rows: _CellRows, *, with_gains: bool = True) -> None:
         self.cells = rows.cells
         self._read = rows
         self._owner, (kind, self._interacted, self._length, self._lists) = rows.lists
-        self._kind = kind >> 1
-        self.count = self._lists_where(kind >= 0)
-        self.graded = self._lists_where(kind & 1 > 0)
-        self.without_interactions = self._lists_where(self._interacted == 0)
-        self.refused = self._lists_where(self._kind & REFUSED > 0)
+        self._kind, self._graded = kind >> 1, kind & 1
         self._known: dict[int, _Rows] = {}
         owner, (kind, size, rank, *counts) = rows.hits
         self._rows: _Rows = (owner, size, rank, *counts)
@@ -238,20 +231,44 @@ class HitsOfCells(HitsView):
             self._axis = self._axis[plain]
             del self._known[INTERACTED]
 
+    @cached_property
+    def having(self) -> IntArray:
+        """Lists of each cell with any item or not, any interaction or not; shape (2, 2, cells)."""
+        here = (self._length > 0).astype(np.int64), (self._interacted > 0).astype(np.int64)
+        lists = np.zeros((2, 2, self.cells), np.int64)
+        np.add.at(lists, (*here, self._owner), self._lists)
+        return lists
+
+    @property
+    def count(self) -> IntArray:
+        """Lists of each cell."""
+        return np.asarray(self.having.sum(axis=(0, 1)))
+
+    @property
+    def without_interactions(self) -> IntArray:
+        """Lists without interactions."""
+        return np.asarray(self.having[:, 0].sum(axis=0))
+
+    @cached_property
+    def graded(self) -> IntArray:
+        """Lists with a gain other than 1."""
+        return sums(self._owner, self._lists * self._graded, self.cells)
+
+    @cached_property
+    def refused(self) -> IntArray:
+        """Lists on which the convention raises an error."""
+        return sums(self._owner, self._lists * (self._kind & REFUSED > 0), self.cells)
+
+    @cached_property
     def without_gains(self) -> HitsOfCells:
         """Without the hits of lists with gains; first hits and items shown stay."""
-        return HitsOfCells(self._read, with_gains=False)
+        return HitsOfCells(self._read, with_gains=False) if self.graded.any() else self
 
     @property
     def hits(self) -> IntArray:
         """Hits of each cell."""
         owner, _, _, hits, *_ = self._cached_rows(INTERACTED)
         return sums(owner, hits, self.cells)
-
-    def having(self, *, items: bool, interactions: bool) -> IntArray:
-        """Lists of each cell with or without any item, and with or without any interaction."""
-        here = (self._length > 0) == items
-        return self._lists_where(here & ((self._interacted > 0) == interactions))
 
     def items(self, k: int | None) -> IntArray:
         """Number of items shown up to rank k."""
@@ -299,6 +316,3 @@ class HitsOfCells(HitsView):
             lists=self.cells,
             exact=True,
         )
-
-    def _lists_where(self, here: BoolArray) -> IntArray:
-        return sums(self._owner[here], self._lists[here], self.cells)

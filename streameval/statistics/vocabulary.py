@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, count, filterfalse, pairwise
 from threading import RLock
@@ -27,6 +27,7 @@ _BUCKET: Final = 1_024
 """Approximate number of names that are sorted and written at once."""
 
 _AT_ONCE: Final = 8_192
+_BUILT_IN: Final = frozenset({str, int})
 _TEXT, _NUMBER = 115, 105
 """Extension codes of ids that msgpack cannot encode: lone surrogates, integers beyond 64 bits."""
 
@@ -65,7 +66,8 @@ class Codes(dict[V, int], Generic[V]):
 class Items(Codes[Id]):
     """The codes of items.
 
-    Tables share them, and may be on several threads, so new items are added under a lock.
+    Tables share them, and may be on several threads, so new items are added under a lock, which is
+    taken once for all items of a batch.
     """
 
     __slots__ = ("_hashes", "_lock")
@@ -79,16 +81,21 @@ class Items(Codes[Id]):
     def __missing__(self, value: Id) -> int:
         # A subclass of str cannot be saved.
         built_in = str.__str__(value) if isinstance(value, str) else value
-        with self._lock:
-            return self[built_in] if built_in in self else super().__missing__(built_in)
+        return self[built_in] if built_in in self else super().__missing__(built_in)
 
-    def codes_of(self, items: Sequence[Id]) -> IntArray:
+    def codes(self, values: Iterable[Id], size: int = -1) -> IntArray:
+        """The codes of these items, shape (items,)."""
+        with self._lock:
+            return super().codes(values, size)
+
+    def codes_of(self, items: Collection[Id]) -> IntArray:
         """The codes of distinct items; faster than `codes` if many are new."""
         with self._lock:
             new, first = [*filterfalse(self.__contains__, items)], len(self.names)
-            self.names += new
-            self.update(zip(new, count(first), strict=False))
-        return self.codes(items, len(items))
+            if _BUILT_IN.issuperset(map(type, new)):
+                self.names += new
+                self.update(zip(new, count(first), strict=False))
+            return self.codes(items, len(items))
 
     def coded(self, lists: Sequence[Sequence[Id]]) -> Ragged:
         """The codes of the items of lists."""
@@ -106,7 +113,7 @@ class Items(Codes[Id]):
             return self.codes_of(lists.named(distinct_codes)), counts
         times = Counter(chain.from_iterable(lists))
         counts = np.fromiter(times.values(), np.int64, len(times))
-        return self.codes(times, len(times)), counts
+        return self.codes_of(times), counts
 
     def named(self, codes: IntArray) -> list[Id]:
         """The items of these codes."""

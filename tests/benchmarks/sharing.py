@@ -6,36 +6,25 @@ import time
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from streameval import Accumulator, Event
-from streameval.accumulator.shared import SharedAccumulator
+from streameval import Accumulator
 from streameval.exporters.embedded import Collector
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
-from tests.benchmarks.update import RANKED, one_by_one
+from tests.benchmarks.update import RANKED
 
 EVENTS = 40_000
 SLICES = 500
 
 
 def main() -> None:
-    """Print the cost of the lock, of the copy of a scrape, and of a whole scrape."""
-    _print_update(traffic.clicks(EVENTS))
+    """Print the cost of the copy of a scrape, and of a whole scrape."""
     _print_copy("rank metrics", RANKED)
     _print_copy("item coverage too", (*RANKED, "item_coverage@20"))
     _print_scrape()
 
 
-def _print_update(events: list[Event]) -> None:
-    best = best_of({kind.__name__: one_by_one(events, kind) for kind in _KINDS})
-    plain, shared = (best[kind.__name__] / EVENTS * 1e6 for kind in _KINDS)
-    print(f"update {plain:.2f} us, shared {shared:.2f} us (+{shared - plain:.2f})")
-
-
-_KINDS = (Accumulator, SharedAccumulator)
-
-
 def _print_copy(name: str, metrics: tuple[str, ...]) -> None:
-    accumulator = SharedAccumulator(*metrics, catalog=50_000)
+    accumulator = Accumulator(*metrics, catalog=50_000)
     accumulator.update_many(traffic.offline(EVENTS, catalog=50_000))
     best = best_of({"copy": accumulator.copy})["copy"]
     print(f"a copy, {name}, {EVENTS:,} lists of 20: {best * 1e3:.2f} ms of pause")

@@ -18,7 +18,6 @@ from streameval import (
     Interaction,
     Intervals,
     Popularity,
-    SharedAccumulator,
     Similarity,
     compare,
 )
@@ -95,11 +94,6 @@ def test_a_sample_of_items_continues_in_a_copy_a_state_and_a_merge() -> None:
         assert twin.state_dict() == counted(*range(85)).state_dict()
 
 
-def test_unchanged_content_is_read_once() -> None:
-    accumulator = laws.counted(["ndcg@10"], stream())
-    assert accumulator.read("ndcg@10") is accumulator.read("ndcg@10")
-
-
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -138,12 +132,12 @@ def test_differences_are_described_in_words() -> None:
 
 
 def test_an_invalid_accumulator_or_state_is_refused() -> None:
-    for accumulator in (Accumulator("mrr"), SharedAccumulator("mrr")):
-        with pytest.raises(UnlikeStateError, match="here 'Accumulator'; there 'dict'"):
-            accumulator.merge(accumulator.state_dict())  # type: ignore[arg-type]  # the mistake
-        for state in (None, "{}", [1]):
-            with pytest.raises(DamagedStateError, match="is not a state_dict"):
-                accumulator.load_state_dict(state)  # type: ignore[arg-type]  # the mistake
+    accumulator = Accumulator("mrr")
+    with pytest.raises(UnlikeStateError, match="here 'Accumulator'; there 'dict'"):
+        accumulator.merge(accumulator.state_dict())  # type: ignore[arg-type]  # the mistake
+    for state in (None, "{}", [1]):
+        with pytest.raises(DamagedStateError, match="is not a state_dict"):
+            accumulator.load_state_dict(state)  # type: ignore[arg-type]  # the mistake
 
 
 def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from streameval import Accumulator, metric, metric_at
-from streameval.accumulator.shared import SharedAccumulator
 from streameval.engine.snapshot import Series
 from streameval.events.errors import NotShownError
 from streameval.exporters.asgi import app
@@ -195,7 +194,6 @@ def test_accumulators_come_and_go_with_the_mapping() -> None:
     variants = {"a": Accumulator("ctr")}
     registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     variants["b"] = _counted(1, "ctr")
-    scraped(registry)
     assert scraped(registry)["streameval_ctr_count{variant=b}"] == 0
     assert scraped(registry)["streameval_ctr_count{variant=b}"] == 10
     del variants["a"]
@@ -203,16 +201,6 @@ def test_accumulators_come_and_go_with_the_mapping() -> None:
         "streameval_ctr_sum{variant=b}",
         "streameval_ctr_count{variant=b}",
     ]
-
-
-def test_a_shared_accumulator_that_is_added_is_shown_at_once() -> None:
-    variants: dict[str, Accumulator] = {}
-    registry = _registered(Collector(variants, labels="variant", first_exposure=20))
-    assert scraped(registry) == {}
-    variants["a"] = SharedAccumulator("ctr")
-    variants["a"].update(["x"], ["x"])
-    name = "streameval_ctr_count{variant=a}"
-    assert [scraped(registry)[name] for _ in range(2)] == [0, 1]
 
 
 def test_slices_may_have_different_metrics_and_several_labels() -> None:

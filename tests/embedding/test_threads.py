@@ -13,8 +13,6 @@ from prometheus_client import CollectorRegistry
 
 from streameval import Accumulator
 from streameval.accumulator.doubts import FIRST_OBSERVED
-from streameval.accumulator.guard import ALONE
-from streameval.accumulator.shared import SharedAccumulator
 from streameval.exporters.embedded import Collector
 from tests.embedding.examples import lists, scraped
 
@@ -127,7 +125,7 @@ def test_a_scrape_is_consistent() -> None:
 
 
 def test_asking_for_statistics_while_another_thread_counts_loses_nothing() -> None:
-    accumulator = SharedAccumulator("hit_rate@1", "ndcg@2")
+    accumulator = Accumulator("hit_rate@1", "ndcg@2")
 
     def count() -> None:
         for _ in range(10_000):
@@ -143,7 +141,7 @@ def test_asking_for_statistics_while_another_thread_counts_loses_nothing() -> No
 
 
 def test_two_accumulators_that_merge_each_other_do_not_deadlock() -> None:
-    first, other = SharedAccumulator("ctr"), SharedAccumulator("ctr")
+    first, other = Accumulator("ctr"), Accumulator("ctr")
     for accumulator in (first, other):
         accumulator.update(["a"], ["a"])
 
@@ -156,23 +154,17 @@ def test_two_accumulators_that_merge_each_other_do_not_deadlock() -> None:
     assert first.lists > 30
 
 
-@pytest.mark.parametrize("lists_before", [0, 1, FIRST_OBSERVED + 5])
-def test_a_shared_accumulator_keeps_its_counts_and_its_copy_has_no_lock(lists_before: int) -> None:
+def test_a_copy_has_a_lock_of_its_own() -> None:
     accumulator = Accumulator("hit_rate@3")
-    for _ in range(lists_before):
-        accumulator.update(["a"], ["a"])
-    accumulator.share()
-    lock = accumulator.lock
-    accumulator.share()
-    assert accumulator.lock is lock is not ALONE
     accumulator.update(["a"], ["a"])
-    assert accumulator.read("hit_rate@3").count == accumulator.lists == lists_before + 1
-    assert type(accumulator) is Accumulator
-    assert accumulator.copy().lock is ALONE
+    with ThreadPoolExecutor(1) as thread, accumulator.lock:
+        twin = accumulator.copy()
+        thread.submit(twin.update, ["a"], ["a"]).result()
+    assert (accumulator.lists, twin.lists) == (1, 2)
 
 
 def test_a_shared_one_can_be_pickled_and_saved() -> None:
-    shared = SharedAccumulator(*METRICS, catalog=50)
+    shared = Accumulator(*METRICS, catalog=50)
     for shown_and_clicked in lists(20):
         shared.update(*shown_and_clicked)
     again = pickle.loads(pickle.dumps(shared))
@@ -213,24 +205,15 @@ _CALLS: Mapping[str, tuple[Any, ...]] = {
 
 def test_every_method_that_reads_or_counts_takes_the_lock() -> None:
     """Members that are not listed here neither read nor change counts."""
-    harmless = {"ids", "version", "lock", "share"}
+    harmless = {"ids", "version", "share"}
     accumulator = Accumulator("hit_rate@1")
-    accumulator.share()
     for _ in range(FIRST_OBSERVED + 5):
         accumulator.update(["a"], ["a"])
-    accumulator.lock = watched = Watched()
+    watched: Any = Watched()
+    accumulator.lock = watched
     for name in {name for name in vars(Accumulator) if not name.startswith("_")} - harmless:
         before = watched.taken
         member = getattr(accumulator, name)
         if callable(member):
             member(*_CALLS.get(name, ()))
         assert watched.taken > before, name
-
-
-def test_an_accumulator_of_a_class_of_the_user_can_be_shared() -> None:
-    class Own(Accumulator):
-        pass
-
-    own = Own("ctr")
-    Collector(own)
-    assert own.lock is not ALONE

@@ -71,15 +71,14 @@ def _from_zero(kept: Any) -> Any:
 
 
 def _twice(kept: Any) -> Any:
-    def count(self: Accumulator, kind: Any, batch: Any) -> None:
-        for _ in range(min(len(batch), 2)):
-            kept(self, kind, batch)
+    def update_many(self: Accumulator, *given: Any) -> None:
+        for _ in range(2):
+            kept(self, *given)
 
-    return count
+    return update_many
 
 
 def _forgetful(self: Accumulator) -> None:
-    self._readings.clear()
     self._lists = 0
 
 
@@ -149,8 +148,8 @@ MISTAKES = (
     Mistake(
         "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)
     ),
-    Mistake("a batch that is counted twice", form, around(Accumulator, "_count", _twice)),
-    Mistake("pairs that are counted twice", pairs, around(Accumulator, "_count", _twice)),
+    Mistake("a batch that is counted twice", form, around(Accumulator, "update_many", _twice)),
+    Mistake("pairs that are counted twice", pairs, around(Accumulator, "update_many", _twice)),
     Mistake("a reset that keeps the tables", copying, replaced(Accumulator, "reset", _forgetful)),
     Mistake(
         "a copy that is the same", copying, replaced(Accumulator, "copy", lambda itself: itself)
