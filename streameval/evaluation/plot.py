@@ -153,14 +153,14 @@ def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
     return drawn
 
 
-def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Axes:
+def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Axes:
     """Draw the lift of each comparison with its interval, and a line at no lift.
 
     The verdicts better and worse are green and red, the others grey. A comparison without an
     interval has only its name.
 
     Args:
-        comparisons: by name, for example the metric; drawn from top to bottom.
+        comparisons: of `compare`, or by name, for example the metric; drawn from top to bottom.
         axes: matplotlib axes to draw on; new ones by default.
 
     Returns:

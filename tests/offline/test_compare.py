@@ -57,7 +57,7 @@ def test_several_runs_have_the_report_of_the_command(tmp_path: Path) -> None:
     by_paths = compare(*runs, *METRICS, truth=truth)
     by_dicts = compare(*MODELS, *METRICS, truth=TRUTH, names=["m0", "m1", "m2"])
     for comparisons in (by_paths, by_dicts):
-        assert list(comparisons) == [f"{row['metric']} of {row['variant']}" for row in rows]
+        assert list(comparisons) == [(row["metric"], row["variant"], None) for row in rows]
         for row, mine in zip(rows, comparisons.values(), strict=True):
             assert (row["control"], row["treatment"]) == (mine.control, mine.treatment)
             assert (row["p_value"], row["lift_low"], row["text"]) == (
@@ -65,8 +65,8 @@ def test_several_runs_have_the_report_of_the_command(tmp_path: Path) -> None:
                 mine.lift_low,
                 mine.text,
             )
-    assert by_paths["mrr of m1"].verdict == "better"
-    assert by_paths["mrr of m2"].verdict != "better"
+    assert by_paths["mrr", "m1"].verdict == "better"
+    assert by_paths["mrr", "m2"].verdict != "better"
 
 
 def test_values_are_those_of_evaluate() -> None:
@@ -123,6 +123,36 @@ def test_a_frame_of_events_is_compared_by_its_label() -> None:
     assert comparisons["mrr"].verdict == "better"
     assert comparisons["ndcg@5"].guardrail_verdict == "kept"
     assert comparisons.trouble == ()
+
+
+def test_a_segment_and_a_variant_that_is_called_like_it_have_a_row_each() -> None:
+    rows = [
+        (items, sorted(TRUTH[user]), arm + user, arm, "xy"[number % 2])
+        for arm, model in zip(("old", "b", "b in x"), MODELS, strict=True)
+        for number, (user, items) in enumerate(model.items())
+    ]
+    frame = pd.DataFrame(rows, columns=["recommendations", "interactions", "user", "arm", "half"])
+    report = compare(frame, "mrr", label="arm", baseline="old", by="half")
+    arms, segments = ("b", "b in x"), (None, "x", "y")
+    keys = [("mrr", arm, segment) for segment in segments for arm in arms]
+    assert [key for key in report if key.metric == "mrr"] == keys
+    for key in keys:
+        row = report[key]
+        assert (row.metric, row.variant, row.segment) == key
+    assert report["mrr", "b in x"] is report["mrr", "b in x", None]
+    assert len(report) == len(report.to_frame())
+
+
+def test_a_metric_alone_is_the_row_of_the_only_variant_of_all_users() -> None:
+    report = compare(*MODELS[:2], "mrr", truth=TRUTH)
+    assert report["mrr"] is report["mrr", "treatment"]
+    assert ("mrr" in report, "ctr" in report) == (True, False)
+    several = compare(*MODELS, "mrr", truth=TRUTH, names=["old", "new", "same"])
+    with pytest.raises(KeyError) as failure:
+        several["mrr"]
+    assert failure.value.args == (
+        "'mrr': of several variants; name one: ['mrr', 'new'], ['mrr', 'same']",
+    )
 
 
 def test_a_report_is_shown_framed_and_drawn() -> None:

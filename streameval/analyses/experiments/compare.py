@@ -36,11 +36,34 @@ from streameval.inference.words import percent
 from streameval.statistics.intervals import Intervals, Method
 
 
-class ComparisonReport(Mapping[str, Compared]):
-    """All comparisons of `compare`: a mapping from the text of a metric to its comparison.
+class ComparisonKey(NamedTuple):
+    """What a comparison is of.
 
-    With several models, the keys name the model, too: "ndcg@10 of new". The comparisons share the
-    error rate, so that the share `confidence` of all verdicts is right.
+    Attributes:
+        metric: canonical text.
+        variant: its name; the control is that of the report.
+        segment: value of the segment; None for all users.
+
+    Example:
+        >>> str(ComparisonKey("mrr", "new")), str(ComparisonKey("mrr", "new", "nl"))
+        ('mrr of new', 'mrr of new in nl')
+    """
+
+    metric: str
+    variant: str
+    segment: str | None = None
+
+    def __str__(self) -> str:
+        of_all = f"{self.metric} of {self.variant}"
+        return of_all if self.segment is None else f"{of_all} in {self.segment}"
+
+
+class ComparisonReport(Mapping[ComparisonKey, Compared]):
+    """All comparisons of `compare`: a mapping from metric, variant and segment to a comparison.
+
+    `report["mrr", "new"]` is of all users, `report["mrr", "new", "nl"]` of a segment, and
+    `report["mrr"]` of all users of the only variant. The comparisons share the error rate, so that
+    the share `confidence` of all verdicts is right.
 
     Example:
         >>> truth = {f"u{n}": {"a"} for n in range(400)}
@@ -54,13 +77,25 @@ class ComparisonReport(Mapping[str, Compared]):
     def __init__(self, result: CompareResult) -> None:
         self._result = result
         rows = [*result.report.rows, *result.report.segments]
-        several = len({row.variant for row in rows}) > 1
-        self._rows = {_key(row, several=several): row for row in rows}
+        self._rows = {ComparisonKey(row.metric, row.variant, row.segment): row for row in rows}
 
-    def __getitem__(self, key: str) -> Compared:
-        return self._rows[key]
+    def __getitem__(self, key: str | tuple[str, str] | tuple[str, str, str | None]) -> Compared:
+        return self._rows[self._only(key) if isinstance(key, str) else ComparisonKey(*key)]
 
-    def __iter__(self) -> Iterator[str]:
+    def _only(self, metric: str) -> ComparisonKey:
+        """The key of the only variant of a metric, of all users."""
+        keys = [key for key in self._rows if key.metric == metric and key.segment is None]
+        if len(keys) == 1:
+            return keys[0]
+        texts = dict.fromkeys(key.metric for key in self._rows)
+        names = ", ".join(f"[{metric!r}, {key.variant!r}]" for key in keys)
+        raise KeyError(
+            f"{metric!r}: of several variants; name one: {names}"
+            if keys
+            else f"{metric!r}: not compared; there is {', '.join(texts)}"
+        )
+
+    def __iter__(self) -> Iterator[ComparisonKey]:
         return iter(self._rows)
 
     def __len__(self) -> int:
@@ -137,11 +172,6 @@ class ComparisonReport(Mapping[str, Compared]):
             for row in rows
         ]
         return heads, texts
-
-
-def _key(row: Compared, *, several: bool) -> str:
-    text = f"{row.metric} of {row.variant}" if several else row.metric
-    return text if row.segment is None else f"{text} in {row.segment}"
 
 
 class _Asked(NamedTuple):
