@@ -105,6 +105,19 @@ def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
     assert "too few users: " not in drawn
 
 
+def test_a_reason_is_whole_whatever_a_variant_is_called() -> None:
+    name = "not enough evidence yet: b"
+    few = {
+        name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", name])
+    }
+    result = report(few, Experiment())
+    open_rows = [row for row in result.rows if row.verdict == "not enough evidence"]
+    assert open_rows
+    for row in open_rows:
+        reason = row.sentence.removeprefix("not enough evidence yet: t")
+        assert f"<small>T{reason}".replace(" %", "\N{NO-BREAK SPACE}%") in section(result)
+
+
 def test_the_page_tells_the_lift_that_is_detectable_today() -> None:
     few = {
         name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", "b"])

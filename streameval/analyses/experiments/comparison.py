@@ -435,13 +435,18 @@ def verdict_text(row: Comparison) -> str:
         'too few users'
     """
     if row.verdict in DECIDED:
-        nearest = nearest_lift(row)
-        side = "" if row.verdict != "different" else "higher " if nearest > 0 else "lower "
-        return f"{row.verdict}: {side}by at least {percent(abs(nearest), '', math.floor)}"
+        return f"{row.verdict}: {bound_text(row)}"
     if row.verdict == "no difference" and row.largest_lift is not None:
         return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
     yet = " yet" if row.verdict == "not enough evidence" else ""
     return bias_of(row.reason) or f"{row.verdict}{yet}"
+
+
+def bound_text(row: Comparison) -> str:
+    """By how much at least a decided comparison differs."""
+    nearest = nearest_lift(row)
+    side = "" if row.verdict != "different" else "higher " if nearest > 0 else "lower "
+    return f"{side}by at least {percent(abs(nearest), '', math.floor)}"
 
 
 def evidence_text(row: Comparison) -> str:

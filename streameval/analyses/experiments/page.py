@@ -15,6 +15,7 @@ from streameval.analyses.experiments.verdicts import (
     Compared,
     guardrail_text,
     heaviest_weight,
+    open_reason,
     promise,
 )
 from streameval.exporters.page.markup import Markup, grid, tag
@@ -98,7 +99,7 @@ def _row(row: Compared, report: Report, widest: float, *, several: bool) -> Mark
         "tr",
         tag("th", *name, scope="row"),
         *([tag("td", row.variant, kind="variant")] if several else []),
-        _verdict(row, report.intervals.precision),
+        _verdict(row, control, report.intervals.precision),
         tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+"), data_head="lift"),
         tag("td", _forest(row, widest), tag("small", bounds), kind="plot"),
         *(
@@ -108,26 +109,25 @@ def _row(row: Compared, report: Report, widest: float, *, several: bool) -> Mark
     )
 
 
-def _verdict(row: Compared, precision: float) -> Markup:
+def _verdict(row: Compared, control: str, precision: float) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
     kind = row.verdict if row.verdict in ("better", "worse") else "open"
     parts = [tag("strong", row.text, kind=f"verdict {kind}")]
-    parts += map(_smaller, _reasons(row, precision))
+    parts += map(_smaller, _reasons(row, control, precision))
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
         parts.append(tag("span", guardrail_text(row), kind=broken))
     return tag("td", *parts, kind="said")
 
 
-def _reasons(row: Compared, precision: float) -> Iterator[str]:
+def _reasons(row: Compared, control: str, precision: float) -> Iterator[str]:
     """Why a verdict is open, and what would settle it; nothing is promised without trust."""
     if row.verdict == "do not trust":
         if row.reason:
             yield row.reason
         return
     if row.verdict in ("not enough evidence", "too few users"):
-        _, repeated, reason = row.sentence.rpartition(f"{verdict_text(row)}: ")
-        yield reason[:1].upper() + reason[1:] if repeated else reason
+        yield open_reason(row, control).after(verdict_text(row))
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"

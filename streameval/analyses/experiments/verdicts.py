@@ -18,6 +18,7 @@ from streameval.analyses.experiments.comparison import (
     DECIDED,
     Comparison,
     Settings,
+    bound_text,
     e_value_text,
     evidence_text,
     judge,
@@ -213,55 +214,78 @@ def _sentence(row: Compared, control: str) -> str:
         return f"not judged: {row.segment} stands for events of other values, or of none."
     if row.verdict == "do not trust":
         return row.reason or "do not trust this: a check of the experiment failed."
-    if row.verdict == "too few users":
-        return _too_few(row, control)
     if row.verdict == "no difference" and row.largest_lift is not None:
         most = percent(row.largest_lift, "", math.ceil)
         return f"{row.variant} and {control} differ by {most} at most."
-    if row.verdict == "not enough evidence":
-        return _not_enough(row, control)
+    if row.verdict in ("not enough evidence", "too few users"):
+        return ": ".join(open_reason(row, control))
     how = "differs from" if row.verdict == "different" else f"is {row.verdict} than"
-    _, _, bound = verdict_text(row).partition(": ")
-    return f"{row.variant} {how} {control}: {bound}."
+    return f"{row.variant} {how} {control}: {bound_text(row)}."
 
 
-def _too_few(row: Compared, control: str) -> str:
+class OpenReason(NamedTuple):
+    """Why a verdict is open.
+
+    Attributes:
+        state: the verdict in words, or what it waits for.
+        clause: the reason, to be read after a colon.
+    """
+
+    state: str
+    clause: str
+
+    def after(self, verdict: str) -> str:
+        """The reason to be read after the words of a verdict, which are not repeated."""
+        if self.state == verdict:
+            return self.clause[:1].upper() + self.clause[1:]
+        return ": ".join(self)
+
+
+def open_reason(row: Compared, control: str) -> OpenReason:
+    """Why there are too few users, or not enough evidence."""
+    return _too_few(row, control) if row.verdict == "too few users" else _not_enough(row, control)
+
+
+def _too_few(row: Compared, control: str) -> OpenReason:
+    few = "too few users"
     for name, value in ((control, row.control), (row.variant, row.treatment)):
         if value is None:
-            return f"too few users: {name} has no lists yet."
+            return OpenReason(few, f"{name} has no lists yet.")
         if value <= 0:
-            return f"nothing to compare yet: {row.metric} of {name} is {value:g}."
+            return OpenReason("nothing to compare yet", f"{row.metric} of {name} is {value:g}.")
     if row.difference is None:
-        return f"too few users: {row.variant} and {control} have no day in common."
-    return _shortfall(row, row.shortfall or 1.0)
+        return OpenReason(few, f"{row.variant} and {control} have no day in common.")
+    return OpenReason(few, _shortfall(row, row.shortfall or 1.0))
 
 
 def _shortfall(row: Compared, times: float) -> str:
     more = f"{times:,.0f}" if times >= 10 else f"{math.ceil(10 * times) / 10:.1f}"
     if row.is_skewed:
         return (
-            f"too few users: a few large values decide {row.metric}, and the smaller variant has "
+            f"a few large values decide {row.metric}, and the smaller variant has "
             f"too few users to show them; it needs about {more} times as many, or the values a "
             "cap, as in value_per_list(cap=100)."
         )
     groups = (FEWEST_GROUPS + 1) / times - 1.0
     return (
-        f"too few users: those of the smaller variant are worth {max(groups, 0.0):.1f} equally "
+        f"those of the smaller variant are worth {max(groups, 0.0):.1f} equally "
         f"active ones, and {FEWEST_GROUPS} are needed: about {more} times as many users."
     )
 
 
-def _not_enough(row: Compared, control: str) -> str:
+def _not_enough(row: Compared, control: str) -> OpenReason:
+    state = "not enough evidence yet"
     if row.lift_low is None or row.lift_high is None:
-        return "not enough evidence yet: all users are alike, so the error cannot be estimated."
+        return OpenReason(state, "all users are alike, so the error cannot be estimated.")
     low = percent(row.lift_low, "+", math.floor)
     where = f"between {low} and {percent(row.lift_high, '+', math.ceil)}"
     if row.lift_low > 0 or row.lift_high < 0:
-        return (
-            f"not enough evidence yet: the lift lies {where}, but the difference may be 0: more "
-            f"users of {row.variant} and {control} are needed."
+        return OpenReason(
+            state,
+            f"the lift lies {where}, but the difference may be 0: more users of {row.variant} and "
+            f"{control} are needed.",
         )
-    return (
-        f"not enough evidence yet: the lift lies {where}, so {row.variant} may be better or worse "
-        f"than {control}."
+    return OpenReason(
+        state,
+        f"the lift lies {where}, so {row.variant} may be better or worse than {control}.",
     )
