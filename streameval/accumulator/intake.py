@@ -14,8 +14,6 @@ import msgspec
 import numpy as np
 
 from streameval.events import (
-    END_TIME,
-    FIRST_TIME,
     LARGEST_GAIN,
     LARGEST_RANK,
     OPTIONAL_COLUMNS,
@@ -43,6 +41,7 @@ from streameval.events.rules import (
     sound_event,
     without_padding,
 )
+from streameval.events.times import is_event_time, outside_error
 from streameval.statistics.kernel import match
 from streameval.statistics.matching import Search, matched
 
@@ -357,10 +356,12 @@ def _whole_times(times: Any) -> Any:
         # filter drops None, and 0, which is always valid, in a C loop.
         known_times = [0] if wrong else [0, *filter(None, times)]
         first, last = min(known_times), max(known_times)
-    wrong += [time for time in (first, last) if not FIRST_TIME <= time < END_TIME]
     if wrong:
         detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
+    for time in (first, last):
+        if not is_event_time(time):
+            raise outside_error(time)
     for unit, length in _UNITS.items():
         if NOWADAYS[0] <= last * length < NOWADAYS[1]:
             problem = f"event time {last} is in 1970, in microseconds since the epoch"

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from streameval.events.errors import InvalidEventError
+from streameval.events.times import YEARS
 
 Unreadable: TypeAlias = Literal[
     "not_framed",
@@ -66,8 +67,8 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "invalid_positions": "Positions are not integers from 1, one for each item.",
         "invalid_per_item": "A value of per_item is neither a finite number nor a word, is a word"
         " where a metric needs a number, or there is not one for each item.",
-        "invalid_time": "Event time does not have the configured unit, or lies outside the years 1"
-        " to 9999.",
+        "invalid_time": "Event time does not have the configured unit, or does not lie in"
+        f" {YEARS}, as the zero time of Go and .NET.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
         "label_too_long": "A label, an interaction type or a word of per_item has more than"
         " max_label_bytes bytes.",

@@ -20,6 +20,7 @@ from streameval.decoding.values import Ids, LabelCache, label_texts, text_id
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
 from streameval.events.ids import IdKind
 from streameval.events.rules import IGNORED, RESERVED
+from streameval.events.times import outside_range
 from streameval.statistics.kernel import match
 from streameval.statistics.matching import Search
 
@@ -84,8 +85,13 @@ class RowDecoder:
         )
 
     def unsound(self, rows: Sequence[Any], batch: Batch) -> list[int]:
-        """The indices of rows with padding or marks, ascending, for the general decoder."""
+        """The indices of rows with padding, marks or times outside the range, ascending.
+
+        The general decoder decodes them again, and says why they are invalid.
+        """
         odd = set[int]() if batch.matches is None else set(batch.matches.odd.tolist())
+        if batch.times is not None:
+            odd.update(outside_range(batch.times).tolist())
         for name in self._raw_ids:
             lists = [getattr(row, name) for row in rows]
             if any(map(contains, lists, repeat(IGNORED))):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -15,12 +16,11 @@ from numpy.typing import NDArray
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal, excerpt
-from streameval.events import END_TIME, FIRST_TIME
+from streameval.events.times import END_TIME, EPOCH, FIRST_TIME, YEARS, is_event_time
 
 Written: TypeAlias = float | int | datetime
 """Event time as decoded: a number of the configured unit, or a datetime with an offset."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PER_SECOND = 1_000_000
 _FIRST = FIRST_TIME // _PER_SECOND
@@ -48,7 +48,7 @@ def _from_seconds(written: Any) -> int:
 
 
 def _from_datetime(written: Any) -> int:
-    return int((written - _EPOCH) // _MICROSECOND)
+    return int((written - EPOCH) // _MICROSECOND)
 
 
 _CONVERSIONS: Mapping[TimeUnit, Callable[[Any], int]] = {
@@ -79,7 +79,7 @@ def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int
     if unit == "s":
         return _second_column(np.array(written, dtype=np.float64))
     if unit == "iso8601":
-        return _moment_column([moment - _EPOCH for moment in written])
+        return _moment_column([moment - EPOCH for moment in written])
     return np.array(written, dtype=np.int64) * (1_000 if unit == "ms" else 1)
 
 
@@ -103,11 +103,55 @@ def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:
     return (days * 86_400 + seconds) * _PER_SECOND + micros
 
 
-def check_time(value: object, unit: TimeUnit, field: str) -> Written:
-    """Check that a decoded JSON value is event time in this unit."""
+def check_time(
+    value: object, unit: TimeUnit, field: str, *, naive: tzinfo | None = None
+) -> Written:
+    """Check that a decoded JSON value is event time in this unit.
+
+    `naive`: the zone of text without an offset; None refuses such text.
+    """
     try:
         time: Written = msgspec.convert(value, KINDS[unit])
     except msgspec.ValidationError as error:
-        problem = f"{field}: {excerpt(value)} is not a time in {unit!r} ({error})"
-        raise Refusal("invalid_time", problem) from None
+        moment = _moment_of(value) if unit == "iso8601" and isinstance(value, str) else None
+        if moment is not None and moment.tzinfo is None:
+            moment = None if naive is None else moment.replace(tzinfo=naive)
+        if moment is None:
+            problem = f"{field}: {excerpt(value)} is not a time in {unit!r} ({error})"
+            raise Refusal("invalid_time", problem) from None
+        time = moment
+    if not is_event_time(microseconds(time, unit)):
+        raise Refusal("invalid_time", f"{field}: {excerpt(value)} is not in {YEARS}")
     return time
+
+
+_OTHER_FORM: Final = re.compile(
+    r"(?P<date>\d{4}(?P<dash>-?)\d\d(?P=dash)\d\d)"
+    r"([Tt ](?P<hour>\d\d)((?P<colon>:?)(?P<minute>\d\d)((?P=colon)(?P<second>\d\d)"
+    r"([.,](?P<digits>\d+))?)?)?(?P<zone>[Zz]|(?P<hours>[+-]\d\d)(:?(?P<minutes>\d\d))?)?)?",
+    re.ASCII,
+)
+
+
+def _moment_of(text: str) -> datetime | None:
+    """A time in a form of RFC 3339, ISO 8601 or PostgreSQL that msgspec does not read.
+
+    These are the basic form, times without seconds or minutes, offsets without minutes, and leap
+    seconds, which are the first second of the next day, as in POSIX. None if it is another text;
+    naive without an offset.
+    """
+    form = _OTHER_FORM.fullmatch(text)
+    if form is None:
+        return None
+    part = form.groupdict("00")
+    day = part["date"].replace("-", "")
+    is_leap = part["second"] == "60"
+    time = f"{part['hour']}:{part['minute']}:{'59' if is_leap else part['second']}"
+    zone = form["zone"] and (f"{part['hours']}:{part['minutes']}" if form["hours"] else "Z")
+    plain = f"{day[:4]}-{day[4:6]}-{day[6:]}T{time}.{part['digits']}{zone or ''}"
+    try:
+        moment = msgspec.convert(plain, datetime) + timedelta(seconds=is_leap)
+    except (msgspec.ValidationError, OverflowError):
+        return None
+    utc = moment - (moment.utcoffset() or timedelta())
+    return None if is_leap and (utc.hour, utc.minute, utc.second) != (0, 0, 0) else moment

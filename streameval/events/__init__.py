@@ -2,8 +2,6 @@
 
 from streameval.events.batch import OPTIONAL_COLUMNS, Batch, ItemGroup, Matches, columns_of
 from streameval.events.event import (
-    END_TIME,
-    FIRST_TIME,
     LARGEST_GAIN,
     LARGEST_RANK,
     Event,
@@ -15,8 +13,6 @@ from streameval.events.event import (
 )
 
 __all__ = [
-    "END_TIME",
-    "FIRST_TIME",
     "LARGEST_GAIN",
     "LARGEST_RANK",
     "OPTIONAL_COLUMNS",

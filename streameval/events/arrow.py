@@ -134,15 +134,18 @@ def flat_column(array: Any) -> list[Any]:
 
 
 def in_microseconds(column: Any) -> Any:
-    """Timestamps of pyarrow as microseconds since the epoch; any other column unchanged."""
+    """Timestamps and dates of pyarrow as microseconds since the epoch; others unchanged."""
     arrow, kind = _arrow(), column.type
+    if arrow.types.is_date(kind):
+        kind = arrow.timestamp("s" if kind.bit_width == 32 else "ms")
+        column = column.cast(kind)
     if not arrow.types.is_timestamp(kind):
         return column
     try:
         # The cast may only drop nanoseconds.
         micro = column.cast(arrow.timestamp("us", kind.tz), safe=kind.unit != "ns")
     except arrow.ArrowInvalid as error:
-        raise InvalidEventError("wrong_type", f"times: {error}") from error
+        raise InvalidEventError("invalid_time", f"times: {error}") from error
     return micro.cast(arrow.int64())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -48,11 +48,6 @@ LARGEST_RANK = 2**31 - 1
 
 LARGEST_GAIN = 2.0**1000
 """Largest absolute gain, so that sums of gains stay finite."""
-
-
-FIRST_TIME: Final = -62_135_596_800_000_000
-END_TIME: Final = 253_402_300_800_000_000
-"""Event time is in [FIRST_TIME, END_TIME), the years 1 to 9999, microseconds since the epoch."""
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False):

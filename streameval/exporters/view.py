@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -14,6 +13,7 @@ from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.events.times import moment_of
 from streameval.inference.words import confidence_text, percent
 
 UNDEFINED = "\N{EN DASH}"
@@ -165,7 +165,7 @@ def moment(seconds: float) -> str:
         >>> moment(0)
         '1970-01-01 00:00:00 UTC'
     """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{moment_of(int(seconds * 1e6)):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(seconds: float) -> str:

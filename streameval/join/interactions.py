@@ -20,6 +20,7 @@ from streameval.events import LARGEST_GAIN, Id
 from streameval.events.batch import ColumnSet
 from streameval.events.errors import ConfigError, InvalidEventError
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
+from streameval.events.times import END_MOMENT, FIRST_MOMENT
 from streameval.join.options import InteractionOptions, Key
 
 
@@ -108,6 +109,10 @@ class InteractionDecoder:
             row: Any = self._fast(value)
         except FAILURES:
             row = self._slow(value)
+        else:
+            # The range of numbers was checked in C.
+            if self._unit == "iso8601" and not FIRST_MOMENT <= row.time < END_MOMENT:
+                row = self._slow(value)
         if row.item in RESERVED:
             check_id(self._options.item, row.item)
         if self._options.types and row.type is None:

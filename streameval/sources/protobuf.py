@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.framing import HEADER, ToText, check_framed, not_of_its_schema
+from streameval.events.times import is_event_time
 
 Read: TypeAlias = Callable[[Any], Any]
 """Converts a value of a message to a JSON value."""
@@ -158,10 +159,10 @@ def _number(value: float) -> float | str:
 
 
 def _timestamp(message: Any, unit: TimeUnit) -> float | int | str:
-    if unit == "iso8601":
-        text: str = message.ToJsonString()
-        return text
     micros: int = message.seconds * 1_000_000 + message.nanos // 1_000
+    if unit == "iso8601":
+        # Outside the range the decoder refuses the number as a time.
+        return str(message.ToJsonString()) if is_event_time(micros) else message.seconds
     if unit == "s":
         return micros / 1_000_000
     return micros // 1_000 if unit == "ms" else micros

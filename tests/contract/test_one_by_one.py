@@ -116,7 +116,7 @@ def test_only_metrics_of_lists_take_events_with_users_too() -> None:
         ({"user": 7}, "unlike_ids"),
         ({"user": 1.5}, "invalid_id"),
         ({"ts": 1.5}, "wrong_type"),
-        ({"ts": 10**18}, "wrong_type"),
+        ({"ts": 10**18}, "invalid_time"),
         ({"recommendations": ["aa", "", "bb"], "user": "u"}, "invalid_id"),
         ({"interactions": {"aa": float("nan")}, "user": "u"}, "invalid_gain"),
     ],

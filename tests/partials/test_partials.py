@@ -316,7 +316,7 @@ def test_other_input_is_refused_with_what_to_give() -> None:
             counted(late, every=every)
     in_nanoseconds = table(events(5)).set_column(4, "times", pa.array([NANOSECONDS] * 5))
     for every in ("1h", None):
-        with pytest.raises(InvalidEventError, match=f"{NANOSECONDS}; give .* since the epoch"):
+        with pytest.raises(InvalidEventError, match=f"{NANOSECONDS}, which is not in the years"):
             counted(in_nanoseconds, every=every)
     with pytest.raises(InvalidEventError, match="list is not a table"):
         partials([[1, 2]], "mrr")

@@ -122,6 +122,22 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
         assert parts == kept["json-schema"], format_
 
 
+@pytest.mark.parametrize("format_", ["json", "avro"])
+def test_a_zero_time_is_invalid_in_every_format(
+    broker: Broker, url: str, tmp_path: Path, format_: str
+) -> None:
+    records = [event | {"at": -62_135_596_800_000} for event in shop()[:30]] + shop()[30:]
+    values = as_avro(url, records) if format_ == "avro" else as_json(records)
+    needed = url if format_ == "avro" else ""
+    topic = spread(broker, values)
+    with running(configured(broker, tmp_path, topic, format_, needed), tmp_path) as daemon:
+        health = daemon.consumed(COUNT)["health"]
+        assert invalid(health) == {"invalid_time": 30}
+        assert daemon.get("/").status_code == 200
+        assert daemon.stop() == 0
+    assert len(state(tmp_path / topic)) == 2
+
+
 def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
     broker: Broker, registry: SmallRegistry, tmp_path: Path
 ) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Final, get_args
 
 from streameval.analyses.changes.report import Change, ChangesReport, ChangeVerdict
 from streameval.exporters.families import SampleFamily, own_family, slice_labels
+from streameval.inference.days import date_of
 
 _GAUGES: Final = (
     ("ratio", "effect", "Relative change since the day on which it most likely began."),
@@ -106,7 +107,7 @@ def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
 
 
 def _until(report: ChangesReport) -> SampleFamily:
-    end = date(1970, 1, 1) + timedelta(days=report.until + 1)
+    end = date_of(report.until + 1)
     return own_family(
         "change_until_timestamp_seconds",
         "gauge",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
-from typing import Any, Final, NamedTuple
+from datetime import date
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,9 +38,8 @@ from streameval.evaluation.offline.request import Request, config_of
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
 from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion
+from streameval.inference.days import date_of
 from streameval.statistics.intervals import Intervals
-
-_EPOCH: Final = date(1970, 1, 1)
 
 
 class ChangeOptions(NamedTuple):
@@ -181,7 +180,7 @@ def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
     until = day_number(options.until) or 0
     last = max(newest, closed) if counts.open_too else closed
     if until > last:
-        day = _EPOCH + timedelta(days=last)
+        day = date_of(last)
         raise UsageError(f"--until {options.until}: give a day up to {day}, the last one to judge.")
     return until
 

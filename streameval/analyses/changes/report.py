@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.events.errors import ConfigError, MetricError, OptionError
 from streameval.events.ids import is_number
+from streameval.inference.days import date_of
 from streameval.inference.words import percent
 
 ChangeVerdict: TypeAlias = Literal[
@@ -352,8 +353,3 @@ def given_day(name: str, day: object) -> int:
     if isinstance(day, date) and not isinstance(day, datetime):
         return number_of_day(day)
     raise MetricError(f"{name}: found {day!r:.80}; give a day, like date(2026, 3, 1)")
-
-
-def date_of(day: int) -> date:
-    """The day with a number of days since 1970-01-01 (UTC)."""
-    return _EPOCH + timedelta(days=day)

@@ -25,7 +25,6 @@ from streameval.analyses.changes.report import (
     ChangeSettings,
     ChangeVerdict,
     Rollout,
-    date_of,
     given_day,
     number_of_day,
 )
@@ -35,6 +34,7 @@ from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.events.ids import is_number
+from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import (
     LARGEST_EVIDENCE,
     MOST_ANONYMOUS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.events.errors import DamagedStateError, UnlikeStateError
+from streameval.events.times import moment_of
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
@@ -23,11 +23,6 @@ PAST: Final = -(2**63)
 
 HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
 """How to write a duration, for errors."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST: Final = -62_135_596_800_000_000
-_LAST: Final = 253_402_300_799_000_000
-"""The first and the last second of `datetime`, microseconds since the epoch."""
 
 _PAST_NAME: Final = "past"
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
@@ -213,8 +208,7 @@ def moment_text(microseconds: int) -> str:
         >>> moment_text(-(10**18)), moment_text(10**18)
         ('0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z')
     """
-    moment = _EPOCH + timedelta(microseconds=min(max(microseconds, _FIRST), _LAST))
-    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+    return f"{moment_of(microseconds).replace(tzinfo=None).isoformat()}Z"
 
 
 _EARLY: Final = 3_652 * DAY

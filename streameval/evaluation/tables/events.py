@@ -27,10 +27,10 @@ from streameval.evaluation.tables.files import (
 )
 from streameval.evaluation.tables.lists import Separator, holds_lists, lists_of, value_lists
 from streameval.evaluation.tables.wording import COMMAND, Wording
-from streameval.events import END_TIME, FIRST_TIME
 from streameval.events.arrow import column_of, in_microseconds
 from streameval.events.batch import IntArray
 from streameval.events.errors import InvalidEventError, SourceError
+from streameval.events.times import outside_error, outside_range
 
 _IDS = ("recommendations", "interactions")
 _NUMBERS = ("gains", "positions", "scores")
@@ -295,8 +295,7 @@ def starts_of(table: Any, every: int) -> list[IntArray]:
         detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
     times = column.fill_null(0).to_numpy().astype(np.int64)
-    if (wrong := times[(times < FIRST_TIME) | (times >= END_TIME)]).size:
-        detail = f"times: {wrong[0]}; give timestamps, or microseconds since the epoch"
-        raise InvalidEventError("wrong_type", detail)
+    if (outside := outside_range(times)).size:
+        raise outside_error(times[outside[0]])
     is_valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     return [span_starts(times, every) * is_valid, is_valid]

@@ -7,21 +7,21 @@ import math
 import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC
 from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import check_time, microsecond_column
-from streameval.events import END_TIME, FIRST_TIME
+from streameval.events.arrow import in_microseconds
 from streameval.events.batch import IntArray
-from streameval.events.errors import ProblemError, SourceError
+from streameval.events.errors import InvalidEventError, ProblemError, SourceError
 from streameval.events.extras import import_extra
 from streameval.events.ragged import Array
+from streameval.events.times import YEARS, outside_range
 from streameval.sources.opening import content, expand, size
 from streameval.sources.remote import is_remote, reader
 
@@ -358,8 +358,8 @@ def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
     """A column of event times, microseconds since the epoch; shape (rows,).
 
     Args:
-        column: Arrow timestamps (UTC if they have no zone) or dates in any unit, or numbers or
-            text in `unit`.
+        column: Arrow timestamps or dates in any unit, or numbers or text in `unit`; UTC without
+            a zone or an offset.
         unit: unit of numbers and text.
     """
     types, array = arrow().types, column.values
@@ -367,11 +367,13 @@ def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
         if array.null_count:
             row = array.is_null().to_pylist().index(True)
             raise column.error(row, "no time", "every row needs one; correct the file")
-        moments = array.cast(arrow().timestamp("us"), safe=False).cast(arrow().int64())
-        times: IntArray = moments.to_numpy()
-        outside = np.flatnonzero((times < FIRST_TIME) | (times >= END_TIME))
-        if outside.size:
-            raise column.error(int(outside[0]), "not in the years 1 to 9999", "correct the file")
+        try:
+            times: IntArray = in_microseconds(array).to_numpy()
+        except InvalidEventError as error:
+            problem = f"column {column.name!r}: {error.detail}"
+            raise SourceError(column.table.path, problem, "correct the file") from error
+        if (outside := outside_range(times)).size:
+            raise column.error(int(outside[0]), f"not in {YEARS}", "correct the file")
         return times
     text = types.is_string(array.type) or types.is_large_string(array.type)
     written = []
@@ -380,10 +382,12 @@ def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
         # Text of digits is parsed as an integer, because a float of microseconds is not exact.
         exact = int(value) if number is not None and str(value).strip().isdecimal() else number
         try:
-            written.append(check_time(value if exact is None else exact, unit, column.name))
+            time = value if exact is None else exact
+            # Text without an offset is UTC, as timestamps of Arrow are.
+            written.append(check_time(time, unit, column.name, naive=UTC))
         except Refusal as refusal:
             remedy = (
-                'write text with an offset, like "2026-01-31T08:00:00Z", or say how time is '
+                'write text like "2026-01-31T08:00:00Z", or say how time is '
                 "written with --time-unit (s, ms, us or iso8601)"
             )
             raise column.error(row, str(refusal), remedy) from None

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.analyses.changes.report import Change, date_of, sentence
+from streameval.analyses.changes.report import Change, sentence
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.experiment import Report
 from streameval.analyses.experiments.verdicts import Compared
@@ -20,6 +20,7 @@ from streameval.engine.snapshot import GapSeries, Series, SeriesFamily, Snapshot
 from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
+from streameval.inference.days import date_of
 from streameval.statistics.intervals import Interval
 from streameval.statistics.kernel import KERNEL
 

@@ -8,7 +8,7 @@ number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any, Final, get_args
 from uuid import UUID
@@ -21,10 +21,10 @@ from fastavro.read import LOGICAL_READERS
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.framing import HEADER, ToText, json_text, not_of_its_schema, schema_id
+from streameval.events.times import EPOCH, is_event_time
 from streameval.sources.schemas.registry import RejectedSchemaError, SchemaDefinition
 
 _PER_SECOND: Final = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID: Final = "streameval-uuid"
 _NESTED: Final = frozenset({"type", "items", "values", "fields"})
 
@@ -127,7 +127,8 @@ def _conversion(per_second: int, unit: TimeUnit) -> Callable[..., Any]:
     def convert(value: int, *_: object) -> datetime | float:
         micros = value * 1_000_000 // per_second
         if unit == "iso8601":
-            return _EPOCH + timedelta(microseconds=micros)
+            # Outside the range the decoder refuses the number as a time.
+            return EPOCH + timedelta(microseconds=micros) if is_event_time(micros) else value
         return {"s": micros / 1_000_000, "ms": micros // 1_000, "us": micros}[unit]
 
     return convert
