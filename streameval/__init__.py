@@ -9,7 +9,8 @@ from streameval.analyses.changes.report import Change, ChangeSettings
 from streameval.analyses.changes.statistics import changes
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.planning import ExperimentPlan, plan
-from streameval.analyses.gaps.gap import Gap, gap
+from streameval.analyses.gaps.report import Gap
+from streameval.analyses.gaps.statistics import gap
 from streameval.catalogue import metric_at
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
@@ -17,6 +18,7 @@ from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import By
 from streameval.events import Batch, Event, Interaction
 from streameval.events.columns import Columns
+from streameval.events.listing import list_at
 from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ __all__ = [
     "plan",
 ]
 __version__ = "0.3.0"
+
+list_at("streameval.analyses.listed")
 
 # Silent in a user's program until it configures logging; Python would print warnings otherwise.
 _log = logging.getLogger(__name__)

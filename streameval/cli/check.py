@@ -28,6 +28,7 @@ from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import letter_destination, letter_options, store
+from streameval.engine.analysis import configured
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
 from streameval.evaluation.shell.terminal import quantity
@@ -138,6 +139,9 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     yield from _divisions(config)
     if config.experiment is not None:
         yield "experiment", _experiment(config.experiment)
+    for analysis, settings in configured(config):
+        if (line := analysis.line(settings)) is not None:
+            yield analysis.table, line
     items = config.items()
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from streameval.catalogue import parameters, parse
 from streameval.catalogue.context import check_attribute_name
@@ -13,6 +13,7 @@ from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import SHOWN, Format
+from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import duration_problem, microseconds
 from streameval.events.errors import (
@@ -45,9 +46,6 @@ _REMEDIES = {
     "the items' similarity": 'add similarity = { vectors = "vectors.csv" }',
     "the chance that users look at each rank": "add examination = [1, 0.6, 0.4], from rank 1 on",
 }
-
-Problem: TypeAlias = tuple[str, str]
-"""A dotted key, and the problem with it."""
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
@@ -134,30 +132,10 @@ def experiment_problems(config: Config) -> Iterator[Problem]:
         yield f"experiment.{error.key}", error.problem
 
 
-def gap_problems(config: Config) -> Iterator[Problem]:
-    """A gap without intervals, by an unknown label, without a mean to compare, or twice."""
-    if config.gap and config.intervals is None:
-        yield "gap", "a gap needs intervals; add intervals = { confidence = 0.95 }."
-    watched: dict[tuple[str, str], str] = {}
-    for number, options in enumerate(config.gap):
-        where = f"gap[{number}]"
-        if problem := unknown_name_problem(
-            options.by, config.series_dimensions(), "`labels` and `segments`"
-        ):
-            yield f"{where}.by", f"{options.by!r} is {problem}"
-            continue
-        if options.problem is not None:
-            yield f"{where}.at_most", options.problem
-        means = [metric.text for metric in _compared(config, options.by) if metric.has_interval]
-        if not means:
-            yield f"{where}.by", f"no mean over lists or items is kept by {options.by!r}."
-        for index, name in enumerate(options.metrics):
-            if problem := unknown_name_problem(name, means, f"the means kept by {options.by!r}"):
-                yield f"{where}.metrics[{index}]", f"{name!r} is {problem}"
-        for name in options.metrics or means:
-            first = watched.setdefault((options.by, name), where)
-            if first != where:
-                yield where, f"it repeats the gap of {name} in {first}; remove one."
+def analysis_problems(config: Config) -> Iterator[Problem]:
+    """What keeps an analysis from its table: of each, what it says itself."""
+    for analysis, settings in configured(config):
+        yield from analysis.check(settings, config.kept())
 
 
 def change_problems(config: Config) -> Iterator[Problem]:
@@ -484,7 +462,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     time_problems,
     extent_problems,
     experiment_problems,
-    gap_problems,
+    analysis_problems,
     change_problems,
     source_problems,
     format_problems,

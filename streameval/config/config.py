@@ -17,7 +17,6 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.experiment import Experiment
-from streameval.analyses.gaps.gap import GapOptions
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import Reads
@@ -36,11 +35,13 @@ from streameval.config.options import (
     similarity,
 )
 from streameval.decoding.fields import SHOWN, EventFields
+from streameval.engine.analysis import Kept, KeptFamily, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES
 from streameval.engine.windows.times import Windowing, microseconds, span_text
 from streameval.events import Id
 from streameval.events.errors import DamagedStateError, SourceError
+from streameval.events.listing import listed
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
@@ -52,7 +53,9 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A configuration file; a metric and `source` are required.
+    """What is counted, from where and to where; a metric and `source` are required.
+
+    A file has a table for each analysis besides: see `configuration`.
 
     Attributes:
         metrics: metrics kept for all labels, segments and windows, for example "ndcg@10".
@@ -77,8 +80,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
         experiment: variants compared with a control; needs `intervals`.
-        gap: labels or segments whose worst and best value are compared, one table each; needs
-            `intervals`.
         changes: series watched for changes; needs `intervals` and event time.
         event: fields of a record.
         registry: schemas of Avro records.
@@ -110,7 +111,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
     experiment: Experiment | None = None
-    gap: list[GapOptions] = []
     changes: ChangeSettings | None = None
     event: EventFields = EventFields()
     registry: RegistryOptions | None = None
@@ -148,7 +148,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             names=tuple((microseconds(text), text) for text in self.windows.spans),
         )
 
-    def families(self) -> tuple[Group, ...]:
+    def families(self) -> tuple[KeptFamily, ...]:
         """The metrics grouped by extent: families without a segment first, then by segment."""
         spans = self.windowing().spans
         groups_read: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
@@ -166,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         groups.sort(key=lambda group: (order[group.segment], group.name))
         return tuple(self._with_overlap(groups))
 
-    def _with_overlap(self, groups: Sequence[Group]) -> Iterator[Group]:
+    def _with_overlap(self, groups: Sequence[KeptFamily]) -> Iterator[KeptFamily]:
         """The groups; the first of each segment also shows the overlap with the list shown."""
         shown: set[str | None] = set()
         for group in groups:
@@ -187,12 +187,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         spans: frozenset[int],
         segment: str | None,
         metrics: list[Metric],
-    ) -> Group:
+    ) -> KeptFamily:
         only = "" if labels == {*self.series_labels()} else f"({','.join(sorted(labels))})"
         every = spans == set(self.windowing().spans)
         windows = "" if every else f"[{','.join(map(span_text, sorted(spans)))}]"
         last = () if segment is None else (segment,)
-        return Group(
+        return KeptFamily(
             name=f"{segment or LABELS}{only}{windows}",
             segment=segment,
             dimensions=(*(name for name in self.series_labels() if name in labels), *last),
@@ -205,13 +205,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         `given`: as in `inputs`.
         """
-        inputs, experiment = self.inputs(given), self.experiment is not None
+        inputs = self.inputs(given)
+        experiment = self.experiment is not None or any(map(self._keeps_users, self.families()))
         return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=experiment)
 
-    def accumulators(self, given: Mapping[str, Any] = _NOTHING) -> list[tuple[Group, Accumulator]]:
+    def accumulators(
+        self, given: Mapping[str, Any] = _NOTHING
+    ) -> list[tuple[KeptFamily, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth."""
         inputs, depth = self.inputs(given), self.kept_depth() or WHOLE
-        label = None if self.experiment is None else self.experiment.label
         return [
             (
                 group,
@@ -220,11 +222,29 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     *self._overlap(),
                     **inputs,
                     depth=depth,
-                    experiment=group.has_variants(label),
+                    experiment=self._keeps_users(group),
                 ),
             )
             for group in self.families()
         ]
+
+    def _keeps_users(self, family: KeptFamily) -> bool:
+        """Whether an analysis needs the users of each slice of a family."""
+        experiment = self.experiment
+        if experiment is not None and family.segment is None:
+            return experiment.label in family.dimensions
+        return any(analysis.users(settings, family) for analysis, settings in configured(self))
+
+    def kept(self) -> Kept:
+        """What it counts, for the checks of analyses."""
+        return Kept(
+            labels=self.series_labels(),
+            segments=self.segments,
+            rankers=(SHOWN, *self.event.ranker_names) if self.event.rankers else (),
+            families=self.families(),
+            intervals=self.intervals,
+            timed=self.event.time is not None,
+        )
 
     def kept_depth(self) -> int | None:
         """Ranks kept of every list; None for whole lists."""
@@ -309,27 +329,16 @@ LABELS = "labels"
 """Name of the family that is split by all labels and no segment."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Metrics that share one family of series.
+def configuration() -> type[Config]:
+    """The type of a file: the configuration with a table for each analysis."""
+    with_tables: type[Config] = listed("Configuration")
+    return with_tables
 
-    Attributes:
-        name: key in saved state: "labels", "country", "labels(variant)[24h]"; does not depend on
-            the order in the file.
-        segment: the one dimension besides the labels, if any.
-        dimensions: labels in the order of the configuration, then the segment.
-        metrics: in the order of the configuration.
-        spans: lengths of the windows, microseconds, ascending.
-    """
 
-    name: str
-    segment: str | None
-    dimensions: tuple[str, ...]
-    metrics: tuple[Metric, ...]
-    spans: tuple[int, ...]
-
-    def has_variants(self, label: str | None) -> bool:
-        """Whether its series are the variants of an experiment with this label."""
-        return self.segment is None and label in self.dimensions
+def without_analyses(config: Config) -> Config:
+    """The configuration without the tables of analyses."""
+    kept = {name: getattr(config, name) for name in Config.__struct_fields__}
+    return Config(**{**kept, "experiment": None})
 
 
 def relabel(config: Config, labels: Sequence[str]) -> Config:
@@ -377,12 +386,12 @@ def schema(config: Config) -> dict[str, Any]:
 
     Example:
         >>> from streameval.sources.options import SimulatorOptions
-        >>> config = Config(metrics=["ctr"], source=SimulatorOptions(), labels=["variant"])
+        >>> config = configuration()(metrics=["ctr"], source=SimulatorOptions(), labels=["variant"])
         >>> from_schema(schema(config)) == config
         True
     """
     plain: dict[str, Any] = msgspec.to_builtins(config)
-    default = msgspec.to_builtins(Config(source=config.source))
+    default = msgspec.to_builtins(type(config)(source=config.source))
     kept = {name: value for name, value in plain.items() if name not in _LEFT_OUT}
     return {name: value for name, value in sorted(kept.items()) if value != default[name]}
 
@@ -394,6 +403,6 @@ def from_schema(saved: Mapping[str, Any]) -> Config:
         DamagedStateError: `saved` is not the output of `schema`.
     """
     try:
-        return msgspec.convert({**saved, "source": {"type": "simulator"}}, Config)
+        return msgspec.convert({**saved, "source": {"type": "simulator"}}, configuration())
     except msgspec.ValidationError as error:
         raise DamagedStateError("the schema of the state", str(error)) from error

@@ -12,7 +12,7 @@ import msgspec
 
 from streameval.checkpoints.settings import is_url
 from streameval.config.checks import check_config, metric_problems
-from streameval.config.config import Config
+from streameval.config.config import Config, configuration
 from streameval.config.problems import Problem, problems
 from streameval.events.errors import ConfigError
 from streameval.sources.options import SourceOptions
@@ -47,9 +47,9 @@ def load(
     if source is not None:
         table.setdefault("source", msgspec.to_builtins(source))
     try:
-        config = msgspec.convert(table, Config)
+        config = msgspec.convert(table, configuration())
     except msgspec.ValidationError as error:
-        raise config_error(str(path), error, table) from None
+        raise config_error(str(path), error, table, configuration()) from None
     return check_config(str(path), change(_with_paths_below(Path(path), config)))
 
 
@@ -141,13 +141,13 @@ def config_error(
     path: str,
     error: msgspec.ValidationError,
     table: Mapping[str, Any],
-    struct: type[msgspec.Struct] = Config,
+    struct: type[msgspec.Struct],
     *,
     strict: bool = True,
 ) -> ConfigError:
     """The ConfigError for a table that msgspec refuses: all its problems at once."""
     first, *others = problems(struct, table, strict=strict) or [Problem("", f"{error}.")]
-    if struct is Config:
+    if issubclass(struct, Config):
         others += map(Problem._make, _wrong_metrics(table))
     return ConfigError(path, *first, *(ConfigError(path, *other) for other in others))
 

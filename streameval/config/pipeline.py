@@ -14,7 +14,7 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE
-from streameval.config.config import Config, Group
+from streameval.config.config import Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.framing import (
     BatchDecoder,
@@ -25,6 +25,7 @@ from streameval.decoding.framing import (
     by_schema,
     remove_frame,
 )
+from streameval.engine.analysis import KeptFamily, configured
 from streameval.engine.clock import ClockRule
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
@@ -100,13 +101,13 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         clock=ClockRule(microseconds(config.max_ahead)),
         intervals=config.intervals,
         experiment=config.experiment,
-        gaps=config.gap,
         changes=config.changes,
+        analyses=configured(config),
         rankers=config.event.ranker_names,
     )
 
 
-def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
+def _spec(config: Config, group: KeptFamily, empty: Accumulator) -> FamilySpec:
     named = map(config.named_values, group.dimensions)
     # Lists that were shown are read alone, also of the combinations above the cap.
     rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}

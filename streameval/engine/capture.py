@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from streameval.accumulator.readings import (
 from streameval.accumulator.table import Table
 from streameval.analyses.changes.reader import ChangeReader, is_watched
 from streameval.analyses.experiments.reader import ExperimentReader
-from streameval.analyses.gaps.reader import GapReader
+from streameval.engine.analysis import Analysis, Context, Finding, Moment, Reader, WindowCounts
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import ALL, PANES, Layout
@@ -24,7 +24,6 @@ from streameval.engine.snapshot import (
     LIFETIME,
     CounterKey,
     CounterValue,
-    GapSeries,
     Health,
     JoinHealth,
     PartitionHealth,
@@ -160,9 +159,8 @@ class SnapshotCapture:
         self._window_method = interval_method(layout.intervals, "pointwise")
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
         self._history = HistoryReader(self._views, layout.windowing.name)
-        self._gaps = None
-        if layout.gaps and layout.intervals is not None:
-            self._gaps = GapReader(layout.gaps, layout.intervals, labels)
+        context = Context(self._views, labels, layout.intervals, layout.windowing.lateness)
+        self._readers = tuple(_readers(layout, context))
         self._experiment = None
         if layout.experiment is not None and layout.intervals is not None:
             compared = [
@@ -196,18 +194,25 @@ class SnapshotCapture:
             counted=_without(status.counted, self._hidden(idle)),
             past=self._history.take(now, clock, series),
             experiment=self._experiment.report(status.unread) if self._experiment else None,
-            gaps=tuple(self._read_gaps()),
+            findings=tuple(self._findings(counts, now, clock, status.unread)),
             changes=self._changes.take(counts, now, clock, status.unread)
             if self._changes
             else None,
         )
 
-    def _read_gaps(self) -> Iterator[GapSeries]:
-        """The gaps of all windows that were read."""
-        if self._gaps is None:
-            return
-        for (index, window), read in self._reads.items():
-            yield from self._gaps.read(self._views[index], window, read.table)
+    def _findings(
+        self, counts: IngestCopy, now: float, clock: int | None, unread: int
+    ) -> Iterator[Finding]:
+        """What the analyses find in the windows that were read."""
+        windows = [
+            WindowCounts(self._views[index], window, read.table)
+            for (index, window), read in self._reads.items()
+        ]
+        moment = Moment(now, clock, counts.known_clocks, unread, windows)
+        for analysis, reader in self._readers:
+            report = reader.read(moment)
+            if report is not None:
+                yield Finding(analysis, report)
 
     def _change_reader(self, labels: Sequence[str]) -> ChangeReader | None:
         """A reader of the families that are watched for changes; None if none is."""
@@ -342,6 +347,14 @@ def ingest_snapshot(
     """A single snapshot of files or saved states, outside a daemon."""
     snapshots = SnapshotCapture(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
+
+
+def _readers(layout: Layout, context: Context) -> Iterator[tuple[Analysis[Any, Any], Reader[Any]]]:
+    """The readers of the configured analyses; of those that have what they need."""
+    for analysis, settings in layout.analyses:
+        reader = analysis.reader(settings, context)
+        if reader is not None:
+            yield analysis, reader
 
 
 class AddedStatistics:

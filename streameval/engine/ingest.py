@@ -54,6 +54,11 @@ class IngestCopy(NamedTuple):
     progress: Mapping[Partition, Progress]
     doubts: Doubts
 
+    @property
+    def known_clocks(self) -> list[int]:
+        """The clocks of logs; an estimate while none is final."""
+        return [*self.clocks.values()] or [clock for clock in [self.clock] if clock is not None]
+
 
 class Frontend(Protocol):
     """Decodes records and makes the states that count them."""

@@ -13,9 +13,9 @@ from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.formulas import is_own
 from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.experiment import Experiment
-from streameval.analyses.gaps.gap import GapOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
+from streameval.engine.analysis import Configured
 from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import (
     NEVER,
@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     clock: ClockRule = ClockRule()
     intervals: Intervals | None = None
     experiment: Experiment | None = None
-    gaps: Sequence[GapOptions] = ()
+    analyses: Sequence[Configured] = ()
     changes: ChangeSettings | None = None
     rankers: tuple[str, ...] = ()
 

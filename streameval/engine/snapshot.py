@@ -11,9 +11,9 @@ import msgspec
 
 from streameval.analyses.changes.report import ChangesReport
 from streameval.analyses.experiments.experiment import Report
-from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
+from streameval.engine.analysis import Finding
 from streameval.events.records import Partition
 
 LIFETIME = "lifetime"
@@ -315,23 +315,6 @@ class ValueHistory(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[PastValues, ...] = ()
 
 
-class GapSeries(msgspec.Struct, frozen=True, kw_only=True):
-    """One gap in one window, for one combination of the other labels.
-
-    Attributes:
-        by: label or segment whose values are compared.
-        labels: name and value of each other label.
-        window: span of event time like "5m", or "lifetime".
-        at_most: largest accepted difference; None without a limit.
-    """
-
-    by: str
-    labels: tuple[tuple[str, str], ...]
-    window: str
-    at_most: float | None
-    gap: Gap
-
-
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All readings at one moment; immutable.
 
@@ -350,7 +333,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         experiment: variants against control; None if no experiment is configured.
         stored_at: when the checkpoints were written whose values these are, wall-clock seconds
             since the epoch; None if the process counts.
-        gaps: the configured gaps, lifetime last.
+        findings: reports of the configured analyses that have one, in the order of the page.
         changes: series that are watched for changes; None before the first look, or if none is.
     """
 
@@ -365,7 +348,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     past: ValueHistory = ValueHistory()
     experiment: Report | None = None
     stored_at: float | None = None
-    gaps: tuple[GapSeries, ...] = ()
+    findings: tuple[Finding, ...] = ()
     changes: ChangesReport | None = None
 
     @property

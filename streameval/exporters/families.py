@@ -41,7 +41,7 @@ class SampleFamily(msgspec.Struct, frozen=True):
 
 
 def own_family(
-    name: str, kind: Kind, text: str, samples: Iterable[tuple[dict[str, str], float]]
+    name: str, kind: Kind, text: str, samples: Iterable[tuple[Mapping[str, str], float]]
 ) -> SampleFamily:
     """A family about the pipeline rather than the recommender; counters end in _total."""
     full = PREFIX + name

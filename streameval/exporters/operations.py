@@ -10,8 +10,8 @@ from streameval.analyses.changes.families import change_families
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import Verdict
 from streameval.analyses.experiments.experiment import Report
-from streameval.analyses.gaps.families import gap_families
 from streameval.catalogue.reading import UndefinedReading
+from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import (
     CheckpointHealth,
     Health,
@@ -58,13 +58,19 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
         families.extend([*_join(health.join), *_join_waiting(health.join)])
     if snapshot.experiment is not None:
         families.extend(comparison_families(snapshot.experiment))
-    if snapshot.gaps:
-        families.extend(gap_families(snapshot.gaps))
+    families.extend(found_families(snapshot.findings))
     if snapshot.changes is not None:
         families.extend(change_families(snapshot.changes))
     if health.checkpoint is not None:
         families.extend(_checkpoints(health.checkpoint))
     return [*families, *_connections(health), *_web_config(health.web_config)]
+
+
+def found_families(findings: Iterable[Finding]) -> Iterator[SampleFamily]:
+    """The gauges of the reports of analyses."""
+    for analysis, report in findings:
+        for name, text, samples in analysis.gauges(report):
+            yield own_family(name, "gauge", text, samples)
 
 
 def count_undefined(snapshot: Snapshot) -> SampleFamily:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
+from streameval.config.config import configuration
 from streameval.config.options import (
     DeadLetterOptions,
     MetricOptions,
@@ -39,7 +40,7 @@ def _loaded(folder: Path, text: str) -> Config:
 
 def test_a_minimal_configuration_has_three_lines(tmp_path: Path) -> None:
     config = _loaded(tmp_path, _SHORTEST)
-    assert config == Config(metrics=["ctr"], source=SimulatorOptions())
+    assert config == configuration()(metrics=["ctr"], source=SimulatorOptions())
 
 
 def test_a_bucket_url_stays_unchanged(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from msgspec.inspect import (
     type_info,
 )
 
-from streameval.config import Config
+from streameval.config.config import configuration
 from streameval.exporters.web.openapi import attribute_texts
 
 _HEAD = """# Configuration: every table and key
@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    waiting: list[tuple[str, StructType]] = [("Top level", _struct(type_info(Config)))]
+    waiting: list[tuple[str, StructType]] = [("Top level", _struct(type_info(configuration())))]
     while waiting:
         heading, struct = waiting.pop(0)
         yield from (f"## {heading}", "", _summary(struct), "", *_table(heading, struct), "")

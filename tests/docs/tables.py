@@ -8,17 +8,19 @@ from collections.abc import Iterator
 import msgspec
 
 from streameval.analyses.changes.families import change_families
-from streameval.analyses.gaps.families import gap_families
+from streameval.analyses.gaps.analysis import GAPS
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS, Convention
 from streameval.catalogue.grammar import format_value
 from streameval.decoding.invalid import REASONS
+from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
 from streameval.exporters.families import SampleFamily
 from streameval.exporters.operations import (
     build_information,
     comparison_families,
+    found_families,
     memory_limit,
     operations,
     snapshot_age,
@@ -44,7 +46,9 @@ def with_families(page: str) -> str:
     page = _with_list(page, "## The pipeline", map(_family, _families()))
     page = _with_list(page, "## The experiment", map(_family, comparison_families(report())))
     page = _with_list(page, "## Changes", map(_family, change_families(changes_report())))
-    return _with_list(page, "## Gaps", map(_family, gap_families([gap_series()])))
+    return _with_list(
+        page, "## Gaps", map(_family, found_families([Finding(GAPS, (gap_series(),))]))
+    )
 
 
 def with_reasons(page: str) -> str:

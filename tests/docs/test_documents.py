@@ -21,7 +21,8 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.signature import Reads
 from streameval.cli.app import app
 from streameval.cli.metrics import STATISTICS
-from streameval.config import Config, load
+from streameval.config import load
+from streameval.config.config import configuration
 from streameval.config.options import WebOptions
 from streameval.decoding.decode import Decoder
 from streameval.events import Event
@@ -261,7 +262,7 @@ def test_every_statistic_is_explained() -> None:
     assert set(STATISTICS) == set(typing.get_args(Reads))
 
 
-@pytest.mark.parametrize("struct", [Config, WebOptions])
+@pytest.mark.parametrize("struct", [configuration(), WebOptions])
 def test_every_key_is_documented(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
     assert set(attribute_texts(struct)) >= names

@@ -17,6 +17,7 @@ from streameval.analyses.changes.reader import families_in, ingest_day, watched_
 from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.experiment import Variant
 from streameval.analyses.experiments.reader import segments_in, variants_in
+from streameval.analyses.gaps.analysis import GAPS
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.config import Config, load
 from streameval.config.config import LABELS
@@ -358,9 +359,9 @@ def test_a_gap_and_a_change_of_a_ranker_that_was_not_shown_are_not_judged(ranked
     assert SENTENCE in str(watched["ctr", "challenger"].objection).lower()
     assert "overlap" not in {name for name, _ in watched}
     snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
-    for series in snapshot.gaps:
+    for series in GAPS.report_in(snapshot.findings) or ():
         reasons = [value.left_out for value in series.gap.values]
-        biased = dict(series.labels)["ranker"] != "shown"
+        biased = series.labels["ranker"] != "shown"
         assert all(biased == ("Biased" in str(reason)) for reason in reasons), series
 
 

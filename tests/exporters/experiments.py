@@ -13,9 +13,9 @@ from streameval.analyses.experiments.experiment import (
     Variant,
     compare_with_control,
 )
-from streameval.analyses.gaps.gap import gap_of
+from streameval.analyses.gaps.report import GapSeries
+from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse
-from streameval.engine.snapshot import GapSeries
 from streameval.statistics.intervals import GroupSums, Intervals, Method
 from tests.crowds import audience
 
@@ -55,7 +55,7 @@ def gap_series() -> GapSeries:
     sums = {name: SliceSums(value_of["ndcg@10"], None) for name, value_of in values.items()}
     return GapSeries(
         by="country",
-        labels=(("variant", "treatment"),),
+        labels={"variant": "treatment"},
         window="lifetime",
         at_most=0.05,
         gap=gap_of(parse("ndcg@10"), sums, Intervals()),

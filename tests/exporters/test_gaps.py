@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.analyses.gaps.families import gap_families
-from streameval.analyses.gaps.gap import Gap, GapOptions
-from streameval.config.config import Config
+from streameval.analyses.gaps.analysis import GAPS
+from streameval.analyses.gaps.report import Gap, GapSeries
+from streameval.analyses.gaps.settings import GapOptions
+from streameval.analyses.listed import Configuration
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshot import GapSeries, Snapshot
+from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Partition
+from streameval.exporters.operations import found_families
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
@@ -29,7 +31,7 @@ from streameval.statistics.intervals import Intervals
 from tests.batches import batch_of
 
 LEVELS = {"de": 0.5, "nl": 0.5, "fr": 0.1}
-CONFIG = Config(
+CONFIG = Configuration(
     metrics=["hit_rate@1", "ctr@1", "distinct_items@1"],
     source=SimulatorOptions(),
     labels=["variant"],
@@ -70,7 +72,7 @@ def snapshot(ingest: Ingest) -> Snapshot:
 
 def _of(snapshot: Snapshot, by: str, window: str = "lifetime") -> dict[str, list[GapSeries]]:
     by_metric: dict[str, list[GapSeries]] = {}
-    for series in snapshot.gaps:
+    for series in GAPS.report_in(snapshot.findings) or ():
         if (series.by, series.window) == (by, window):
             by_metric.setdefault(series.gap.metric, []).append(series)
     return by_metric
@@ -81,14 +83,14 @@ def test_a_snapshot_has_each_gap_by_window_and_by_the_other_labels(snapshot: Sna
         by_metric = _of(snapshot, "country", window)
         assert {name: len(rows) for name, rows in by_metric.items()} == {"hit_rate@1": 2}
         for series in by_metric["hit_rate@1"]:
-            assert [name for name, _ in series.labels] == ["variant"]
+            assert [*series.labels] == ["variant"]
             assert (series.gap.worst, series.gap.kind, series.at_most) == (("fr",), kind, 0.05)
             assert series.gap.low is not None
             assert series.gap.low > 0.2
     every = _of(snapshot, "variant")
     assert {name: len(rows) for name, rows in every.items()} == {"hit_rate@1": 1, "ctr@1": 1}
     assert all(
-        series_of_all.gap.low == 0 and series_of_all.labels == ()
+        series_of_all.gap.low == 0 and series_of_all.labels == {}
         for (series_of_all,) in every.values()
     )
 
@@ -102,11 +104,11 @@ def test_a_gap_that_has_not_changed_is_not_computed_again(
     reader = capture.SnapshotCapture(ingest.layout, source="", labels=CONFIG.labels, started_at=0.0)
     first = reader.take(ingest.copied(), 0.0, capture.RuntimeStatus())
     monkeypatch.setattr(gaps, "gap_of", None)
-    assert reader.take(ingest.copied(), 1.0, capture.RuntimeStatus()).gaps == first.gaps
+    assert reader.take(ingest.copied(), 1.0, capture.RuntimeStatus()).findings == first.findings
 
 
 def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapshot) -> None:
-    text = Text().of(gap_families(snapshot.gaps)).decode()
+    text = Text().of(found_families(snapshot.findings)).decode()
     samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -161,7 +163,7 @@ def test_the_page_shows_the_values_and_marks_the_worst(snapshot: Snapshot) -> No
 def test_a_page_without_gaps_has_an_empty_section() -> None:
     config = msgspec.structs.replace(CONFIG, gap=[])
     snapshot_ = ingest_snapshot(new_ingest(config), labels=config.labels, now=0.0)
-    assert snapshot_.gaps == ()
+    assert snapshot_.findings == ()
     assert 'aria-label="Gaps"></section>' in body(
         snapshot_, state(snapshot_, healthy=True), Selection()
     )

@@ -15,7 +15,7 @@ from streameval.exporters.page.cards import overview
 from streameval.exporters.page.charts import Drawing, side_by_side
 from streameval.exporters.page.selection import Excerpt, Selection, excerpt
 from streameval.exporters.page.state import State, state
-from streameval.exporters.web.answers import Metrics, metrics
+from streameval.exporters.web.answers import Values, metrics
 from streameval.exporters.web.api import Api
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import report
@@ -158,7 +158,7 @@ def test_fifty_concurrent_requests_share_one_rendering(
 ) -> None:
     rendered: list[int] = []
 
-    def counted(snapshot: Snapshot, status: State) -> Metrics:
+    def counted(snapshot: Snapshot, status: State) -> Values:
         rendered.append(snapshot.version)
         return metrics(snapshot, status)
 

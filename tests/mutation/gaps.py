@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.analyses.gaps import gap
-from streameval.analyses.gaps.gap import _Row, _Tests
+from streameval.analyses.gaps import statistics as gap
+from streameval.analyses.gaps.statistics import _Row, _Tests
 from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 from tests.uncertainty import test_gap
 

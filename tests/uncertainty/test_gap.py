@@ -11,7 +11,8 @@ import pytest
 
 from streameval import Accumulator, Intervals, gap
 from streameval.accumulator.by_user import SliceSums
-from streameval.analyses.gaps.gap import Gap, gap_of
+from streameval.analyses.gaps.report import Gap
+from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse
 from streameval.events import Event
 from streameval.events.errors import MetricError, NotComparableError

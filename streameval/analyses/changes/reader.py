@@ -313,7 +313,9 @@ class ChangeReader:
 
     def _begin(self, counts: IngestCopy, now: float, clock: int | None) -> None:
         """Begin to read when a day has closed, or its events have changed for some time."""
-        latest = _clocks(counts) if clock is None else [min(at, clock) for at in _clocks(counts)]
+        latest = counts.known_clocks
+        if clock is not None:
+            latest = [min(at, clock) for at in latest]
         until = closed_day(latest, self._lateness)
         if until is None:
             return
@@ -367,11 +369,4 @@ def is_watched(dimensions: Sequence[str], labels: Sequence[str], settings: Chang
 
 def ingest_day(ingest: Ingest) -> int | None:
     """The last closed day of files or saved states."""
-    return closed_day(_clocks(ingest.copied()), ingest.layout.windowing.lateness)
-
-
-def _clocks(counts: IngestCopy) -> list[int]:
-    """The clocks of logs; an estimate while none is final."""
-    if counts.clocks or counts.clock is None:
-        return [*counts.clocks.values()]
-    return [counts.clock]
+    return closed_day(ingest.copied().known_clocks, ingest.layout.windowing.lateness)

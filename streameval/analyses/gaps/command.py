@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from streameval.analyses.gaps.files import compare_values
-from streameval.analyses.gaps.gap import Gap
+from streameval.analyses.gaps.report import Gap
+from streameval.analyses.gaps.words import gap_text
 from streameval.evaluation.offline.request import ExperimentOptions, Request
 from streameval.evaluation.shell.errors import output, refuse_invalid
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.stores import method_of
-from streameval.exporters.view import UNDEFINED, figure, gap_text
+from streameval.exporters.view import UNDEFINED, figure
 
 
 def write_gaps(request: Request, options: ExperimentOptions, by: str) -> None:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.analyses.gaps.gap import Gap
 from streameval.analyses.gaps.reader import gaps_in
+from streameval.analyses.gaps.report import Gap
 from streameval.config import Config
+from streameval.config.config import without_analyses
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.offline.counting import count_events
@@ -85,9 +86,9 @@ def _settings(
 ) -> Config:
     """The configuration to count with: the field is its only label."""
     chosen = msgspec.structs.replace(without_sets(request, around), labels=[by])
-    config = config_of(chosen)
+    config = without_analyses(config_of(chosen))
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    return msgspec.structs.replace(config, intervals=intervals, experiment=None, gap=[])
+    return msgspec.structs.replace(config, intervals=intervals)
 
 
 def _of_state(

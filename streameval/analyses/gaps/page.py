@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from streameval.analyses.gaps.gap import Gap, GapValue
-from streameval.engine.snapshot import LIFETIME, GapSeries
+from streameval.analyses.gaps.report import Gap, GapSeries, GapValue
+from streameval.analyses.gaps.words import gap_text
+from streameval.engine.snapshot import LIFETIME
 from streameval.exporters.page.markup import Markup, grid, tag
-from streameval.exporters.view import UNDEFINED, figure, gap_text
+from streameval.exporters.view import UNDEFINED, figure
 from streameval.inference.words import confidence_text
 
 _GAP: Final = (
@@ -32,7 +33,7 @@ def section(gaps: Iterable[GapSeries]) -> Markup:
 
 def _card(series: GapSeries) -> Markup:
     gap = series.gap
-    where = "".join(f", {name}={value}" for name, value in series.labels)
+    where = "".join(f", {name}={value}" for name, value in series.labels.items())
     name = f"{gap.metric} by {series.by}{where}"
     scale = _scale(gap)
     columns = {series.by: "", "mean": "number", "interval": "plot", "": ""}

@@ -1,9 +1,10 @@
-"""The gaps that a configuration watches, from the readings of a snapshot."""
+"""The gaps that a configuration watches, from the windows of a snapshot."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,14 +12,20 @@ from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.objections import user_sums
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
-from streameval.analyses.gaps.gap import Gap, GapOptions, gap_of
+from streameval.analyses.gaps.report import Gap, GapSeries
+from streameval.analyses.gaps.settings import GapOptions
+from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue.metric import Metric
+from streameval.engine.analysis import Context, Moment, WindowCounts
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
-from streameval.engine.snapshot import LIFETIME, GapSeries
+from streameval.engine.snapshot import LIFETIME
 from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.views import FamilyView
 from streameval.statistics.intervals import Intervals, Kind
+
+GapsReport: TypeAlias = tuple[GapSeries, ...]
+"""The gaps of all windows of a family, lifetime last."""
 
 
 class GapReader:
@@ -31,22 +38,24 @@ class GapReader:
         self, options: Sequence[GapOptions], intervals: Intervals, labels: Sequence[str]
     ) -> None:
         self._options, self._intervals, self._labels = options, intervals, labels
-        self._known: dict[tuple[str, str, int], tuple[Table, tuple[GapSeries, ...]]] = {}
+        self._known: dict[tuple[str, str, int], tuple[Table, GapsReport]] = {}
 
-    def read(self, view: FamilyView, window: str, table: Table) -> Iterator[GapSeries]:
-        """The gaps in one window of a family."""
-        for place, options in enumerate(self._options):
-            if not splits(view, options.by, self._labels):
+    def read(self, moment: Moment) -> GapsReport | None:
+        """The gaps in every window; None without any."""
+        return tuple(gap for counts in moment.windows for gap in self._in_window(counts)) or None
+
+    def _in_window(self, counts: WindowCounts) -> Iterator[GapSeries]:
+        for index, options in enumerate(self._options):
+            if not splits(counts.view, options.by, self._labels):
                 continue
-            key = (view.spec.name, window, place)
+            key = (counts.view.spec.name, counts.window, index)
             cached = self._known.get(key)
-            if cached is None or cached[0] is not table:
-                cached = self._known[key] = table, tuple(self._gaps(view, window, table, options))
+            if cached is None or cached[0] is not counts.table:
+                cached = self._known[key] = counts.table, tuple(self._gaps(counts, options))
             yield from cached[1]
 
-    def _gaps(
-        self, view: FamilyView, window: str, table: Table, options: GapOptions
-    ) -> Iterator[GapSeries]:
+    def _gaps(self, counts: WindowCounts, options: GapOptions) -> Iterator[GapSeries]:
+        view, window, table = counts
         kind: Kind = "anytime" if window == LIFETIME else "pointwise"
         others = [name for name in view.spec.dimensions if name != options.by]
         cells = cells_by_value(view, table, options.by)
@@ -58,11 +67,18 @@ class GapReader:
                 }
                 yield GapSeries(
                     by=options.by,
-                    labels=tuple(zip(others, labels, strict=True)),
+                    labels=dict(zip(others, labels, strict=True)),
                     window=window,
                     at_most=options.at_most,
                     gap=gap_of(metric, sums, self._intervals, kind),
                 )
+
+
+def gap_reader(options: Sequence[GapOptions], context: Context) -> GapReader | None:
+    """A reader of the configured gaps; None without intervals."""
+    if context.intervals is None:
+        return None
+    return GapReader(options, context.intervals, context.labels)
 
 
 def compared_metrics(
@@ -84,12 +100,12 @@ def cells_by_value(
     view: FamilyView, table: Table, by: str
 ) -> Mapping[Labels, Mapping[str, list[int]]]:
     """Values of the other labels -> value of a label or segment -> its slices."""
-    place = view.spec.dimensions.index(by)
+    index = view.spec.dimensions.index(by)
     by_labels: defaultdict[Labels, dict[str, list[int]]] = defaultdict(dict)
     for number in view.slices(table).tolist():
         labels = view.labels(number)
-        others = labels[:place] + labels[place + 1 :]
-        by_labels[others].setdefault(labels[place], []).append(number)
+        others = labels[:index] + labels[index + 1 :]
+        by_labels[others].setdefault(labels[index], []).append(number)
     return by_labels
 
 

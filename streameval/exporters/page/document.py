@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from streameval.analyses.changes.page import section as changes_section
 from streameval.analyses.experiments.page import section
-from streameval.analyses.gaps.page import section as gaps_section
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
 from streameval.engine.windows.times import SECOND
@@ -51,8 +50,9 @@ def document(title: str, spans: Sequence[Span]) -> str:
     if last.changes is not None:
         content = (tag("h2", "Changes"), changes_section(last.changes))
         parts.append(tag("section", *content, id="changes"))
-    if last.gaps:
-        parts.append(tag("section", tag("h2", "Gaps"), gaps_section(last.gaps), id="gaps"))
+    for analysis, report in last.findings:
+        content = (tag("h2", analysis.title), Markup(analysis.section(report)))
+        parts.append(tag("section", *content, id=analysis.name))
     if last.series:
         heading = "Metrics" if start is None else f"Metrics, from {moment(start / SECOND)}"
         parts += [tag("h2", heading), *_metrics(spans)]

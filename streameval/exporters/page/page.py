@@ -10,7 +10,7 @@ from typing import Final
 
 from streameval.analyses.changes.page import section as changes_section
 from streameval.analyses.experiments.page import section
-from streameval.analyses.gaps.page import section as gaps_section
+from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import alone, caution, overview
 from streameval.exporters.page.markup import Markup, tag
@@ -47,7 +47,7 @@ def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str
         caution(snapshot),
         _experiment(snapshot),
         _changes(snapshot),
-        _gaps(snapshot),
+        *_analyses(snapshot),
         _metrics(chosen),
         _pipeline(snapshot),
         data_title=_title(snapshot, state, selection),
@@ -110,11 +110,15 @@ def _changes(snapshot: Snapshot | None) -> Markup:
     return tag("section", *parts, id="changes", aria_label="Changes")
 
 
-def _gaps(snapshot: Snapshot | None) -> Markup:
-    """The gaps with their heading; empty if none is configured."""
-    gaps = () if snapshot is None else snapshot.gaps
-    parts = (tag("h2", "Gaps", id="unequal"), gaps_section(gaps)) if gaps else ()
-    return tag("section", *parts, id="gaps", aria_label="Gaps")
+def _analyses(snapshot: Snapshot | None) -> Iterator[Markup]:
+    """A section for each analysis; empty without a report, for the script to fill."""
+    findings = () if snapshot is None else snapshot.findings
+    for analysis in installed():
+        report = analysis.report_in(findings)
+        parts = (
+            () if report is None else (tag("h2", analysis.title), Markup(analysis.section(report)))
+        )
+        yield tag("section", *parts, id=analysis.name, aria_label=analysis.title)
 
 
 def _metrics(chosen: Excerpt | None) -> Markup:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Literal, TypeAlias
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -13,10 +14,10 @@ from streameval.analyses.changes.report import Change, sentence
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.experiment import Report
 from streameval.analyses.experiments.verdicts import Compared
-from streameval.analyses.gaps.gap import Gap
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine
-from streameval.engine.snapshot import GapSeries, Series, SeriesFamily, Snapshot
+from streameval.engine.analysis import installed
+from streameval.engine.snapshot import Series, SeriesFamily, Snapshot
 from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
@@ -89,24 +90,6 @@ class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     comparisons: list[Compared]
 
 
-class GapReading(msgspec.Struct, frozen=True, kw_only=True):
-    """The gap between the values of a label in one window.
-
-    Attributes:
-        by: label or segment whose values are compared.
-        labels: the other labels, name to value.
-        window: span of event time such as 5m, or lifetime.
-        at_most: largest accepted difference; None without a limit.
-        gap: difference and ratio with bounds that hold together, and the values.
-    """
-
-    by: str
-    labels: dict[str, str]
-    window: str
-    at_most: float | None
-    gap: Gap
-
-
 class PartitionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one partition.
 
@@ -173,8 +156,8 @@ class HealthAnswer(engine.PipelineCounts, frozen=True, kw_only=True):
     partitions: list[PartitionAnswer]
 
 
-class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Every value, and the pipeline's health.
+class Values(msgspec.Struct, frozen=True, kw_only=True):
+    """Every value of a snapshot.
 
     Attributes:
         source: name of the source.
@@ -190,8 +173,6 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
             not assigned partitions yet, seconds since the epoch; None otherwise.
         metrics: one for each metric, slice and window.
         experiment: the configured experiment; None without one.
-        gaps: one for each configured gap, metric, window and combination of the other labels.
-        health: the pipeline's own counts.
     """
 
     source: str
@@ -205,14 +186,37 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     stored_at: float | None
     metrics: list[ReadingAnswer]
     experiment: ExperimentAnswer | None
-    gaps: list[GapReading]
-    health: HealthAnswer
 
 
-def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
+@cache
+def metrics_answer() -> type[Any]:
+    """The type of `metrics`: the values, the answers of analyses, and the pipeline's health."""
+    among = [analysis for analysis in installed() if not analysis.is_alone]
+    texts = "".join(f"\n    {analysis.name}: {analysis.about}" for analysis in among)
+    text = (
+        "Every value, and the pipeline's health.\n\n"
+        f"Attributes:{texts}\n    health: the pipeline's own counts.\n"
+    )
+    answer: type[Any] = msgspec.defstruct(
+        "Metrics",
+        [*((analysis.name, analysis.answers) for analysis in among), ("health", HealthAnswer)],
+        bases=(Values,),
+        namespace={"__doc__": text},
+        frozen=True,
+        kw_only=True,
+    )
+    return answer
+
+
+def metrics(snapshot: Snapshot, status: State | None = None) -> Values:
     """Everything in a snapshot; each number is the exact double."""
     report = snapshot.experiment
-    return Metrics(
+    found = {
+        analysis.name: analysis.answer(analysis.report_in(snapshot.findings))
+        for analysis in installed()
+        if not analysis.is_alone
+    }
+    answer: Values = metrics_answer()(
         source=snapshot.source,
         started_at=snapshot.started_at,
         taken_at=snapshot.taken_at,
@@ -227,19 +231,10 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
         ],
         experiment=None if report is None else experiment(report),
-        gaps=[_gap(gap) for gap in snapshot.gaps],
+        **found,
         health=_health(snapshot.health),
     )
-
-
-def _gap(series: GapSeries) -> GapReading:
-    return GapReading(
-        by=series.by,
-        labels=dict(series.labels),
-        window=series.window,
-        at_most=series.at_most,
-        gap=series.gap,
-    )
+    return answer
 
 
 def experiment(report: Report) -> ExperimentAnswer:

@@ -6,14 +6,16 @@ import gzip
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from msgspec.json import encode
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from streameval.engine.analysis import Analysis, installed
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.charts import side_by_side
 from streameval.exporters.page.history import PANE, UnknownHistory, history
@@ -100,6 +102,11 @@ class Api:
             Route("/api/v1/metrics", self._metrics),
             Route("/api/v1/history", self._history),
             Route("/api/v1/changes", self._changes),
+            *(
+                Route(f"/api/v1/{analysis.name}", partial(self._analysis, analysis))
+                for analysis in installed()
+                if analysis.is_alone
+            ),
             Route("/api/v1/catalogue", self._catalogue),
             Route("/api/v1/openapi.json", self._openapi),
         ]
@@ -143,6 +150,12 @@ class Api:
 
     def _changes(self, request: Request) -> Response:
         return self._shared(request, "changes", lambda now, _: changes(now))
+
+    def _analysis(self, analysis: Analysis[Any, Any], request: Request) -> Response:
+        def answer(now: Snapshot, _: State) -> object:
+            return analysis.answer(analysis.report_in(now.findings))
+
+        return self._shared(request, analysis.name, answer)
 
     def _catalogue(self, request: Request) -> Response:
         return self._shared(request, "catalogue", lambda now, _: catalogue(now))

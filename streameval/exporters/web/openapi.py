@@ -4,54 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
 import msgspec
 
-from streameval.analyses.changes.report import ChangeDay, Rollout
-from streameval.analyses.experiments.checks import Checks, Split
-from streameval.analyses.experiments.course import Day, SpanLift
-from streameval.analyses.experiments.verdicts import Compared
-from streameval.analyses.gaps.gap import Gap, GapValue
-from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
-from streameval.exporters.page.definition import MetricDefinition
-from streameval.exporters.page.history import History, HistorySeries
-from streameval.exporters.page.state import State
-from streameval.exporters.view import Variants
+from streameval.engine.analysis import installed
+from streameval.exporters.page.history import History
 from streameval.exporters.web import answers
-from streameval.statistics.intervals import Interval
 
 _ABOUT: Final = (
     "Online values of a recommender's metrics, and the health of the pipeline. All requests use "
     "GET; numbers are exact doubles."
 )
-_OBJECTS: Final = (
-    *(answers.Metrics, answers.ReadingAnswer, Compared, answers.ExperimentAnswer),
-    *(
-        answers.HealthAnswer,
-        answers.PartitionAnswer,
-        answers.Checkpoint,
-        answers.Join,
-        MetricDefinition,
-    ),
-    *(answers.Catalogue, History, HistorySeries, State, Variants),
-    *(answers.GapReading, Gap, GapValue),
-    *(answers.ChangesAnswer, answers.ChangeAnswer, ChangeDay, Rollout),
-    *(Checks, Day, Interval, SeriesFamily, SpanLift, Split, StreamHealth, WebConfigHealth),
-)
-"""All types of objects in responses."""
-
-_PATHS: Final = {
-    "metrics": ("Every value, and the pipeline's health.", answers.Metrics),
-    "history": (
-        "One metric over time, computed from kept panes, or else observed since the start.",
-        History,
-    ),
-    "changes": ("Did it get worse, and since when? The watched series.", answers.ChangesAnswer),
-    "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
-    "openapi.json": ("This description.", None),
-}
 _PARAMETERS: Final = {
     "metric": "Text of a metric as in /api/v1/metrics.",
     "window": (
@@ -64,21 +30,45 @@ _PARAMETERS: Final = {
 
 _UNKNOWN: Final = "Unknown metric, window or segment; the text lists the known ones."
 _NO_DATA: Final = "No data has been read yet, or the daemon is stuck; the text has the reason."
+_REF: Final = "#/components/schemas/{name}"
 _STRING: Final = {"schema": {"type": "string"}}
 _ATTRIBUTE: Final = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
+
+
+def _paths() -> dict[str, tuple[str, Any]]:
+    """Path -> what it is, and the type of the answer; those of analyses among them."""
+    return {
+        "metrics": ("Every value, and the pipeline's health.", answers.metrics_answer()),
+        "history": (
+            "One metric over time, computed from kept panes, or else observed since the start.",
+            History,
+        ),
+        "changes": ("Did it get worse, and since when? The watched series.", answers.ChangesAnswer),
+        **{each.name: (each.about, each.answers) for each in installed() if each.is_alone},
+        "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
+        "openapi.json": ("This description.", None),
+    }
 
 
 @cache
 def description() -> bytes:
     """The whole document as JSON."""
-    paths = {f"/api/v1/{name}": {"get": _operation(name)} for name in _PATHS}
+    answered = _paths()
+    kinds = [kind for _, kind in answered.values() if kind is not None]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    _describe(components, kinds)
+    of_kind = dict(zip(map(id, kinds), schemas, strict=True))
+    paths = {
+        f"/api/v1/{name}": {"get": _operation(name, text, of_kind.get(id(kind)))}
+        for name, (text, kind) in answered.items()
+    }
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
             "info": {"title": "streameval", "version": "1", "description": _ABOUT},
             "servers": [{"url": "../.."}],
             "paths": paths,
-            "components": {"schemas": _schemas()},
+            "components": {"schemas": components},
         }
     )
 
@@ -94,10 +84,9 @@ def attribute_texts(struct: type) -> dict[str, str]:
     return texts
 
 
-def _operation(name: str) -> dict[str, Any]:
-    """The GET of one path."""
-    summary, answer = _PATHS[name]
-    schema = {"$ref": _ref(answer.__name__)} if answer is not None else {"type": "object"}
+def _operation(name: str, summary: str, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """The GET of one path; `answer`: its schema, or None."""
+    schema = {"type": "object"} if answer is None else answer
     operation: dict[str, Any] = {
         "200": {
             "description": "As of the last snapshot.",
@@ -118,10 +107,9 @@ def _operation(name: str) -> dict[str, Any]:
     return {"summary": summary, "parameters": parameters, "responses": operation}
 
 
-def _schemas() -> dict[str, Any]:
-    """The schema of each object; all properties are required, and there are no others."""
-    _, components = msgspec.json.schema_components(_OBJECTS, ref_template=_ref("{name}"))
-    for struct in _OBJECTS:
+def _describe(components: dict[str, Any], kinds: Iterable[Any]) -> None:
+    """Add the texts of all objects; all properties are required, and there are no others."""
+    for struct in _structs(msgspec.inspect.multi_type_info(kinds)):
         schema, meanings = components[struct.__name__], attribute_texts(struct)
         schema["description"] = inspect.cleandoc(struct.__doc__ or "").partition("\n")[0]
         for name, property_schema in schema["properties"].items():
@@ -129,8 +117,23 @@ def _schemas() -> dict[str, Any]:
             text = re.sub(r"\bNone\b", "null", meanings[name]).removesuffix(".")
             property_schema["description"] = f"{text[:1].upper()}{text[1:]}."
         schema |= {"required": [*schema["properties"]], "additionalProperties": False}
-    return components
 
 
-def _ref(name: str) -> str:
-    return f"#/components/schemas/{name}"
+def _structs(kinds: Iterable[Any]) -> set[type]:
+    """The types of objects inside types, themselves included."""
+    found, waiting = set[type](), [*kinds]
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, msgspec.inspect.StructType):
+            if kind.cls not in found:
+                found.add(kind.cls)
+                waiting += [field.type for field in kind.fields]
+            continue
+        inner = [getattr(kind, name, None) for name in _INNER]
+        waiting += [each for each in inner if isinstance(each, msgspec.inspect.Type)]
+        waiting += [each for several in inner if isinstance(several, tuple) for each in several]
+    return found
+
+
+_INNER: Final = ("type", "types", "item_type", "item_types", "key_type", "value_type")
+"""Attributes of a type that hold other types."""

@@ -1,0 +1,40 @@
+"""The list of analyses, and the configuration with a table for each."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any, Final, get_origin
+
+from msgspec import defstruct, field
+
+from streameval.analyses.gaps.analysis import GAPS
+from streameval.config.config import Config
+from streameval.engine.analysis import Analysis
+
+ANALYSES: Final[tuple[Analysis[Any, Any], ...]] = (
+    GAPS,
+    *(plugin.load() for plugin in entry_points(group="streameval.analyses")),
+)
+"""In the order of the page; those of other packages, which name them as entry points, last."""
+
+
+def _table(analysis: Analysis[Any, Any]) -> tuple[str, Any, Any]:
+    """The field of an analysis: a table that may be absent, or a list of tables."""
+    if get_origin(analysis.settings) is list:
+        return analysis.table, analysis.settings, field(default_factory=list)
+    return analysis.table, analysis.settings | None, None
+
+
+_KEYS: Final = "".join(f"    {analysis.table}: {analysis.describes}\n" for analysis in ANALYSES)
+_TEXT: Final = f"A configuration file; a metric and `source` are required.\n\nAttributes:\n{_KEYS}"
+
+Configuration: Any = defstruct(
+    "Configuration",
+    [_table(analysis) for analysis in ANALYSES],
+    bases=(Config,),
+    module=__name__,
+    namespace={"__doc__": _TEXT},
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+)

@@ -1,0 +1,227 @@
+"""The door for analyses: what one is made of, what it is given, and what it gives back.
+
+An analysis judges what the engine counts: is treatment better, did it get worse, who is served
+worse? It is a record of functions. The engine makes its reader and asks it at every snapshot; the
+configuration, the exporters and the commands ask for the rest, and none of them knows which
+analyses there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
+from streameval.engine.windows.views import FamilyView
+from streameval.events.listing import listed
+from streameval.statistics.intervals import Intervals
+
+S = TypeVar("S")
+"""Settings: the type of the analysis's table in the configuration."""
+R = TypeVar("R")
+"""Report: what its reader returns, and what it is shown by."""
+R_co = TypeVar("R_co", covariant=True)
+
+Problem: TypeAlias = tuple[str, str]
+"""A dotted key of the configuration, and the problem with it."""
+
+
+class KeptFamily(msgspec.Struct, frozen=True, kw_only=True):
+    """Metrics that share one family of series.
+
+    Attributes:
+        name: key in saved state: "labels", "country", "labels(variant)[24h]"; does not depend on
+            the order in the file.
+        segment: the one dimension besides the labels, if any.
+        dimensions: labels in the order of the configuration, then the segment.
+        metrics: in the order of the configuration.
+        spans: lengths of the windows, microseconds, ascending.
+    """
+
+    name: str
+    segment: str | None
+    dimensions: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    spans: tuple[int, ...]
+
+
+class Kept(NamedTuple):
+    """What a configuration counts.
+
+    Attributes:
+        labels: names of the labels of the series.
+        segments: names of the segments.
+        rankers: the list shown, then the rankers that were not; empty without rankers.
+        families: those without a segment first.
+        timed: whether events have a time.
+    """
+
+    labels: Sequence[str]
+    segments: Sequence[str]
+    rankers: Sequence[str]
+    families: Sequence[KeptFamily]
+    intervals: Intervals | None
+    timed: bool
+
+    def by(self, name: str) -> list[Metric]:
+        """The metrics that are kept by a label or segment."""
+        families = [family.metrics for family in self.families if name in family.dimensions]
+        return list(dict.fromkeys(metric for metrics in families for metric in metrics))
+
+
+class Context(NamedTuple):
+    """What stays the same between snapshots.
+
+    Attributes:
+        views: of all families.
+        labels: names of the labels of the series.
+        lateness: how late events may be, microseconds.
+    """
+
+    views: Sequence[FamilyView]
+    labels: Sequence[str]
+    intervals: Intervals | None
+    lateness: int
+
+
+class WindowCounts(NamedTuple):
+    """The counts of one family in one window; the same table until they change."""
+
+    view: FamilyView
+    window: str
+    table: Table
+
+
+class Moment(NamedTuple):
+    """What a reader may know at a snapshot.
+
+    Attributes:
+        now: the wall clock, seconds since the epoch.
+        clock: event time at which windows are read, microseconds; None if unknown.
+        clocks: event time of each log, microseconds; an estimate while none is final.
+        unread: number of partitions that other processes count: their users are missing here.
+        windows: lifetime last in each family.
+    """
+
+    now: float
+    clock: int | None
+    clocks: Sequence[int]
+    unread: int
+    windows: Sequence[WindowCounts]
+
+
+class Reader(Protocol[R_co]):
+    """Reads a report from the counts."""
+
+    def read(self, moment: Moment) -> R_co | None:
+        """The report; None before the first.
+
+        It comes soon, as the snapshot waits for it: long work is done a part at a time. It reads
+        no clock and changes no counts, and equal counts give an equal report.
+        """
+
+
+class Gauge(NamedTuple):
+    """A gauge of Prometheus.
+
+    Attributes:
+        name: without the prefix of the program.
+        text: its HELP.
+        samples: labels and value; NaN is left out.
+    """
+
+    name: str
+    text: str
+    samples: Sequence[tuple[Mapping[str, str], float]]
+
+
+def _keeps_no_users(_settings: object, _family: KeptFamily) -> bool:
+    return False
+
+
+def _has_no_line(_settings: object) -> str | None:
+    return None
+
+
+def _has_no_baseline(_report: object) -> tuple[str, str] | None:
+    return None
+
+
+class Analysis(NamedTuple, Generic[S, R]):
+    """One analysis: its table in the configuration, its reader, and how its report is shown.
+
+    Attributes:
+        name: key in the answer of the API, and id on the page.
+        title: heading on the page.
+        table: key in the configuration.
+        settings: type of the table: a Struct, or a list of them.
+        describes: what the table holds, for the reference of the configuration.
+        check: problems of the settings that need the rest of the configuration: key and text.
+        reader: made once; None if what it needs is not counted.
+        gauges: of a report.
+        section: HTML of a report, below its heading.
+        answer: what the API gives for a report, or for None.
+        answers: type of the answer.
+        about: what the answer is, for OpenAPI.
+        is_alone: whether the answer has a path of its own, instead of a key among the values.
+        users: whether a family keeps the users of each slice, not only their number.
+        line: what `check` says about the settings; None: nothing.
+        baseline: label whose values are compared, and the value that is the control.
+    """
+
+    name: str
+    title: str
+    table: str
+    settings: type[S]
+    describes: str
+    check: Callable[[S, Kept], Iterator[Problem]]
+    reader: Callable[[S, Context], Reader[R] | None]
+    gauges: Callable[[R], Iterable[Gauge]]
+    section: Callable[[R], str]
+    answer: Callable[[R | None], object]
+    answers: Any
+    about: str
+    is_alone: bool = False
+    users: Callable[[S, KeptFamily], bool] = _keeps_no_users
+    line: Callable[[S], str | None] = _has_no_line
+    baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
+
+    def settings_in(self, config: object) -> S | None:
+        """Its settings in a configuration; None if it is not configured."""
+        settings: S | None = getattr(config, self.table, None)
+        return settings or None
+
+    def report_in(self, findings: Iterable[Finding]) -> R | None:
+        """Its report among the findings of a snapshot, or None."""
+        reports = (finding.report for finding in findings if finding.analysis.name == self.name)
+        report: R | None = next(reports, None)
+        return report
+
+
+class Configured(NamedTuple):
+    """An analysis with its settings."""
+
+    analysis: Analysis[Any, Any]
+    settings: Any
+
+
+class Finding(NamedTuple):
+    """The report of an analysis in a snapshot."""
+
+    analysis: Analysis[Any, Any]
+    report: Any
+
+
+def installed() -> tuple[Analysis[Any, Any], ...]:
+    """All analyses, in the order of the page."""
+    analyses: tuple[Analysis[Any, Any], ...] = listed("ANALYSES")
+    return analyses
+
+
+def configured(config: object) -> tuple[Configured, ...]:
+    """The analyses that a configuration has a table for."""
+    pairs = ((analysis, analysis.settings_in(config)) for analysis in installed())
+    return tuple(Configured(*pair) for pair in pairs if pair[1] is not None)
