@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +14,11 @@ from streameval.accumulator.by_user import (
     ungrouped,
     user_means_by_group,
 )
-from streameval.accumulator.overlap import distrust, lacking
+from streameval.accumulator.overlap import bias_reason, distrust, lacking
 from streameval.accumulator.reading_intervals import IntervalMethod, Shares, uncovered
 from streameval.accumulator.readings import joined, overlaps, readings_of, summed_together
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import bias_together
+from streameval.accumulator.unshown import bias_together, overlap_together
 from streameval.catalogue.lookup import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import NotComparableError
@@ -44,14 +45,29 @@ def objection_together(metric: Metric, table: Table, cells: Sequence[int]) -> st
     return objection(metric, joined(table, cells), np.array(cells[:1])) if cells else None
 
 
-def objections_to(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, str]:
-    """Text of a metric -> the reason not to judge it in these cells; without those that may be."""
+class Objection(NamedTuple):
+    """Why not to judge a metric.
+
+    Attributes:
+        reason: a sentence.
+        overlap: of lists that were not shown, with those shown; None if they were shown.
+    """
+
+    reason: str
+    overlap: float | None = None
+
+
+def objections_to(
+    metrics: Sequence[Metric], table: Table, cells: Sequence[int]
+) -> dict[str, Objection]:
+    """Text of a metric -> why not to judge it in these cells; without those that may be."""
     here = np.array(cells, np.int64)
-    if (bias := bias_together(table, here)) is not None:
+    if (overlap := overlap_together(table, here)) is not None:
         per_user = (metric.text for metric in USER_METRICS)
+        bias = Objection(bias_reason(overlap), overlap)
         return dict.fromkeys([*(metric.text for metric in metrics), *per_user], bias)
     reasons = ((metric.text, objection(metric, table, here)) for metric in metrics)
-    return {text: reason for text, reason in reasons if reason is not None}
+    return {text: Objection(reason) for text, reason in reasons if reason is not None}
 
 
 def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:

@@ -101,27 +101,22 @@ def lacking(overlap: Overlap) -> str | None:
     )
 
 
-_BIASED: Final = "Biased to the shown ranker: "
+def bias_text(share: float) -> str:
+    """What stands in place of a verdict on lists that were not shown.
+
+    `share`: of their items that the lists shown instead had, too.
+
+    Example:
+        >>> bias_text(0.5)
+        'biased to the shown ranker: overlap 50 %'
+    """
+    return f"biased to the shown ranker: overlap {percent(share)}"
 
 
 def bias_reason(share: float) -> str:
-    """The reason, in a sentence, not to judge lists that were not shown.
-
-    `share`: of their items that the lists shown instead had, too.
-    """
-    return f"{_BIASED}overlap {percent(share)}; see ips."
-
-
-def bias_of(reason: str | None) -> str | None:
-    """A reason of `bias_reason` in place of a verdict; None for any other.
-
-    Example:
-        >>> bias_of(bias_reason(0.5))
-        'biased to the shown ranker: overlap 50 %'
-    """
-    if reason is None or not reason.startswith(_BIASED):
-        return None
-    return clause_of(reason).partition(";")[0]
+    """The reason, in a sentence, not to judge lists that were not shown."""
+    text = bias_text(share)
+    return f"{text[:1].upper()}{text[1:]}; see ips."
 
 
 def clause_of(reason: str) -> str:

@@ -40,12 +40,19 @@ def refuse_unshown(batch: Batch, table: Table) -> None:
 
 def biases(table: Table, cells: IntArray) -> list[str | None]:
     """For each of these cells, what is biased about it, in a sentence; None if nothing is."""
-    return [_sentence([overlap]) for overlap in _overlaps(table, cells)] or [None] * cells.size
+    shares = [_share([overlap]) for overlap in _overlaps(table, cells)] or [None] * cells.size
+    return [None if share is None else bias_reason(share) for share in shares]
+
+
+def overlap_together(table: Table, cells: IntArray) -> float | None:
+    """The overlap of all of these cells with the lists shown; None if all were shown."""
+    return _share(_overlaps(table, cells))
 
 
 def bias_together(table: Table, cells: IntArray) -> str | None:
     """What is biased about all of these cells together, in a sentence; None if nothing is."""
-    return _sentence(_overlaps(table, cells))
+    share = overlap_together(table, cells)
+    return None if share is None else bias_reason(share)
 
 
 def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
@@ -55,9 +62,6 @@ def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
     return cast("Values", table.statistics[f"events:{metric.per_list}"]).view(cells)
 
 
-def _sentence(overlaps: Sequence[Distribution]) -> str | None:
+def _share(overlaps: Sequence[Distribution]) -> float | None:
     count = sum(overlap.count for overlap in overlaps)
-    if not count:
-        return None
-    share = math.fsum(overlap.total for overlap in overlaps) / count
-    return bias_reason(share)
+    return math.fsum(overlap.total for overlap in overlaps) / count if count else None

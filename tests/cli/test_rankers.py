@@ -94,7 +94,7 @@ def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
     document = json.loads(run("compare", log, *COLUMN, *asked, "--format", "json").stdout)
     row = document["comparisons"][0]
     assert (row["metric"], row["verdict"], row["lift"]) == ("ctr", "do not trust", None)
-    assert row["sentence"] == f"B{SENTENCE[1:]}; see ips."
+    assert (row["sentence"], row["overlap"]) == (f"B{SENTENCE[1:]}; see ips.", 0.5)
     lines = run("compare", log, *COLUMN, *asked, "--format", "csv").stdout
     (first, *_) = csv.DictReader(io.StringIO(lines))
     assert (first["verdict"], first["text"]) == ("do not trust", f"challenger: {SENTENCE}")
@@ -165,7 +165,8 @@ def accumulators(*metrics: str) -> tuple[Accumulator, Accumulator]:
 def test_python_refuses_a_verdict_too() -> None:
     shown, challenger = accumulators("overlap")
     assert compare(shown, challenger, "ctr").verdict == "do not trust"
-    assert compare(challenger, shown, "ctr").reason == f"B{SENTENCE[1:]}; see ips."
+    judged = compare(challenger, shown, "ctr")
+    assert (judged.reason, judged.overlap) == (f"B{SENTENCE[1:]}; see ips.", 0.5)
     assert {row.verdict for row in compare(shown, challenger).values()} == {"do not trust"}
     assert compare(shown, shown, "ctr").verdict != "do not trust"
 

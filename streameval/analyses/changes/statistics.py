@@ -491,8 +491,8 @@ def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
     sums = accumulator.groups(metric.text)
     if sums is None:
         raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")
-    objections = objections_to([metric], accumulator.table, [0])
-    return WatchedSlice(sums, objection=objections.get(metric.text))
+    objection = objections_to([metric], accumulator.table, [0]).get(metric.text)
+    return WatchedSlice(sums, objection=None if objection is None else objection.reason)
 
 
 def _traffic(accumulator: Accumulator) -> Traffic:

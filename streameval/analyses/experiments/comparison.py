@@ -10,8 +10,8 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
-from streameval.accumulator.objections import objections_to
-from streameval.accumulator.overlap import bias_of
+from streameval.accumulator.objections import Objection, objections_to
+from streameval.accumulator.overlap import bias_text
 from streameval.analyses.experiments.audiences import lack_ids
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
@@ -73,6 +73,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         is_skewed: whether more users are needed because a few large values make up the mean.
         verdict: better, worse, no difference, ...
         reason: why an estimate for a policy that was not shown is not to be trusted; else None.
+        overlap: of the lists of a ranker that was not shown, with those shown; None if they were.
         kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.
 
@@ -97,6 +98,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     is_skewed: bool = False
     verdict: Verdict = "too few users"
     reason: str | None = None
+    overlap: float | None = None
     kind: Method
     confidence: float
 
@@ -299,22 +301,32 @@ def compare(
         )
     comparison = judge(contrast, settings)
     audiences = [arm.audience for arm in (control, treatment) if arm.audience is not None]
-    if reasons := _objections((control, beside), (treatment, asked)):
+    if objections := _objections((control, beside), (treatment, asked)):
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
         bounded = msgspec.structs.replace(comparison, **bounds, evidence=1.0, p_value=1.0)
-        return msgspec.structs.replace(bounded, verdict="do not trust", reason=reasons[0])
+        return distrusted(bounded, objections[0])
     if lack_ids(audiences):
         return msgspec.structs.replace(comparison, verdict="do not trust")
     return comparison
 
 
-def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:
-    """The reasons not to trust an estimate of these arms."""
+def _objections(*arms: tuple[Accumulator, Metric]) -> list[Objection]:
+    """Why not to trust an estimate of these arms."""
     return [
-        reason
+        objection
         for accumulator, metric in arms
-        for reason in objections_to([metric], accumulator.table, [0]).values()
+        for objection in objections_to([metric], accumulator.table, [0]).values()
     ]
+
+
+def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
+    """The comparison without a verdict, for this reason."""
+    return msgspec.structs.replace(
+        comparison,
+        verdict="do not trust",
+        reason=objection.reason,
+        overlap=objection.overlap,
+    )
 
 
 def _asked(accumulator: Accumulator, metric: Any) -> Metric:
@@ -438,8 +450,9 @@ def verdict_text(row: Comparison) -> str:
         return f"{row.verdict}: {bound_text(row)}"
     if row.verdict == "no difference" and row.largest_lift is not None:
         return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
-    yet = " yet" if row.verdict == "not enough evidence" else ""
-    return bias_of(row.reason) or f"{row.verdict}{yet}"
+    if row.overlap is not None:
+        return bias_text(row.overlap)
+    return f"{row.verdict}{' yet' if row.verdict == 'not enough evidence' else ''}"
 
 
 def bound_text(row: Comparison) -> str:

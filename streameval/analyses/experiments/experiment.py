@@ -19,8 +19,9 @@ from streameval.accumulator.activity import (
     Counted,
     Judged,
 )
+from streameval.accumulator.objections import Objection
 from streameval.analyses.experiments.checks import Checks, check_audiences
-from streameval.analyses.experiments.comparison import Settings, contrast_of, judge
+from streameval.analyses.experiments.comparison import Settings, contrast_of, distrusted, judge
 from streameval.analyses.experiments.course import (
     compare_days,
     days_left,
@@ -113,14 +114,14 @@ class Variant(NamedTuple):
     Attributes:
         sums: group sums of each comparable metric, by its text.
         activity: its lists and clicks; None if they are not kept.
-        objections: text of a metric -> the reason, in a sentence, not to judge it.
+        objections: text of a metric -> why not to judge it.
         values: exact value of each metric over all its lists; sums by group are rounded.
     """
 
     sums: Mapping[str, GroupSums]
     audience: Audience
     activity: Activity | None = None
-    objections: Mapping[str, str] = MappingProxyType({})
+    objections: Mapping[str, Objection] = MappingProxyType({})
     values: Mapping[str, float] = MappingProxyType({})
 
     def since(self, first: int | None) -> Variant:
@@ -335,14 +336,14 @@ class _Comparisons(NamedTuple):
             1.0 - alpha / self.primaries if primary else self.intervals.confidence,
             metric.higher_is_better,
         )
-        reason = self._objection(metric, name)
-        contrast = contrast_of(control, treatment) if reason is None else None
+        objection = self._objection(metric, name)
+        contrast = contrast_of(control, treatment) if objection is None else None
         if contrast is not None:
             arms = (self.arms[self.experiment.control], self.arms[name])
             contrast = contrast.with_values(*(arm.exact(metric.text) for arm in arms))
         comparison = judge(contrast, settings)
-        if reason is not None:
-            comparison = msgspec.structs.replace(comparison, verdict="do not trust", reason=reason)
+        if objection is not None:
+            comparison = distrusted(comparison, objection)
         limit = self.experiment.guardrails.get(metric.text)
         guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
         values = {"control": _value(control), "treatment": _value(treatment)}
@@ -353,12 +354,12 @@ class _Comparisons(NamedTuple):
             primary=primary,
             among=self.primaries if primary else 1,
             guardrail=limit,
-            guardrail_verdict=_guard(contrast, guarded, limit, reason),
+            guardrail_verdict=_guard(contrast, guarded, limit, objection),
         )
         return DraftComparison(row, contrast, settings)
 
-    def _objection(self, metric: Judged, name: str) -> str | None:
-        """The reason not to judge a metric of a variant or of control; None without one."""
+    def _objection(self, metric: Judged, name: str) -> Objection | None:
+        """Why not to judge a metric of a variant or of control; None without a reason."""
         control, variant = self.arms[self.experiment.control], self.arms[name]
         return {**control.objections, **variant.objections}.get(metric.text)
 
@@ -412,12 +413,12 @@ class _Comparisons(NamedTuple):
 
 
 def _guard(
-    contrast: Contrast | None, settings: Settings, limit: float | None, reason: str | None
+    contrast: Contrast | None, settings: Settings, limit: float | None, objection: Objection | None
 ) -> GuardrailVerdict | None:
-    """The verdict about a limit; None without one. `reason`: not to judge the metric."""
+    """The verdict about a limit; None without one."""
     if limit is None:
         return None
-    return "do not trust" if reason is not None else guard(contrast, settings, limit)
+    return "do not trust" if objection is not None else guard(contrast, settings, limit)
 
 
 def _on_common_days(first: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
