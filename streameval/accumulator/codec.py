@@ -17,6 +17,7 @@ from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
     UnlikeStateError,
+    damage_as_error,
 )
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
@@ -31,8 +32,6 @@ STATE_VERSION: Final = 3
 """The version of everything saved: checkpoints, `state_dict`, `dump` and rows of partials."""
 
 _WHAT: Final = "accumulator"
-_WRONG: Final = (ValueError, TypeError, IndexError, OverflowError)
-"""Raised for integers that `dump_content` does not write."""
 
 
 class TableContent(NamedTuple):
@@ -124,10 +123,8 @@ def restore_content(
         UnlikeStateError: the ids are of the other kind.
         DamagedStateError: it is not the output of `dump_content`.
     """
-    try:
+    with damage_as_error(_WHAT):
         return _restore_content(content, data, np.array(cells, np.int64), empty_unlike=empty_unlike)
-    except (*_WRONG, RecursionError, msgspec.DecodeError) as error:
-        raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
 
 
 def _restore_content(
@@ -228,11 +225,8 @@ def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: 
         raise UnlikeStateError("inputs", inputs, state.get("inputs"))
     if state.get("statistics") != statistics:
         raise UnlikeStateError("statistics", statistics, state.get("statistics"))
-    try:
+    with damage_as_error(_WHAT):
         content = b64decode(state["content"], validate=True)
-    except (KeyError, TypeError, ValueError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise DamagedStateError("accumulator", problem) from error
     # A state from before the checksum has none.
     if state.get("crc") not in (None, crc32(content)):
         raise DamagedStateError("accumulator", "its CRC-32 differs")

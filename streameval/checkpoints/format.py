@@ -9,13 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import Meta
 
 from streameval.accumulator.codec import STATE_VERSION
-from streameval.events.errors import DamagedStateError, StateVersionError, UnownedStoreError
+from streameval.events.errors import (
+    DamagedStateError,
+    StateVersionError,
+    UnownedStoreError,
+    damage_as_error,
+)
 
 MAGIC: Final = b"streameval checkpoint "
 SEAL: Final = 65
@@ -30,10 +37,17 @@ TEMPORARY: Final = ".tmp"
 _EMPTY: Final = "%"
 _DOTTED: Final = frozenset({".", "..", CLAIM})
 _CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
+_FIRST_LINE: Final = re.compile(MAGIC + rb"([0-9]{1,9})")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 _CLAIM_VERSION: Final = 1
 
 T = TypeVar("T")
+
+
+Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+"""blake2b of some bytes, 32 bytes in hexadecimal."""
+
+Size: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Place(NamedTuple):
@@ -71,9 +85,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     group: str
     place: Place
-    offset: int
-    counted: int
-    clock: int | None
+    offset: Size
+    counted: Size
+    clock: Annotated[int, Meta(ge=-(2**62), le=2**62)] | None
     settings: Mapping[str, Any]
     written_at: float
     partitions: int | None = None
@@ -85,16 +99,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The table entry of a part.
 
     Attributes:
-        digest: blake2b of its bytes, 32 bytes in hexadecimal.
+        digest: of its bytes.
         start: its position in the checkpoint file or blob.
-        blob: the name of the blob that holds it; None for the checkpoint file.
+        blob: the name of the blob that holds it, a digest; None for the checkpoint file.
     """
 
     name: str
-    size: int
-    digest: str
-    start: int
-    blob: str | None = None
+    size: Size
+    digest: Digest
+    start: Size
+    blob: Digest | None = None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,20 +206,18 @@ def header_of(what: str, read: Callable[[int], bytes]) -> Header:
     while (head := read(size)).count(b"\n") < 2 and len(head) == size:
         size *= 2
     _, header = _opening(what, head)
-    try:
+    with damage_as_error(what):
         return msgspec.convert(header, Header)
-    except msgspec.ValidationError as error:
-        raise DamagedStateError(what, f"{error}") from error
 
 
 def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
     """Version and header of a file; the version must be known."""
     first = data.find(b"\n")
     second = data.find(b"\n", first + 1)
-    digits = data[len(MAGIC) : first]
-    if not (data.startswith(MAGIC) and digits.isdigit() and second > first):
+    opening = _FIRST_LINE.fullmatch(data, 0, max(first, 0))
+    if opening is None or second <= first:
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    version = int(digits)
+    version = int(opening[1])
     header = _decode(what, data[first + 1 : second], dict[str, Any])
     if version not in READERS:
         raise StateVersionError(what, version, STATE_VERSION, f"release {header.get('release')}")
@@ -238,15 +250,25 @@ def _content(what: str, data: bytes) -> CheckpointContent:
 def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
     inline = [entry for entry in entries if entry.blob is None]
     inside = all(0 < entry.start <= end - entry.size for entry in inline)
-    if not inside or len({entry.name for entry in entries}) < len(entries):
+    if not inside or _overlap(entries) or len({entry.name for entry in entries}) < len(entries):
         raise DamagedStateError(what, "its table of parts contradicts itself")
 
 
+def _overlap(entries: Sequence[Entry]) -> bool:
+    """Whether parts share bytes of a file, other than parts that are equal.
+
+    So all of them together are no larger than the files.
+    """
+    distinct = {(entry.blob or "", entry.start, entry.size) for entry in entries if entry.size}
+    return any(
+        blob == next_blob and start + size > next_start
+        for (blob, start, size), (next_blob, next_start, _) in pairwise(sorted(distinct))
+    )
+
+
 def _decode(what: str, line: bytes, kind: Any) -> Any:
-    try:
+    with damage_as_error(what):
         return msgspec.json.decode(line, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedStateError(what, f"{error}") from error
 
 
 READERS: Final[Mapping[int, Callable[[str, bytes], CheckpointContent]]] = {STATE_VERSION: _content}
@@ -329,7 +351,7 @@ def claim_in(path: str, content: bytes) -> Claim:
         if said.get("version") != _CLAIM_VERSION:
             raise StateVersionError(path, said.get("version"), _CLAIM_VERSION)
         return msgspec.convert(said, Claim)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnownedStoreError(
             path,
             f"it names no cluster and group ({error})",

@@ -54,7 +54,10 @@ def resume(
         UnlikeStateError: the state has other options, or other inputs without `policies`.
         RefusedStateError: it has other inputs, and the policy does not allow that.
     """
-    parts = {name: saved.read(name) for name in sorted(saved.digests)}
+    # Parts of equal content are read once: a table may name one blob any number of times.
+    names = {digest: name for name, digest in saved.digests.items()}
+    contents = {digest: saved.read(name) for digest, name in names.items()}
+    parts = {name: contents[digest] for name, digest in sorted(saved.digests.items())}
     offsets = offsets or offsets_saved(saved.header, partition)
     try:
         ingest.restore(partition, offsets, parts, frontend)

@@ -135,9 +135,10 @@ class Disk:
 
     def read(self, path: Path, start: int, size: int) -> bytes:
         """At most `size` bytes from `start`; fewer at the end of the file."""
-        with path.open("rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=_open_at_once) as file:
             file.seek(start)
-            data = file.read(size)
+            # Memory for the size is taken first, and it may be made up.
+            data = file.read(min(size, max(0, os.fstat(file.fileno()).st_size - start)))
         self._progress()
         return data
 
@@ -148,6 +149,11 @@ class Disk:
     def modified(self, path: Path) -> float:
         """Modification time in seconds, by the clock of the disk or its server."""
         return path.stat().st_mtime
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe with that name is not waited for, and has no bytes."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -73,6 +73,7 @@ class SavedCheckpoint:
         self.path = path
         self.header: Header = content.header
         self.entries: Sequence[Entry] = content.entries
+        self._by_name = {entry.name: entry for entry in self.entries}
         self._read = read
 
     @property
@@ -86,7 +87,7 @@ class SavedCheckpoint:
         Raises:
             DamagedStateError: they are not as written.
         """
-        return next(self._read(entry) for entry in self.entries if entry.name == part)
+        return self._read(self._by_name[part])
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -306,7 +307,7 @@ class Store:
         parts = {}
         for entry in entries:
             part = _part(data, entry, begin)
-            if digest_of(part) != entry.digest:
+            if len(part) != entry.size or digest_of(part) != entry.digest:
                 problem = f"part {entry.name!r} is not what was written"
                 raise DamagedStateError(self._storage.path_of(key), problem)
             parts[entry.name] = part

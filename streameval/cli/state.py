@@ -141,7 +141,7 @@ def export(
     checkpoints = without_copies(newest_checkpoints(paths, report, partition or ()), report)
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
-    settings, ingest = restore(checkpoints, config)
+    settings, ingest = restore(checkpoints, config, report)
     snapshot = ingest_snapshot(ingest, labels=settings.series_labels(), now=time.time())
     write_series([SpanReadings(None, snapshot)], format)
 
@@ -159,6 +159,10 @@ def merge(
             metavar="PARQUET",
             help="Rows of streameval.partials to add; may be repeated.",
         ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        Option(metavar="CONFIG", help="Configuration to use with --backfill."),
     ] = None,
 ) -> None:
     """Merge stores of one group into a new one; the highest offset of each partition wins.
@@ -189,7 +193,7 @@ def merge(
                 checkpoint.saved.header.clock or 0,
             ),
         )
-        parts[latest.place], lines = _with_backfills(chosen, chosen.index(latest), backfill)
+        parts[latest.place], lines = _with_backfills(chosen, chosen.index(latest), backfill, config)
     store = store_of(into)
     store.claim(cluster, group)
     for checkpoint in chosen:
@@ -304,13 +308,16 @@ def _faults(store: Store) -> Iterator[str | None]:
 
 
 def _with_backfills(
-    checkpoints: Sequence[StoredCheckpoint], target: int, paths: Sequence[Path]
+    checkpoints: Sequence[StoredCheckpoint],
+    target: int,
+    paths: Sequence[Path],
+    config_path: Path | None,
 ) -> tuple[list[Part], list[str]]:
     """The parts of the target's state with backfills added, and a line about each backfill.
 
     Windows and lifetime are sums over all partitions, so one partition can take every backfill.
     """
-    config, ingest = restore(checkpoints, None)
+    config, ingest = restore(checkpoints, config_path, _refuse)
     # Partitions are in the order in which they were restored.
     partition, place = list(ingest.partitions)[target], checkpoints[target].place
     lines = []
@@ -322,6 +329,11 @@ def _with_backfills(
         lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}\n")
     sections = ingest.sections(partition)
     return [Part(name=section.name, content=section.content()) for section in sections], lines
+
+
+def _refuse(left_out: str) -> None:
+    """Raise a UsageError: what is not read would be missing from the merged state."""
+    raise UsageError(left_out)
 
 
 def _check_backfills(chosen: Sequence[StoredCheckpoint]) -> None:

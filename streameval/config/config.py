@@ -6,7 +6,8 @@ metrics raise MetricError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
@@ -18,6 +19,7 @@ from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.experiment import Experiment
 from streameval.catalogue import parse
+from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import Reads
 from streameval.config.options import (
@@ -40,7 +42,7 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES
 from streameval.engine.windows.times import Windowing, microseconds, span_text
 from streameval.events import Id
-from streameval.events.errors import DamagedStateError, SourceError
+from streameval.events.errors import MetricError, SourceError, damage_as_error
 from streameval.events.listing import listed
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
@@ -274,6 +276,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         except ValueError as error:
             raise SourceError(self.catalog, str(error), "give one id per line") from error
 
+    def input_files(self) -> list[str]:
+        """The files with what is known of items."""
+        named = [options.path for options in self.attributes.values()]
+        named += [self.popularity.path] if self.popularity is not None else []
+        if self.similarity is not None:
+            named += [self.similarity.vectors, self.similarity.pairs]
+        named += [self.catalog] if isinstance(self.catalog, str) else []
+        return [path for path in named if path is not None]
+
     @property
     def _as_id(self) -> Callable[[str], Id]:
         return int if self.event.ids == "integer" else str
@@ -377,6 +388,8 @@ def relabel(config: Config, labels: Sequence[str]) -> Config:
 _LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")
 """Keys of sources and outputs, which do not affect the counts."""
 
+_SCHEMA: Final = "the schema of the state"
+
 
 def schema(config: Config) -> dict[str, Any]:
     """The settings needed to read a saved state without the configuration, as plain values.
@@ -399,10 +412,74 @@ def schema(config: Config) -> dict[str, Any]:
 def from_schema(saved: Mapping[str, Any]) -> Config:
     """The configuration that a state was saved with; its source is a placeholder.
 
+    Whoever wrote the state chose every name in it, so no module is imported for one: metrics of
+    `absent_metrics` are left out, and records are not decoded.
+
     Raises:
         DamagedStateError: `saved` is not the output of `schema`.
     """
-    try:
-        return msgspec.convert({**saved, "source": {"type": "simulator"}}, configuration())
-    except msgspec.ValidationError as error:
-        raise DamagedStateError("the schema of the state", str(error)) from error
+    absent = absent_metrics(saved)
+    counted = {name: value for name, value in saved.items() if name not in _LEFT_OUT}
+    tables = {name: _without(saved[name], absent) for name in _naming_metrics() if name in saved}
+    with damage_as_error(_SCHEMA):
+        config = msgspec.convert(
+            {**counted, **tables, "source": {"type": "simulator"}}, configuration()
+        )
+    return without_formats(config)
+
+
+def absent_metrics(saved: Mapping[str, Any]) -> Mapping[str, str]:
+    """The metrics that a state's schema names and whose module is not loaded -> that module."""
+    with damage_as_error(_SCHEMA):
+        texts = [text for name in _naming_metrics() for text in _texts_in(saved.get(name))]
+    absent: dict[str, str] = {}
+    for text in texts:
+        with suppress(MetricError):
+            if (module := absent_module(text)) is not None:
+                absent[text] = module
+    return absent
+
+
+def _naming_metrics() -> set[str]:
+    """The keys whose values name metrics: those of analyses may."""
+    analyses = {*configuration().__struct_fields__} - {*Config.__struct_fields__}
+    return {"metrics", "metric", "experiment", "changes"} | analyses
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The texts in a plain value, and the keys of its tables."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value:
+            yield from _texts_in(part)
+        for part in value.values() if isinstance(value, dict) else ():
+            yield from _texts_in(part)
+
+
+def _without(value: Any, absent: Collection[str]) -> Any:
+    """A plain value without these metrics, as entries, keys and tables of their own."""
+    if isinstance(value, dict):
+        return {name: _without(part, absent) for name, part in value.items() if name not in absent}
+    if isinstance(value, list):
+        return [_without(part, absent) for part in value if not _names_any(part, absent)]
+    return value
+
+
+def _names_any(entry: Any, metrics: Collection[str]) -> bool:
+    name = entry.get("name") if isinstance(entry, dict) else entry
+    return isinstance(name, str) and name in metrics
+
+
+def without_formats(config: Config) -> Config:
+    """The configuration for JSON lines, whatever the format of the topics; it loads no decoder."""
+    replace = msgspec.structs.replace
+    options = config.attribution
+    if options is not None:
+        interactions = [
+            replace(stream, format=None, message=None, decoder=None)
+            for stream in options.interactions
+        ]
+        options = replace(options, interactions=interactions)
+    event = replace(config.event, format="json", message=None, decoder=None)
+    return replace(config, event=event, registry=None, attribution=options)

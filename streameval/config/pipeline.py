@@ -213,20 +213,6 @@ def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None
     return schemas
 
 
-def for_files(config: Config) -> Config:
-    """The configuration for files, which are JSON lines whatever the format of the topics."""
-    replace = msgspec.structs.replace
-    options = config.attribution
-    if options is not None:
-        interactions = [
-            replace(stream, format=None, message=None, decoder=None)
-            for stream in options.interactions
-        ]
-        options = replace(options, interactions=interactions)
-    event = replace(config.event, format="json", message=None, decoder=None)
-    return replace(config, event=event, registry=None, attribution=options)
-
-
 def with_schemas(source: Source, config: Config, schemas: Schemas | None) -> Source:
     """The source; wrapped to wait for schemas if records need them."""
     return source if schemas is None else SchemaSource(source, schemas, encodings(config))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +14,14 @@ from streameval.checkpoints.restore import other_settings, resume
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
 from streameval.config import Config, load
-from streameval.config.config import from_schema
+from streameval.config.config import absent_metrics, from_schema
 from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
 from streameval.engine.ingest import Frontend, Ingest
 from streameval.engine.partition import META, Layout, backfills_in
 from streameval.events.errors import UsageError
 from streameval.events.records import Partition
+from streameval.sources.options import STDIN
+from streameval.sources.remote import is_remote
 
 
 class StoredCheckpoint(NamedTuple):
@@ -104,17 +106,24 @@ def without_copies(
 
 
 def restore(
-    checkpoints: Sequence[StoredCheckpoint], config_path: Path | None
+    checkpoints: Sequence[StoredCheckpoint],
+    config_path: Path | None,
+    note: Callable[[str], None],
 ) -> tuple[Config, Ingest]:
     """The configuration of the checkpoints, and one ingest restored from all of them.
 
-    `config_path`: a configuration to use instead of the saved one.
+    Args:
+        checkpoints: at least one.
+        config_path: a configuration to use instead of the saved one.
+        note: takes a line about each module of one's own metrics that a state names, whose metrics
+            are left out: data does not decide which code runs.
 
     Raises:
-        UsageError: the counts of a checkpoint mean something else under the configuration.
+        UsageError: the counts of a checkpoint mean something else under the configuration, or
+            there is no metric to read.
     """
     newest = max(checkpoints, key=lambda checkpoint_read: checkpoint_read.saved.header.written_at)
-    config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
+    config = load(config_path) if config_path else _saved_config(newest, note)
     config = with_saved_depth(config, newest.saved.header.settings)
     for checkpoint in checkpoints:
         _check_settings(config, checkpoint, newest.path if config_path is None else None)
@@ -125,6 +134,30 @@ def restore(
         frontend = _frontend_of(checkpoint, config, ingest.layout)
         resume(ingest, partition, checkpoint.saved, frontend=frontend)
     return config, ingest
+
+
+def _saved_config(newest: StoredCheckpoint, note: Callable[[str], None]) -> Config:
+    """The configuration that a state was saved with, without what other modules would compute."""
+    schema = newest.saved.header.schema
+    config, absent = from_schema(schema), absent_metrics(schema)
+    by_module: defaultdict[str, list[str]] = defaultdict(list)
+    for metric, module in absent.items():
+        by_module[module].append(metric)
+    left_out = [
+        f"{newest.path}: {', '.join(metrics)}: left out; kept by {module!r}, which this command "
+        "does not load; give --config, or name the metric with -m."
+        for module, metrics in by_module.items()
+    ]
+    if left_out and not (config.metrics or config.metric):
+        raise UsageError("\n".join(left_out))
+    for line in left_out:
+        note(line)
+    for path in config.input_files():
+        # A pipe or device may never end, and "-" is what the caller pipes into the command.
+        is_stream = Path(path).exists() and not Path(path).is_file()
+        if path == STDIN or (is_stream and not is_remote(path)):
+            raise UsageError(f"{newest.path}: its state names {path}, not a file; give --config.")
+    return config
 
 
 def _frontend_of(checkpoint: StoredCheckpoint, config: Config, settings: Layout) -> Frontend:

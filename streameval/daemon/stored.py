@@ -72,7 +72,7 @@ class StoredValues:
             checkpoints = newest_checkpoints([self._path], lambda _: None)
             if not checkpoints or self._stopped.is_set():
                 return
-            config, ingest = restore(checkpoints, None)
+            config, ingest = restore(checkpoints, None, lambda _: None)
         except StreamevalError as error:
             # The restore that follows reports it, or applies a policy.
             emit(logging.INFO, "stored_values_not_shown", error=error)

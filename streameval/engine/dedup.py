@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streameval.engine.clock import Clocks
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import DamagedStateError
+from streameval.events.errors import damage_as_error
 from streameval.statistics.relation import next_version
 
 PREFIX: Final = "seen/"
@@ -88,13 +88,11 @@ class SeenIds:
         """
         same_span = True
         for name in sorted(sections, key=lambda name: name == _AHEAD):
-            try:
+            with damage_as_error(name):
                 if name == _AHEAD:
                     self._load_ahead(sections[name], None if same_span else now)
                 else:
                     same_span &= self._load_bucket(name, sections[name], now)
-            except (ValueError, msgspec.MsgspecError) as error:
-                raise DamagedStateError(name, str(error)) from error
 
     def _load_bucket(self, name: str, content: bytes, now: int) -> bool:
         """Load a bucket; returns whether its time is one that this span remembers at the clock."""

@@ -26,11 +26,12 @@ from streameval.engine.partition import Layout, PartitionState, Progress, Sink, 
 from streameval.engine.windows.family import Counting, FamilyCopy
 from streameval.engine.windows.labels import Folding
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
+from streameval.events.errors import (
+    TooManyInvalidError,
+    UncountableRecordsError,
+    damage_as_error,
+)
 from streameval.events.records import Assignment, Partition, RecordBatch
-
-_UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Raised for parts with valid digests that another program wrote."""
 
 AT_ONCE: Final = 1_024
 """Records decoded and counted together: their strings fit into a cache of 2 MB."""
@@ -248,11 +249,8 @@ class Ingest:
             UnlikeStateError: they have other inputs or options.
         """
         state = (frontend or self._frontend).state(offsets, counting=self._counting)
-        try:
+        with damage_as_error(str(partition)):
             state.restore(parts, empty_unlike=empty_unlike)
-        except _UNLIKE_OURS as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise DamagedStateError(str(partition), problem) from error
         state.skip(offsets)
         state.cautious = True
         self._partitions[partition] = state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -31,7 +32,7 @@ from streameval.engine.rankers import CountedLists, lists_of
 from streameval.engine.windows.family import Counting, Family, FamilySpec, widest_search
 from streameval.engine.windows.sections import Section
 from streameval.engine.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
-from streameval.events.errors import BackfillError, DamagedStateError, SourceError
+from streameval.events.errors import BackfillError, SourceError, damage_as_error
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.matching import matched
@@ -42,6 +43,9 @@ ALL: Final = "*"
 
 PANES: Final = "panes"
 """Key of `since` for panes that are kept longer than before."""
+
+_SPARE_PANES: Final = 64
+"""Hours and panes that are partly kept, and the past."""
 
 _MOST_AHEAD: Final = 30 * DAY
 """An event further ahead of the clock is compared on the clock's day, not on its own."""
@@ -360,7 +364,11 @@ class PartitionState:
             }
             new = frozenset((ALL,))
             if sections:
-                restored, new = family.restore(sections, empty_unlike=empty_unlike)
+                restored, new = family.restore(
+                    sections,
+                    most_panes=self._most_panes(max(family.kept, kept.get(name, 0))),
+                    empty_unlike=empty_unlike,
+                )
                 self._families[name] = restored
             if self.time.is_final:
                 self._families[name].advance(self.time.now)
@@ -370,6 +378,15 @@ class PartitionState:
         if self._seen_ids is not None:
             sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
             self._seen_ids.restore(sections, self.time.now)
+
+    def _most_panes(self, kept: int) -> float:
+        """How many panes a family that keeps them so long can have at this clock.
+
+        Besides those before the clock, and the past, each record may wait ahead of it in its own.
+        """
+        if not self.time.is_final:
+            return math.inf
+        return kept // self._layout.windowing.pane + self._layout.clock.patience + _SPARE_PANES
 
     def _advance(self, decoded: Decoded) -> Ticks | None:
         """Advance the clock; None without event time."""
@@ -462,17 +479,14 @@ class PartitionState:
 
     def _restore_meta(self, parts: Mapping[str, bytes]) -> dict[str, int]:
         """Restore the `META` section; returns how far back each family kept panes, microseconds."""
-        try:
-            state: dict[str, Any] = msgspec.msgpack.decode(parts[META])
+        with damage_as_error(META):
+            state = msgspec.msgpack.decode(parts[META], type=dict[str, Any])
             self.time.restore(state["clock"])
             self._unconfirmed.restore(state["ahead"])
-            self.since = state["since"]
+            self.since = msgspec.convert(state["since"], dict[str, int])
             self.backfills = backfills_in(parts[META])
-            kept: dict[str, int] = state["kept"]
             self.tally = Tally.from_state_dict(state["tally"])
-        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
-        return kept
+            return msgspec.convert(state["kept"], dict[str, int])
 
 
 def _limited(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
@@ -492,8 +506,6 @@ def backfills_in(meta: bytes) -> list[Extent]:
     Raises:
         DamagedStateError: it is not that section.
     """
-    try:
+    with damage_as_error(META):
         state = msgspec.msgpack.decode(meta, type=dict[str, Any])
-        return [Extent(*extent) for extent in state.get("backfills", ())]
-    except (TypeError, msgspec.MsgspecError) as error:
-        raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
+        return msgspec.convert(state.get("backfills", []), list[Extent])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from streameval.evaluation.tables.files import arrow
 from streameval.events.arrow import ArrowTable, as_table
-from streameval.events.errors import DamagedStateError, SourceError
+from streameval.events.errors import DamagedStateError, SourceError, damage_as_error
 
 
 class Cell(NamedTuple):
@@ -121,16 +121,17 @@ def listed(rows: Any) -> Iterable[Row]:
 def row_of(row: Row) -> Partial:
     """The partial that an engine returned; raises DamagedStateError if it is none."""
     try:
-        named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
-        partial = Partial(*named)
-        labels = tuple(str.__str__(label) for label in partial.labels)
-        start = partial.start
-        # pandas turns integers with a missing value into floats.
-        missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
-        return partial._replace(labels=labels, start=None if missing else _whole(start))
-    except (KeyError, TypeError, ValueError) as error:
-        detail = f"{row!r:.80} is not a row of partials: {type(error).__name__}: {error}"
-        raise DamagedStateError("partial", detail) from error
+        with damage_as_error("partial"):
+            named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
+            partial = Partial(*named)
+            labels = tuple(str.__str__(label) for label in partial.labels)
+            start = partial.start
+            # pandas turns integers with a missing value into floats.
+            missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
+            return partial._replace(labels=labels, start=None if missing else _whole(start))
+    except DamagedStateError as error:
+        problem = f"{row!r:.80} is not a row of partials: {error.problem}"
+        raise DamagedStateError("partial", problem) from error
 
 
 def _whole(start: Any) -> int:

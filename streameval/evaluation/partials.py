@@ -19,6 +19,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
 from streameval.catalogue.context import Given
 from streameval.catalogue.items import Popularity, Similarity
+from streameval.catalogue.lookup import absent_module
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
@@ -45,6 +46,8 @@ from streameval.events.errors import (
     StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
+    UnloadedMetricError,
+    damage_as_error,
 )
 from streameval.events.ids import IdKind
 from streameval.statistics.exposures import MAX_ITEMS
@@ -274,7 +277,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not the output of `partials`.
-        MetricError: a metric lacks its inputs.
+        MetricError: a metric lacks its inputs, or is one of your own whose module you have not
+            imported: rows from elsewhere do not decide which code runs.
 
     Example:
         >>> import pyarrow
@@ -403,10 +407,9 @@ def _encoded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
 
 
 def _state(data: object) -> _State:
-    try:
-        state = msgspec.msgpack.decode(bytes(data), type=_State)  # type: ignore[call-overload]  # checked: TypeError
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
+    with damage_as_error("partial"):
+        # bytes(10**12) would be as many zeros.
+        state = msgspec.msgpack.decode(memoryview(data), type=_State)  # type: ignore[arg-type]  # checked: TypeError
     if state.version != STATE_VERSION:
         raise StateVersionError("partial", state.version, STATE_VERSION)
     # Rows from before the checksum are read too; nothing else tells them from damaged ones.
@@ -417,6 +420,9 @@ def _state(data: object) -> _State:
 
 
 def _accumulator(state: _State, inputs: Known) -> Accumulator:
+    for text in state.metrics:
+        if (module := absent_module(text)) is not None:
+            raise UnloadedMetricError(text, module)
     made = Accumulator(
         *state.metrics,
         depth=state.depth,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Unpack
 
 from streameval.accumulator import Accumulator
+from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.evaluation.partials import (
     Cell,
@@ -146,6 +147,9 @@ def evaluate(
 
     # Not functools.partial, because Spark inspects the type hints of the function.
     def add(rows: Any) -> Any:
+        # Rows load no module, and this executor may not have counted any.
+        for text in metrics:
+            parse(text)
         return arrow_table(repacked(rows.to_pylist(), **known_inputs))
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)

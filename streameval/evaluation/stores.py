@@ -27,10 +27,14 @@ def is_state(paths: Sequence[str]) -> bool:
 
 def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
     """The configuration and the counts of saved states, all partitions together."""
+    # First, as a state imports no module: it has the metrics of those that the caller names.
+    for text in request.named_metrics:
+        parse(text)
     checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(request.files)}.")
-    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
+    path = Path(request.config) if request.config else None
+    config, ingest = restore(checkpoints, path, around.note)
     if config.intervals is None:
         raise UsageError(
             f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import msgspec
 
 _USER_INFORMATION = re.compile(r"(?<=//)[^/?#\s\"]*@")
 
@@ -109,6 +112,17 @@ class MetricModuleError(MetricError):
         super().__init__(
             f"module {module!r} cannot be imported: {type(error).__name__}: "
             f"{str(error).rstrip('.')}. Import it in Python to see where it fails."
+        )
+
+
+class UnloadedMetricError(MetricError):
+    """Saved data names a metric of a module that this program has not loaded."""
+
+    def __init__(self, metric: str, module: str) -> None:
+        self.metric, self.module = metric, module
+        super().__init__(
+            f"metric {metric!r} is of module {module!r}, which this program has not loaded, and "
+            "saved data loads none. Import the module first."
         )
 
 
@@ -282,6 +296,46 @@ class DamagedStateError(StreamevalError):
         super().__init__(
             f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
         )
+
+
+@contextmanager
+def damage_as_error(what: str) -> Iterator[None]:
+    """The one door for saved data: whatever content that nobody wrote so raises is damage.
+
+    A digest says that bytes are as written, not by whom: a forged state has the right ones, and
+    its values may be of any kind, size and depth.
+
+    Args:
+        what: the name of what is read.
+
+    Raises:
+        DamagedStateError: reading it failed.
+
+    Example:
+        >>> with damage_as_error("meta"):
+        ...     {}["clock"]
+        Traceback (most recent call last):
+            ...
+        streameval.events.errors.DamagedStateError: meta: the saved state is damaged (KeyError: ...
+    """
+    try:
+        yield
+    except StreamevalError:
+        raise
+    except _DAMAGE as error:
+        raise DamagedStateError(what, f"{type(error).__name__}: {error}") from error
+
+
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    msgspec.MsgspecError,
+)
 
 
 class HalfCountedError(ProblemError):

@@ -14,7 +14,7 @@ from streameval.engine.dead_letters import Identity
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import DamagedStateError
+from streameval.events.errors import damage_as_error
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
@@ -191,14 +191,12 @@ class JoinedState(PartitionState):
         join_parts = {name: content for name, content in parts.items() if name.startswith(PREFIX)}
         counts = {name: parts[name] for name in parts.keys() - join_parts.keys()}
         super().restore(counts, empty_unlike=empty_unlike)
-        try:
-            state: dict[str, Any] = msgspec.msgpack.decode(join_parts[PREFIX])
+        with damage_as_error(PREFIX):
+            state = msgspec.msgpack.decode(join_parts[PREFIX], type=dict[str, Any])
             self.logs.restore(state["logs"])
             self._advances = int(state["advances"])
             self._proposed = {int(log): int(offset) for log, offset in state["proposed"]}
             self.joiner.restore(state["joiner"], join_parts)
-        except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
         self.proposed_at = self.position if self._proposed else None
         self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]
 

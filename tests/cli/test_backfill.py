@@ -237,9 +237,9 @@ def test_a_file_that_is_not_a_backfill_is_a_usage_error(world: BackfilledLog) ->
     empty = world.folder / "empty.parquet"
     parquet.write_table(arrow_table([]), empty)
     for path, message in (
-        (world.log, "no rows of streameval.evaluation.partials in parquet"),
-        (other, "no rows of streameval.evaluation.partials in parquet"),
-        (world.folder / "nowhere", "no rows of streameval.evaluation.partials in parquet"),
+        (world.log, "no rows of streameval.partials in parquet"),
+        (other, "no rows of streameval.partials in parquet"),
+        (world.folder / "nowhere", "no rows of streameval.partials in parquet"),
         (empty, "it has no row"),
     ):
         said = world.merge_error(path)

@@ -235,7 +235,7 @@ def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -
     other = checkpoint._replace(path="other", saved=copy(checkpoint.saved))
     other.saved.header = header
     with pytest.raises(UsageError, match=f'labels is .* was \\["arm"\\]; "here" is {monday}; read'):
-        restore([checkpoint, other], None)
+        restore([checkpoint, other], None, print)
 
 
 def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,6 +38,7 @@ from streameval.events.errors import (
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
+    UnloadedMetricError,
 )
 from tests.effort import few_examples
 
@@ -221,7 +224,7 @@ def test_what_holds_no_rows_is_refused(wrong: Any) -> None:
             DamagedStateError, match=rf"{wrong} is not a list or an iterator of row"
         ):
             take(wrong)
-    with pytest.raises(SourceError, match=f"{wrong}: no rows of streameval.evaluation.partials"):
+    with pytest.raises(SourceError, match=f"{wrong}: no rows of streameval.partials"):
         next(stored(wrong))
     with pytest.raises(InvalidEventError, match=r"by=.*; give the names of columns in a list"):
         partials([], "mrr", by=wrong)
@@ -351,3 +354,23 @@ def test_rows_with_different_settings_are_refused() -> None:
     for damaged in (b"", b"\x00", row.state[:-3], msgspec.msgpack.encode([*state[:-1], b"x"])):
         with pytest.raises(DamagedStateError):
             merged([row._replace(state=damaged)])
+
+
+def test_rows_import_no_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Rows from elsewhere may name any; one that the program has imported is found."""
+    (tmp_path / "partial_payload.py").write_text(
+        "from streameval import metric\n"
+        "@metric(bounds=(0, 1), source='a test')\n"
+        "def clicks(hits, k):\n"
+        "    return hits.first(k).total(hits.first(k).hits > 0)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    table = pa.table({"recommendations": [["a"]], "interactions": [["a"]]})
+    rows = partials([table], "partial_payload:clicks")
+    loaded = sys.modules.pop("partial_payload")
+    for read in (merged, repacked):
+        with pytest.raises(UnloadedMetricError, match="of module 'partial_payload', which"):
+            read(rows)
+    assert "partial_payload" not in sys.modules
+    monkeypatch.setitem(sys.modules, "partial_payload", loaded)
+    assert merged(rows)[Cell((), None)].read("partial_payload:clicks").value == 1.0

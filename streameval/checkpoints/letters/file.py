@@ -192,7 +192,7 @@ def letter_in(line: bytes) -> DeadLetter:
     """The letter on a line; raises ValueError if the line is not a letter."""
     try:
         entry = msgspec.json.decode(line, type=Line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from error
     key = None if entry.key is None else _bytes(entry.key)
     headers = ((name, _bytes(value)) for name, value in entry.headers)

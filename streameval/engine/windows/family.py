@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,7 +41,12 @@ from streameval.engine.windows.times import (
 )
 from streameval.engine.windows.users import FamilyUsers, UsersCopy, users_alone
 from streameval.events import Batch
-from streameval.events.errors import BackfillError, DamagedStateError, UnlikeStateError
+from streameval.events.errors import (
+    BackfillError,
+    DamagedStateError,
+    UnlikeStateError,
+    damage_as_error,
+)
 from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.matching import Search
 from streameval.statistics.relation import next_version
@@ -320,11 +326,18 @@ class Family:
         return sorted(sections, key=lambda section: section.name)
 
     def restore(
-        self, sections: Mapping[str, bytes], *, empty_unlike: bool = False
+        self,
+        sections: Mapping[str, bytes],
+        *,
+        most_panes: float = math.inf,
+        empty_unlike: bool = False,
     ) -> tuple[Family, frozenset[str]]:
         """A family of this name with the content of its sections.
 
-        `empty_unlike`: whether statistics of other inputs start empty, instead of raising.
+        Args:
+            sections: the output of `sections`.
+            most_panes: that a family like this can have.
+            empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
         Returns:
             The family, and names of statistics that some sections lack, which are counted from
@@ -338,9 +351,9 @@ class Family:
         self._pending.settle()
         family = Family(self.spec, self.windowing, self._counting)
         family._empty_unlike = empty_unlike
-        return family, family._load(sections)
+        return family, family._load(sections, most_panes)
 
-    def _load(self, sections: Mapping[str, bytes]) -> frozenset[str]:
+    def _load(self, sections: Mapping[str, bytes], most_panes: float) -> frozenset[str]:
         prefix, new = f"{self.spec.name}/", set[str]()
         own_sections = {name: data for name, data in sections.items() if name.startswith(prefix)}
         self._load_meta(prefix + _META, own_sections.pop(prefix + _META, b""))
@@ -349,8 +362,11 @@ class Family:
         users = own_sections.pop(prefix + _USERS, None)
         if self._users is not None:
             new |= self._load_users(self._users, prefix + _USERS, users)
-        for name in sorted(own_sections):
-            new |= self._load_pane(name, own_sections[name])
+        panes = {name: pane_of(name, self.windowing.pane) for name in sorted(own_sections)}
+        if sum(pane.size != DAY for pane in panes.values()) > most_panes:
+            raise DamagedStateError(prefix, f"it has {len(panes):,} panes")
+        for name, pane in panes.items():
+            new |= self._load_pane(pane, name, own_sections[name])
         self._admit_loaded()
         return frozenset(new)
 
@@ -367,15 +383,13 @@ class Family:
         return frozenset(each for each in missing if each.startswith(USER_SUMS_PREFIX))
 
     def _load_meta(self, name: str, data: bytes) -> None:
-        try:
+        with damage_as_error(name):
             state = msgspec.msgpack.decode(data, type=tuple[FoldingState, ActivityState])
             self.folding.load(state[0])
             self._activity.load(state[1], self._slices)
-        except (ValueError, OverflowError, msgspec.MsgspecError) as error:
-            raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
 
-    def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
-        pane, plan = pane_of(name, self.windowing.pane), self.spec.table.plan
+    def _load_pane(self, pane: Pane, name: str, data: bytes) -> frozenset[str]:
+        plan = self.spec.table.plan
         if pane.size != DAY:
             self._panes[pane], new = self._restore_table(name, data, _plan_of(pane, plan))
             return new

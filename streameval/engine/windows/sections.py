@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streameval.engine.windows.labels import Labels
-from streameval.events.errors import DamagedStateError
+from streameval.events.errors import DamagedStateError, damage_as_error
 
 
 class Section(NamedTuple):
@@ -54,10 +54,8 @@ def decode_table(name: str, data: bytes, dimensions: int) -> tuple[list[Labels],
         DamagedStateError: it is not the output of `encode_table`.
     """
     end = _LENGTH + int.from_bytes(data[:_LENGTH])
-    try:
+    with damage_as_error(name):
         labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
-    except msgspec.MsgspecError as error:
-        raise DamagedStateError(name, f"its label values are unreadable: {error}") from error
     if any(len(label) != dimensions for label in labels):
         raise DamagedStateError(name, "it has another number of dimensions")
     if any(left >= right for left, right in pairwise(labels)):

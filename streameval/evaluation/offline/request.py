@@ -17,8 +17,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import LISTS_OF_EVENTS, check_config
-from streameval.config.config import relabel
-from streameval.config.pipeline import for_files
+from streameval.config.config import relabel, without_formats
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.tables.events import GAINS, USERS
@@ -325,7 +324,7 @@ def _for_files(config: Config, request: Request) -> Config:
     """A daemon's configuration without the settings that only a daemon needs, for these files."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
-    config = for_files(config)
+    config = without_formats(config)
     if request.metrics and not config.metrics and not config.metric:
         config = replace(config, metrics=["hits"])  # until those named replace it
     if not (request.files or request.aligned) and config.source.has_files:

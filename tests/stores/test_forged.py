@@ -1,0 +1,168 @@
+"""Damage with right digests: a forged checkpoint is refused, soon and in little memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from streameval.config import Config, load
+from tests.cli.program import run
+from tests.stores.received import events, forge, write_state
+
+CONFIG = """
+metrics = ["ctr", "ndcg@2"]
+labels = ["variant"]
+windows = { spans = ["1h"] }
+source = { type = "files", paths = ["events.ndjson"] }
+event = { time = "ts", time_unit = "s" }
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    path = tmp_path / "streameval.toml"
+    path.write_text(CONFIG)
+    return load(path)
+
+
+def nested(levels: int) -> bytes:
+    return b"[" * levels + b"]" * levels
+
+
+def with_schema(line: bytes, value: bytes) -> bytes:
+    return line.replace(b'"schema":{', b'"schema":{"deep":' + value + b",", 1)
+
+
+def is_refused(state: Path, problem: str) -> None:
+    """Every command that reads the state says so in a line for each fault, and no more."""
+    for arguments in (("export", state), ("show", state), ("verify", state)):
+        done = run("state", *arguments)
+        assert done.returncode in (1, 2), done
+        assert "Traceback" not in done.stderr
+        lines = done.stderr.splitlines()
+        assert [line for line in lines if problem in line], done.stderr
+        assert len(lines) <= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"first": lambda line: line[:-1] + b"9" * 5_000}, "its first line is not that"),
+        ({"header": lambda line: with_schema(line, nested(100_000))}, "RecursionError"),
+        ({"header": lambda line: line.replace(b'"offset":40', b'"offset":' + b"9" * 5_000)}, ""),
+        ({"header": lambda line: line.replace(b'"clock":', b'"clock":7' + b"0" * 30)}, "clock"),
+        ({"table": lambda _: {}}, "Expected `array`"),
+    ],
+    ids=["version of 5,000 digits", "deep header", "huge offset", "huge clock", "no table"],
+)
+def test_what_a_forged_file_raises_is_damage(
+    tmp_path: Path, config: Config, change: dict[str, Callable[[Any], Any]], problem: str
+) -> None:
+    state = forge(write_state(tmp_path / "state", config, events(40)), **change)
+    is_refused(state, problem)
+
+
+def test_a_forged_schema_is_damage(tmp_path: Path, config: Config) -> None:
+    for number, schema in enumerate(
+        [{"metrics": 7}, {"labels": "abc"}, {"windows": {"spans": [0]}}, {"nothing": 1}]
+    ):
+        state = write_state(tmp_path / f"{number}", config, events(40), schema=schema)
+        done = run("state", "export", state)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert done.stderr.startswith("streameval: the schema of the state: the saved state is dam")
+
+
+def test_deep_content_is_damage(tmp_path: Path, config: Config) -> None:
+    deep = b"\x91" * 100_000 + b"\xc0"
+    state = write_state(
+        tmp_path / "state",
+        config,
+        events(40),
+        parts=lambda parts: parts | {"meta": msgspec.msgpack.encode({"clock": msgspec.Raw(deep)})},
+    )
+    done = run("state", "export", state)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("streameval: meta: the saved state is damaged (RecursionError")
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        "../../dev/zero",
+        "/dev/zero",
+        "/dev/stdin",
+        "../" * 20 + "dev/zero",
+        "0" * 63,
+        "0" * 64 + "\n",
+    ],
+)
+def test_a_blob_has_a_digest_for_a_name(tmp_path: Path, config: Config, blob: str) -> None:
+    def elsewhere(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            entry | {"blob": blob, "start": 0, "size": 10**10} if "blob" in entry else entry
+            for entry in entries
+        ]
+
+    state = forge(write_state(tmp_path / "state", config, events(40)), table=elsewhere)
+    is_refused(state, "$[0].blob")
+
+
+def test_a_size_is_bounded_by_the_file(tmp_path: Path, config: Config) -> None:
+    """10^15 bytes would be a MemoryError; what is there is read, and is not what was written."""
+
+    def huge(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        last = max(entry["start"] for entry in entries if "blob" in entry)
+        return [
+            entry | {"size": 10**15} if "blob" in entry and entry["start"] == last else entry
+            for entry in entries
+        ]
+
+    state = forge(write_state(tmp_path / "state", config, events(40)), table=huge)
+    is_refused(state, "is not what was written")
+
+
+def test_parts_do_not_share_bytes(tmp_path: Path, config: Config) -> None:
+    """Else a table of a megabyte would make gigabytes of parts of one blob."""
+
+    def shared(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        longest = max((e for e in entries if "blob" in e), key=lambda entry: entry["size"])
+        parts = [
+            longest | {"name": f"labels/60/{number}", "size": longest["size"] - number}
+            for number in range(1, 9)
+        ]
+        return [*entries, *parts]
+
+    state = forge(write_state(tmp_path / "state", config, events(40)), table=shared)
+    is_refused(state, "its table of parts contradicts itself")
+
+
+def test_a_pipe_in_a_store_is_not_waited_for(tmp_path: Path, config: Config) -> None:
+    state = write_state(tmp_path / "state", config, events(40))
+    (blob,) = (state / "events" / "id" / "0" / "blobs").iterdir()
+    blob.unlink()
+    os.mkfifo(blob)
+    done = run("state", "export", state)
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_state_has_no_more_panes_than_its_windows_hold(tmp_path: Path, config: Config) -> None:
+    """An hour of minutes, and one for each of the 252 records that may be ahead of the clock."""
+
+    def more(parts: dict[str, bytes]) -> dict[str, bytes]:
+        *_, newest = sorted(name for name in parts if name.startswith("labels/60/"))
+        minute = int(newest.rpartition("/")[2])
+        return parts | {f"labels/60/{minute - number}": parts[newest] for number in range(500)}
+
+    state = write_state(tmp_path / "state", config, events(40, days=1), parts=more)
+    done = run("state", "export", state)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "streameval: labels/: the saved state is damaged (it has 501 panes). Nothing was loaded; "
+        "use another copy.\n"
+    )
