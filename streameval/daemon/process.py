@@ -86,7 +86,7 @@ class Daemon:
         app = application(
             self.current,
             # Never values that this process did not count: a graph cannot mark them.
-            lambda _: exporter.exposition(self._current),
+            lambda _, **form: exporter.exposition(self._current, **form),
             healthy=lambda: self._loop.healthy,
             prefix=web.prefix,
             hosts=web.hosts,

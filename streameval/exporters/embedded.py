@@ -6,11 +6,11 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client import Metric as ClientMetric
 from prometheus_client.registry import Collector as ClientCollector
 
@@ -28,7 +28,7 @@ from streameval.exporters.families import (
     same_name,
 )
 from streameval.exporters.operations import count_undefined
-from streameval.exporters.prometheus import client_metric
+from streameval.exporters.prometheus import Exposition, client_metric, exposition_of
 
 __all__ = ["Collector"]
 
@@ -198,7 +198,7 @@ class Collector(ClientCollector):
             it for a key added later.
 
     Example:
-        >>> from prometheus_client import CollectorRegistry, generate_latest
+        >>> from prometheus_client import CollectorRegistry
         >>> from streameval import Accumulator
         >>> variants = {"a": Accumulator("hit_rate@2"), "b": Accumulator("hit_rate@2")}
         >>> registry = CollectorRegistry()
@@ -301,8 +301,12 @@ class Growth:
         return msgspec.structs.replace(entry, reading=reading)
 
 
-def exposition(collector: ClientCollector) -> Callable[[Snapshot | None], bytes]:
-    """A function that renders a collector in text format 0.0.4, for the web application."""
+def exposition(collector: ClientCollector) -> Exposition:
+    """A function that renders a collector, for the web application."""
     registry = CollectorRegistry()
     registry.register(collector)
-    return lambda _: generate_latest(registry)
+
+    def render(_: Snapshot | None, /, *, openmetrics: bool = False) -> bytes:
+        return exposition_of(registry, openmetrics=openmetrics)
+
+    return render

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client import Metric as ClientMetric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample as ClientSample
 from prometheus_client.utils import floatToGoString
@@ -28,6 +30,20 @@ from streameval.exporters.operations import (
 )
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class Exposition(Protocol):
+    """All samples of a snapshot, in text format 0.0.4 or in OpenMetrics 1.0.0."""
+
+    def __call__(self, snapshot: Snapshot | None, /, *, openmetrics: bool = False) -> bytes:
+        """None: only what is known without a snapshot."""
+
+
+def exposition_of(registry: CollectorRegistry, *, openmetrics: bool) -> bytes:
+    """All samples of a registry."""
+    generate = generate_openmetrics if openmetrics else generate_latest
+    return cast("bytes", generate(registry))  # the client's have no types
 
 
 class PrometheusExporter:
@@ -59,41 +75,43 @@ class PrometheusExporter:
         ProcessCollector(registry=self._process)
         self._process.register(_Families([memory_limit()]))
         self._lock = threading.Lock()
-        self._body = b""
+        self._rendered: Sequence[SampleFamily] = ()
+        self._bodies: dict[bool, bytes] = {}
         self._version: int | None = -1
 
-    def exposition(self, snapshot: Snapshot | None) -> bytes:
-        """All samples, in text format 0.0.4.
+    def exposition(self, snapshot: Snapshot | None, *, openmetrics: bool = False) -> bytes:
+        """All samples, in text format 0.0.4 or in OpenMetrics 1.0.0.
 
         `snapshot`: None for process metrics only.
         """
-        body = self._body_of(snapshot)
+        body = self._body_of(snapshot, openmetrics=openmetrics)
         if snapshot is not None:
             age = max(0.0, self._wall() - snapshot.taken_at)
-            body += self._age.of([snapshot_age(age)])
-        return body + generate_latest(self._process)
+            body += self._age.of([snapshot_age(age)], openmetrics=openmetrics)
+        return body + exposition_of(self._process, openmetrics=openmetrics)
 
-    def _body_of(self, snapshot: Snapshot | None) -> bytes:
+    def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> bytes:
         with self._lock:
             version = None if snapshot is None else snapshot.version
             if version != self._version or self._counters.outdated:
-                self._render(snapshot)
+                self._rendered, self._bodies = self._families_of(snapshot), {}
                 self._version = version
-            return self._body
+            if openmetrics not in self._bodies:
+                self._bodies[openmetrics] = self._text.of(self._rendered, openmetrics=openmetrics)
+            return self._bodies[openmetrics]
 
-    def _render(self, snapshot: Snapshot | None) -> None:
-        families = [self._build]
-        if snapshot is not None:
-            families += self._families.families(snapshot)
-            families += operations(snapshot, lag=self._kafka)
-        self._body = self._text.of(families)
+    def _families_of(self, snapshot: Snapshot | None) -> Sequence[SampleFamily]:
+        if snapshot is None:
+            return [self._build]
+        pipeline = operations(snapshot, lag=self._kafka)
+        return [self._build, *self._families.families(snapshot), *pipeline]
 
 
 _Head = tuple[Mapping[str, str], str]
 
 
 class Text:
-    """Writes families in text format 0.0.4, and caches all of a line except its number.
+    """Writes families, and caches all of a line except its number.
 
     Names and labels are most of the work and do not change between scrapes. The cache identifies
     labels by object identity, so equal labels should be the same object.
@@ -102,15 +120,19 @@ class Text:
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], _Head] = {}
 
-    def of(self, families: Iterable[SampleFamily]) -> bytes:
-        """The text; a family without samples is left out, including its HELP and TYPE."""
+    def of(self, families: Iterable[SampleFamily], *, openmetrics: bool = False) -> bytes:
+        """The text; a family without samples is left out, including its HELP and TYPE.
+
+        In OpenMetrics the name of a counter is without _total, and quotes in HELP are escaped.
+        """
         heads: dict[tuple[str, int], _Head] = {}
         lines = []
         for family in families:
             if not family.samples:
                 continue
-            name = f"{family.name}_total" if family.kind == "counter" else family.name
-            help_text = _escape(family.help)
+            has_suffix = family.kind == "counter" and not openmetrics
+            name = f"{family.name}_total" if has_suffix else family.name
+            help_text = _quoted(family.help) if openmetrics else _escape(family.help)
             lines.append(f"# HELP {name} {help_text}\n# TYPE {name} {family.kind}\n")
             for sample in family.samples:
                 key = (sample.name, id(sample.labels))
@@ -123,9 +145,12 @@ class Text:
 
 
 def _head(sample: Sample) -> str:
-    quoted = ((name, _escape(value).replace('"', r"\"")) for name, value in sample.labels.items())
-    labels = ",".join(f'{name}="{value}"' for name, value in sorted(quoted))
+    labels = ",".join(f'{name}="{_quoted(value)}"' for name, value in sorted(sample.labels.items()))
     return f"{sample.name}{{{labels}}}" if labels else sample.name
+
+
+def _quoted(text: str) -> str:
+    return _escape(text).replace('"', r"\"")
 
 
 def _escape(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -229,13 +230,13 @@ def test_concurrent_scrapes_share_the_first_rendering() -> None:
         return 0.0
 
     exporter = PrometheusExporter(version="1", clock=when_asked)
-    render, rendered = exporter._render, list[Snapshot | None]()
+    families_of, rendered = exporter._families_of, list[Snapshot | None]()
 
-    def counted(snapshot: Snapshot | None) -> None:
+    def counted(snapshot: Snapshot | None) -> Sequence[SampleFamily]:
         rendered.append(snapshot)
-        render(snapshot)
+        return families_of(snapshot)
 
-    exporter.__dict__.update(_lock=door, _render=counted)
+    exporter.__dict__.update(_lock=door, _families_of=counted)
     snapshot = picture(mean("mrr", ("a",), 3, 4))
     threads = [
         threading.Thread(target=lambda: bodies.append(exporter.exposition(snapshot)))

@@ -19,7 +19,7 @@ from streameval.exporters.web.answers import Values, metrics
 from streameval.exporters.web.api import Api
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import report
-from tests.exporters.guarded import Guarded, guarded
+from tests.exporters.guarded import Guarded, guarded, users
 from tests.exporters.pictures import (
     busy_health,
     mean,
@@ -109,6 +109,45 @@ def test_the_description_covers_every_path_and_attribute(site: Site) -> None:
         for schema in objects
         for attribute in schema["properties"].values()
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("metrics?metric=typo", "'metric'; /api/v1/metrics takes no parameters."),
+        ("history?metric=ndcg@10&windows=5m", "'windows'; /api/v1/history takes metric, window, "),
+        ("openapi.json?version=2", "'version'; /api/v1/openapi.json takes no parameters."),
+    ],
+)
+def test_a_parameter_that_a_path_does_not_take_is_refused(
+    site: Site, query: str, said: str
+) -> None:
+    answer = site.get(query)
+    assert answer.status_code == 400
+    assert answer.text.startswith(f"Unknown parameter {said}")
+
+
+def test_the_description_has_each_way_in_which_a_path_refuses(site: Site, tmp_path: Path) -> None:
+    described = site.get("openapi.json").json()
+    refused = {
+        site.get("history?metric=mrr").status_code,
+        site.get("metrics?metric=mrr").status_code,
+        site.server.ask("GET", "/api/v1/metrics", content=b"{}").status_code,
+    }
+    site.server.snapshot = None
+    refused.add(site.get("metrics").status_code)
+    with guarded(tmp_path / "users.yml", users(ana="s3cret")) as closed:
+        refused.add(closed.get("/api/v1/metrics").status_code)
+    with guarded(tmp_path / "hosts.yml", hosts=["eval.example"]) as named:
+        foreign = {"Host": "evil.example"}
+        refused.add(named.get("/api/v1/metrics", headers=foreign).status_code)
+    assert refused == {400, 401, 404, 413, 421, 503}
+    for path, operations in described["paths"].items():
+        codes = set(map(int, operations["get"]["responses"]))
+        assert codes == refused - ({404} if path != "/api/v1/history" else set()) | {200, 304}
+    (scheme,) = described["components"]["securitySchemes"].values()
+    assert scheme == {"type": "http", "scheme": "basic"}
+    assert described["security"] == [{}, {"password": []}]
 
 
 def _objects(node: object) -> Iterator[dict[str, Any]]:

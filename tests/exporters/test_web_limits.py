@@ -70,7 +70,7 @@ def test_five_hundred_scrapes_at_once_are_answered(tmp_path: Path) -> None:
 
 def test_scrapes_at_the_same_time_share_one_text_and_later_ones_get_a_new_one() -> None:
     texts = count()
-    app = application(lambda: None, lambda _: b"%d" % next(texts))
+    app = application(lambda: None, lambda _, **__: b"%d" % next(texts))
 
     async def scrape_together() -> list[str]:
         transport = httpx.ASGITransport(app)

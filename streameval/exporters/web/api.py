@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +24,8 @@ from streameval.exporters.page.state import State
 from streameval.exporters.view import span
 from streameval.exporters.web.answers import catalogue, changes, metrics
 from streameval.exporters.web.health import unavailable
-from streameval.exporters.web.openapi import description
+from streameval.exporters.web.negotiation import accepts_gzip, pack
+from streameval.exporters.web.openapi import PARAMETERS, description
 
 _JSON: Final = "application/json"
 _COMPRESSED: Final = 1_000
@@ -55,7 +55,7 @@ class Documents:
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         plain, packed = self._find(name, tag, render)
-        if packed and "gzip" in request.headers.get("accept-encoding", ""):
+        if packed and accepts_gzip(request.headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
             return Response(packed, media_type=kind, headers=headers)
         return Response(plain, media_type=kind, headers=headers)
@@ -68,7 +68,7 @@ class Documents:
                 self._rendered = {}
             if name not in self._rendered:
                 plain = render()
-                packed = gzip.compress(plain, 1, mtime=0) if len(plain) > _COMPRESSED else b""
+                packed = pack(plain) if len(plain) > _COMPRESSED else b""
                 self._rendered[name] = plain, packed
             return self._rendered[name]
 
@@ -99,16 +99,16 @@ class Api:
             Route("/", self._page),
             Route("/main", self._main),
             Route("/points", self._points),
-            Route("/api/v1/metrics", self._metrics),
-            Route("/api/v1/history", self._history),
-            Route("/api/v1/changes", self._changes),
+            _documented("metrics", self._metrics),
+            _documented("history", self._history),
+            _documented("changes", self._changes),
             *(
-                Route(f"/api/v1/{analysis.name}", partial(self._analysis, analysis))
+                _documented(analysis.name, partial(self._analysis, analysis))
                 for analysis in installed()
                 if analysis.is_alone
             ),
-            Route("/api/v1/catalogue", self._catalogue),
-            Route("/api/v1/openapi.json", self._openapi),
+            _documented("catalogue", self._catalogue),
+            _documented("openapi.json", self._openapi),
         ]
 
     def _page(self, request: Request) -> Response:
@@ -186,3 +186,18 @@ class Api:
     def _now(self) -> tuple[Snapshot | None, State]:
         now = self._current()
         return now, self._state(now)
+
+
+def _documented(name: str, answer: Callable[[Request], Response]) -> Route:
+    """The route of a document, which refuses parameters that its description does not have."""
+    path, known = f"/api/v1/{name}", PARAMETERS.get(name, {})
+
+    def answer_known(request: Request) -> Response:
+        for parameter in request.query_params:
+            if parameter not in known:
+                takes = f"takes {', '.join(known)}" if known else "takes no parameters"
+                problem = f"Unknown parameter {parameter[:200]!r}; {path} {takes}.\n"
+                return PlainTextResponse(problem, status_code=400)
+        return answer(request)
+
+    return Route(path, answer_known)

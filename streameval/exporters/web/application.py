@@ -6,8 +6,9 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,10 +22,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.prometheus import CONTENT_TYPE
+from streameval.exporters.prometheus import CONTENT_TYPE, OPENMETRICS, Exposition
 from streameval.exporters.web.api import Api
 from streameval.exporters.web.auth import Verdict
 from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
+from streameval.exporters.web.negotiation import accepts_gzip, pack, prefers_openmetrics
 from streameval.exporters.web.webconfig import Security
 
 _STATIC: Final = Path(__file__).parent / "static"
@@ -44,7 +46,7 @@ _SAFE_HEADERS: Final = {
 
 def application(
     current: Callable[[], Snapshot | None],
-    exposition: Callable[[Snapshot | None], bytes],
+    exposition: Exposition,
     *,
     healthy: Callable[[], bool] = lambda: True,
     prefix: str = "",
@@ -58,7 +60,7 @@ def application(
 
     Args:
         current: the latest snapshot, None before the first; called from several threads.
-        exposition: all samples of a snapshot, in text format 0.0.4, for /metrics.
+        exposition: all samples of a snapshot, for /metrics.
         healthy: whether the ingest loop makes progress, for /-/healthy.
         prefix: of all paths; "" or "/like/this".
         hosts: accepted host names, "*.example.com" for a whole domain. Without users, requests for
@@ -69,10 +71,14 @@ def application(
     """
     checks = HealthChecks(current, healthy)
 
-    samples = _SharedText(lambda: exposition(current()))
+    samples = {form: _SharedText(_rendering(current, exposition, form)) for form in _FORMS}
 
-    async def metrics(_: Request) -> Response:
-        return Response(await samples.text(), headers={"Content-Type": CONTENT_TYPE})
+    async def metrics(request: Request) -> Response:
+        form = _Form(
+            openmetrics=prefers_openmetrics(request.headers.get("accept", "")),
+            packed=accepts_gzip(request.headers.get("accept-encoding", "")),
+        )
+        return Response(await samples[form].text(), headers=form.headers)
 
     def description(_: Request) -> Response:
         return RedirectResponse(f"{prefix}/api/v1/openapi.json", status_code=302)
@@ -97,6 +103,32 @@ def application(
             )
         ],
     )
+
+
+class _Form(NamedTuple):
+    """How samples are written."""
+
+    openmetrics: bool
+    packed: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        kind = {"Content-Type": OPENMETRICS if self.openmetrics else CONTENT_TYPE}
+        packing = {"Content-Encoding": "gzip"} if self.packed else {}
+        return {**kind, **packing, "Vary": "Accept, Accept-Encoding"}
+
+
+_FORMS: Final = [_Form(*how) for how in product((False, True), repeat=2)]
+
+
+def _rendering(
+    current: Callable[[], Snapshot | None], exposition: Exposition, form: _Form
+) -> Callable[[], bytes]:
+    def render() -> bytes:
+        text = exposition(current(), openmetrics=form.openmetrics)
+        return pack(text) if form.packed else text
+
+    return render
 
 
 class _SharedText:

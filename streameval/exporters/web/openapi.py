@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -18,19 +18,32 @@ _ABOUT: Final = (
     "Online values of a recommender's metrics, and the health of the pipeline. All requests use "
     "GET; numbers are exact doubles."
 )
-_PARAMETERS: Final = {
-    "metric": "Text of a metric as in /api/v1/metrics.",
-    "window": (
-        "A window, lifetime, or pane (the default): single panes (empty if the metric is not a "
-        "mean, or there are no windows)."
-    ),
-    "segment": "Name of a segment; without it, series are by labels only.",
+PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "history": {
+        "metric": "Text of a metric as in /api/v1/metrics.",
+        "window": (
+            "A window, lifetime, or pane (the default): single panes (empty if the metric is not a "
+            "mean, or there are no windows)."
+        ),
+        "segment": "Name of a segment; without it, series are by labels only.",
+    }
 }
-"""Parameters of the history; the first is required."""
+"""Path -> its parameters, the first of which is required; other paths take none."""
 
 _UNKNOWN: Final = "Unknown metric, window or segment; the text lists the known ones."
-_NO_DATA: Final = "No data has been read yet, or the daemon is stuck; the text has the reason."
 _REF: Final = "#/components/schemas/{name}"
+_REFUSALS: Final = {
+    "400": "Unknown parameter; the text lists the known ones.",
+    "401": "Users are configured, and the request has not the right password of one.",
+    "413": "The request has a body.",
+    "421": "No users are configured, and the request is for a host of another name.",
+    "503": (
+        "No data has been read yet, the daemon is stuck, or too many passwords wait to be checked; "
+        "the text has the reason."
+    ),
+}
+"""Code -> why any path answers it."""
+
 _STRING: Final = {"schema": {"type": "string"}}
 _ATTRIBUTE: Final = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
 
@@ -68,7 +81,12 @@ def description() -> bytes:
             "info": {"title": "streameval", "version": "1", "description": _ABOUT},
             "servers": [{"url": "../.."}],
             "paths": paths,
-            "components": {"schemas": components},
+            # A password is needed only where users are configured.
+            "security": [{}, {"password": []}],
+            "components": {
+                "schemas": components,
+                "securitySchemes": {"password": {"type": "http", "scheme": "basic"}},
+            },
         }
     )
 
@@ -87,24 +105,25 @@ def attribute_texts(struct: type) -> dict[str, str]:
 def _operation(name: str, summary: str, answer: dict[str, Any] | None) -> dict[str, Any]:
     """The GET of one path; `answer`: its schema, or None."""
     schema = {"type": "object"} if answer is None else answer
-    operation: dict[str, Any] = {
+    texts = dict(_REFUSALS) | ({"404": _UNKNOWN} if name in PARAMETERS else {})
+    responses: dict[str, Any] = {
         "200": {
             "description": "As of the last snapshot.",
             "headers": {"ETag": _STRING | {"description": "Send it back as If-None-Match."}},
             "content": {"application/json": {"schema": schema}},
         },
         "304": {"description": "Not modified since the sent ETag."},
+    } | {
+        code: {"description": text, "content": {"text/plain": _STRING}}
+        for code, text in sorted(texts.items())
     }
-    parameters: list[dict[str, Any]] = []
-    if name == "history":
-        operation["404"] = {"description": _UNKNOWN, "content": {"text/plain": _STRING}}
-        parameters = [
-            {"name": parameter, "in": "query", "required": not place, "description": text} | _STRING
-            for place, (parameter, text) in enumerate(_PARAMETERS.items())
-        ]
-    if answer is not None:
-        operation["503"] = {"description": _NO_DATA, "content": {"text/plain": _STRING}}
-    return {"summary": summary, "parameters": parameters, "responses": operation}
+    challenge = _STRING | {"description": "Basic, with the realm."}
+    responses["401"]["headers"] = {"WWW-Authenticate": challenge}
+    parameters = [
+        {"name": parameter, "in": "query", "required": not place, "description": text} | _STRING
+        for place, (parameter, text) in enumerate(PARAMETERS.get(name, {}).items())
+    ]
+    return {"summary": summary, "parameters": parameters, "responses": responses}
 
 
 def _describe(components: dict[str, Any], kinds: Iterable[Any]) -> None:
