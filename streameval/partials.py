@@ -1,14 +1,6 @@
 """Partial results, counted anywhere and merged exactly."""
 
-from streameval.evaluation.partials import (
-    Cell,
-    Counter,
-    Partial,
-    arrow_table,
-    merged,
-    partials,
-    repacked,
-    stored,
-)
+from streameval.evaluation import partials as _partials
+from streameval.evaluation.partials import *  # noqa: F403  the address that users import them from
 
-__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
+__all__ = _partials.__all__

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -96,6 +97,8 @@ def _received(sent: _Sent) -> _Stream:
 
 
 def _run(call: Call, streams: Sequence[_Stream]) -> None:
+    # Under nohup it would be ignored here, too.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, stream in enumerate(streams):
         os.dup2(stream.number, number)
         os.close(stream.number)

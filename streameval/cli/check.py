@@ -16,7 +16,6 @@ from typer import Argument, Exit, Option
 
 from streameval.analyses.experiments.experiment import Experiment
 from streameval.catalogue.items import Attribute
-from streameval.checkpoints.letters.file import try_file
 from streameval.checkpoints.letters.queue import letter_topics
 from streameval.checkpoints.restore import other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
@@ -160,7 +159,9 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
 def _letters(config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
     yield (
         "letters",
-        "none: invalid records are counted, and left out" if letters is None else (f"to {letters}"),
+        "none: invalid records are counted, and examples logged"
+        if letters is None
+        else (f"to {letters}"),
     )
     if (limits := config.dead_letters) is not None:
         share = f"{limits.max_ratio * 100:g} % invalid records"
@@ -230,11 +231,9 @@ def _connect(config: Config, group: str) -> None:
         "connected": lambda: kinds.probe(config.source, os.environ),
         "free": lambda: _try_addresses(config.web),
     }
-    registry, state, letters = config.registry, config.state, config.dead_letters
+    registry, state = config.registry, config.state
     if state is not None:
         attempts["state"] = lambda: _try_state(config, state, group)
-    if letters is not None and (path := letters.path) is not None:
-        attempts["letters"] = lambda: try_file(path)
     if registry is not None:
         attempts["schemas"] = lambda: _try_registry(registry)
     failed = [name for name, attempt in attempts.items() if not _succeeds(name, attempt)]
@@ -260,7 +259,7 @@ def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
 def _rights(config: Config) -> Iterable[Callable[[], str]]:
     letters = letter_options(config)
     topics: list[str] = []
-    if letters is not None and letters.path is None:
+    if letters is not None:
         topics = letter_topics(config.source, letters.topic)
     return kinds.rights(config.source, os.environ, topics, shared=config.state is not None)
 

@@ -18,7 +18,6 @@ from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from streameval.checkpoints.letters.file import read_letters
 from streameval.checkpoints.letters.topic import (
     DeadLetterReader,
     republish,
@@ -122,9 +121,6 @@ def replay(
     reasons = frozenset(map(_reason, reason or ()))
     settings, letters = _open(config)
     source = settings.source
-    if not source.has_topics:
-        raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
-
     topics: set[str] = set()
     truncated: dict[Identity, DeadLetter] = {}
     wanted = select_letters(_recording_topics(letters.found, topics), source.logs, reasons)
@@ -199,13 +195,9 @@ def _open(path: Path) -> tuple[Config, _Letters]:
     """A configuration and its dead letters."""
     config = load(path)
     options = config.dead_letters
-    if options is not None and options.path is not None:
-        letters = read_letters(options.path) if Path(options.path).exists() else ()
-        return config, _Letters(f"file {options.path}", letters)
     if not config.source.has_topics:
-        raise UsageError(
-            f"{path}: this source has no dead letters; name a file in [dead_letters] path."
-        )
+        problem = "only Kafka sources have dead letters; the daemon's log has examples"
+        raise UsageError(f"{path}: {problem}.")
 
     with config_errors_in(path):
         client = kinds.topic_client(config.source, os.environ)

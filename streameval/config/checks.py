@@ -337,7 +337,7 @@ def time_problems(config: Config) -> Iterator[Problem]:
 
 
 def source_problems(config: Config) -> Iterator[Problem]:
-    """A member without [state]; dead letters without a destination, or a topic without Kafka."""
+    """A member without [state]; a topic of dead letters that is read, or without Kafka."""
     for key, problem in config.source.problems(stateful=config.state is not None):
         yield f"source.{key}", problem
     options = config.dead_letters
@@ -347,9 +347,9 @@ def source_problems(config: Config) -> Iterator[Problem]:
         if options.topic in config.source.logs:
             problem = f"{options.topic!r} is a topic of [source]; give another one."
             yield "dead_letters.topic", problem
-    elif options.path is None:
-        key = "dead_letters" if options.topic is None else "dead_letters.topic"
-        yield key, "the source is not Kafka; give path = a file."
+    elif options.topic is not None:
+        problem = "only Kafka sources have dead letters; remove it: examples are logged."
+        yield "dead_letters.topic", problem
 
 
 def format_problems(config: Config) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ T = TypeVar("T", bound=msgspec.Struct | None)
 
 _INTEGERS = range(-(2**63), 2**63)
 _LITERAL = re.compile(
-    r"(state|dead_letters|web|popularity|similarity|attributes)\.|source\.(group|topics|paths)|catalog$"
+    r"(state|web|popularity|similarity|attributes)\.|source\.(group|topics|paths)|catalog$"
 )
 """Keys in which ${NAME} is not expanded."""
 
@@ -112,7 +112,7 @@ def _with_paths_below(path: Path, config: Config) -> Config:
     attribution = config.attribution and config.attribution.renamed(there)
     tables = {
         name: _files_below(path, getattr(config, name))
-        for name in ("popularity", "similarity", "state", "dead_letters", "registry", "web")
+        for name in ("popularity", "similarity", "state", "registry", "web")
     }
     tables["attributes"] = {
         name: _files_below(path, options) for name, options in config.attributes.items()

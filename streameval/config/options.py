@@ -6,7 +6,7 @@ import csv
 import grp
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -238,24 +238,13 @@ class DeadLetterOptions(_Table, frozen=True, kw_only=True):
 
     Attributes:
         topic: a topic of the same cluster; None: `<input>.dlq` for each topic read.
-        path: a file of JSON lines instead of a topic.
-        on_too_large: a topic refuses a letter for its size: write it truncated, or fail, so that no
-            checkpoint is written until the topic accepts it.
         max_ratio: the daemon stops above this share of invalid records.
         max_run: the daemon stops above this many invalid records in a row.
     """
 
     topic: str | None = None
-    path: str | None = None
-    on_too_large: Literal["truncate", "fail"] = "truncate"
     max_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
     max_run: Annotated[int, Meta(ge=1)] = 1000
-
-    def _problems(self) -> Iterator[tuple[str, str]]:
-        if self.topic is not None and self.path is not None:
-            yield "", "give either topic or path, not both."
-        if self.path is not None and is_url(self.path):
-            yield "path", f"found {self.path!r}; give a local file, or a topic."
 
 
 class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

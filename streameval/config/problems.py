@@ -34,6 +34,14 @@ _EXAMPLES: Final = {
 }
 
 
+_REMOVED: Final = {
+    "dead_letters.on_too_large": "0.3.0: a letter that is too large for its topic is truncated",
+    "dead_letters.path": "0.3.0: dead letters are kept in a topic; those of other sources are "
+    "counted, and examples logged",
+}
+"""Key -> the release without it, and what holds instead."""
+
+
 class Problem(NamedTuple):
     """What is wrong with a key, and what to do; the key is a path like "source.topics[0]"."""
 
@@ -119,6 +127,8 @@ class _Search:
 
     def _unknown(self, key: str, name: str) -> str:
         section = key.partition("[")[0]
+        if (reason := _REMOVED.get(f"{section}.{name}")) is not None:
+            return f"removed in {reason}."
         allowed = _keys(self._tables[section])
         elsewhere = [
             f"{_bracket(other)} {name}" if other else f"{name!r} above the first [table]"

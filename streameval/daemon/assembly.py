@@ -76,7 +76,6 @@ def assemble(
         ConfigError: the configuration contradicts itself or the environment.
         MetricError: a metric is unknown, or lacks its inputs.
         SourceError: a file named in the configuration cannot be read.
-        DeadLetterError: the file for dead letters cannot be written.
     """
     supervisor = Supervisor(environment, clock.monotonic)
     pulse = Pulse(clock.monotonic, supervisor.alive)
@@ -184,13 +183,7 @@ def store(options: StateOptions, progress: Callable[[], None] = lambda: None) ->
 def _open_letters(
     config: Config, options: DeadLetterOptions, environment: Mapping[str, str]
 ) -> DeadLetters | None:
-    return dead_letters_of(
-        config.source,
-        environment,
-        topic=options.topic,
-        path=options.path,
-        on_too_large=options.on_too_large,
-    )
+    return dead_letters_of(config.source, environment, topic=options.topic)
 
 
 def letter_options(config: Config) -> DeadLetterOptions | None:
@@ -209,4 +202,4 @@ def letter_destination(config: Config) -> str | None:
     options = letter_options(config)
     if options is None:
         return None
-    return destination_of(config.source, topic=options.topic, path=options.path)
+    return destination_of(config.source, options.topic)

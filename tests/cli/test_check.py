@@ -76,48 +76,36 @@ source = { type = "kafka", topics = ["a"], kafka = { bootstrap_server = "x", nop
 """
 
 
-def _kept(path: str, letters: str) -> str:
-    return f'{SIMULATOR}[state]\npath = "{path}"\n[dead_letters]\npath = "{letters}"\n'
+def _kept(path: str) -> str:
+    return f'{SIMULATOR}[state]\npath = "{path}"\n'
 
 
 def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = written(tmp_path, _kept("new/state", "dead.ndjson"))
+    config = written(tmp_path, _kept("new/state"))
     done = run("check", config, "--connect")
     assert (done.returncode, done.stderr) == (0, "")
     assert "simulator can be read" in done.stdout
     assert f"{tmp_path}/new/state can be created\n" in done.stdout
-    assert f"{tmp_path}/dead.ndjson can be created\n" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == [config.name]
     monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)
     done = run("check", config, "--connect")
     assert done.returncode == 1
-    state, letters = done.stderr.splitlines()
+    (state,) = done.stderr.splitlines()
     assert f"{tmp_path}/new/state: permission denied; let this user read and write" in state
-    assert f"{tmp_path}/dead.ndjson: permission denied; let this user write there" in letters
 
 
-@pytest.mark.parametrize(
-    ("path", "letters", "said"),
-    [
-        ("streameval.toml", "dead.ndjson", "streameval.toml: not a directory; a file is in the"),
-        ("state", "none/dead.ndjson", "none/dead.ndjson: its folder does not exist; create it"),
-        ("state", ".", "is a directory; name a file in [dead_letters] path"),
-    ],
-)
-def test_connect_names_what_is_in_the_way_of_files(
-    path: str, letters: str, said: str, tmp_path: Path
-) -> None:
-    done = run("check", written(tmp_path, _kept(path, letters)), "--connect")
+def test_connect_names_what_is_in_the_way_of_a_store(tmp_path: Path) -> None:
+    done = run("check", written(tmp_path, _kept("streameval.toml")), "--connect")
     assert done.returncode == 1
-    assert said in done.stderr
+    assert "streameval.toml: not a directory; a file is in the" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_connect_reports_state_that_a_start_would_refuse(tmp_path: Path) -> None:
     folder_store(tmp_path / "foreign").claim("c9", "g9")
-    done = run("check", written(tmp_path, _kept("foreign", "dead.ndjson")), "--connect")
+    done = run("check", written(tmp_path, _kept("foreign")), "--connect")
     assert done.returncode == 1
     assert "foreign: its state belongs to group 'g9', and this process reads" in done.stderr
 
@@ -225,7 +213,7 @@ metrics = ["hit_rate@1", "ctr"]
 labels = ["variant"]
 intervals = {}
 event = { time = "ts", time_unit = "ms" }
-dead_letters = { path = "dead.ndjson", max_run = 7 }
+dead_letters = { max_run = 7 }
 web = { listen = "127.0.0.1:0" }
 experiment = { control = "a", primary = ["hit_rate@1"], guardrails = { ctr = -0.01 } }
 source = { type = "files", paths = ["shown.ndjson", "clicks.ndjson"] }
@@ -247,7 +235,7 @@ def test_check_prints_the_join_the_experiment_and_the_dead_letters(tmp_path: Pat
         "by request id, within 20m"
     )
     assert lines["experiment"] == ("by variant, against a; hit_rate@1 decides; guardrail ctr -1 %")
-    assert lines["letters"] == f"to file {tmp_path}/dead.ndjson"
+    assert lines["letters"] == "none: invalid records are counted, and examples logged"
     assert lines["stops"] == "above 5 % invalid records, or 7 of them in a row"
 
 

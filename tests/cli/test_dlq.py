@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from streameval.checkpoints.letters.file import DeadLetterFile
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
 from tests.cli.program import run
@@ -25,46 +24,38 @@ def _kafka(folder: Path, address: str, topic: str, more: str = "") -> Path:
     return path
 
 
-def _files(folder: Path, more: str = "") -> Path:
-    path = folder / "streameval.toml"
-    path.write_text(f'metrics = ["ctr"]\n[source]\ntype = "files"\npaths = ["events"]\n{more}')
-    return path
-
-
-_IN_FILE = '[dead_letters]\npath = "dead.ndjson"\n'
-
-
-def _dead_file(folder: Path, *letters: DeadLetter) -> None:
-    with closing(DeadLetterFile(str(folder / "dead.ndjson"))) as file:
-        file.write(letters)
-
-
 def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
     (topic,) = {letter.partition.topic for letter in letters}
     deliver(destination(options(broker, topic)), *letters)
 
 
-def test_show_prints_reasons_times_and_the_last_records(tmp_path: Path) -> None:
-    odd = letter(40, value=b"\x1b[31m\xff")
-    _dead_file(tmp_path, letter(1), letter(1), *map(letter, range(10, 14)), odd)
-    done = run("dlq", _files(tmp_path, _IN_FILE))
+@pytest.mark.kafka
+def test_show_prints_reasons_times_and_the_last_records(broker: Broker, tmp_path: Path) -> None:
+    topic = create(broker)
+    of = partial(letter, topic=topic)
+    odd = of(40, value=b"\x1b[31m\xff")
+    _dead_topic(broker, of(1), of(1), *map(of, range(10, 14)), odd)
+    done = run("dlq", _kafka(tmp_path, broker.bootstrap_servers, topic))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("6 records in file ")
+    assert done.stdout.splitlines()[0] == f"6 records in topic {topic}.dlq"
     row = next(line for line in done.stdout.splitlines() if "2023-11-14T22:13:20Z" in line)
     assert [cell.strip() for cell in row.split(row[0])[1:4]] == ["not_json", "decode", "6"]
-    assert "events/0/11" not in done.stdout
-    assert "events/0/12  2023-11-14T22:13:20Z  found 12 at the beginning" in done.stdout
+    assert f"{topic}/0/11" not in done.stdout
+    assert f"{topic}/0/12  2023-11-14T22:13:20Z  found 12 at the beginning" in done.stdout
     assert "\\x1b[31m\\xff" in done.stdout
 
 
-def test_show_prints_the_same_as_json(tmp_path: Path) -> None:
-    _dead_file(tmp_path, letter(1), letter(2), letter(2))
-    shown = json.loads(run("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
+@pytest.mark.kafka
+def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
+    topic = create(broker)
+    _dead_topic(broker, *(letter(offset, topic=topic) for offset in (1, 2, 2)))
+    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    shown = json.loads(run("dlq", config, "--json").stdout)
     (group,) = shown["reasons"]
     assert shown["records"] == group["count"] == 2
     assert (group["first_ms"], group["last_ms"]) == (1_700_000_000_001, 1_700_000_000_002)
     assert group["samples"][-1] == {
-        "record": "events/0/2",
+        "record": f"{topic}/0/2",
         "timestamp_ms": 1_700_000_000_002,
         "message": "found 2 at the beginning",
         "preview": "not json",
@@ -74,13 +65,16 @@ def test_show_prints_the_same_as_json(tmp_path: Path) -> None:
     assert group["truncated"] == 0
 
 
-def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
-    _dead_file(tmp_path, letter(1), letter(2, size=3_000_000))
-    done = run("dlq", _files(tmp_path, _IN_FILE))
+@pytest.mark.kafka
+def test_show_says_which_letters_are_truncated(broker: Broker, tmp_path: Path) -> None:
+    topic = create(broker)
+    _dead_topic(broker, letter(1, topic=topic), letter(2, topic=topic, size=3_000_000))
+    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    done = run("dlq", config)
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
     assert done.stdout.count("truncated") == 1
     assert "truncated: 1 letter; their logs have the records." in done.stderr
-    shown = json.loads(run("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
+    shown = json.loads(run("dlq", config, "--json").stdout)
     (group,) = shown["reasons"]
     assert group["truncated"] == 1
     assert [(sample["size"], sample["truncated"]) for sample in group["samples"]] == [
@@ -89,10 +83,14 @@ def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_file_has_no_letters_yet(tmp_path: Path) -> None:
-    done = run("dlq", _files(tmp_path, _IN_FILE))
-    assert done.stdout.startswith("no dead letters yet in file ")
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("command", ["show", "replay"])
+def test_a_source_without_topics_has_no_dead_letters(command: str, tmp_path: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text('metrics = ["ctr"]\n[source]\ntype = "files"\npaths = ["events"]\n')
+    done = run("dlq", command, config)
+    assert (done.returncode, done.stdout) == (2, "")
+    problem = "only Kafka sources have dead letters; the daemon's log has examples."
+    assert done.stderr == f"streameval: {config}: {problem}\n"
 
 
 def test_an_unreachable_broker_is_a_failure_in_one_line(tmp_path: Path) -> None:
@@ -165,10 +163,14 @@ def test_a_record_rejected_again_after_a_replay_is_replayed_once(
 def test_replay_skips_letters_of_topics_that_are_not_configured(
     broker: Broker, tmp_path: Path
 ) -> None:
-    topic = create(broker)
-    _dead_file(tmp_path, letter(3, topic=topic), letter(4, topic="another"))
-    done = run("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic, _IN_FILE))
-    assert done.stdout.startswith("1 record of file ")
+    topic, dead = create(broker), create(broker)
+    kept = destination(options(broker, topic), topic=dead)
+    deliver(kept, letter(3, topic=topic), letter(4, topic="another"))
+    config = _kafka(
+        tmp_path, broker.bootstrap_servers, topic, f'[dead_letters]\ntopic = "{dead}"\n'
+    )
+    done = run("dlq", "replay", config)
+    assert done.stdout == f"1 record of topic {dead} was replayed.\n"
     assert "letters of another were skipped" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"]
 

@@ -195,13 +195,11 @@ def test_invalid_host_names_and_prefixes_are_rejected(
 
 
 def test_paths_of_other_tables_are_relative_to_the_configuration(tmp_path: Path) -> None:
-    tables = '[state]\npath = "state"\n[dead_letters]\npath = "bad.ndjson"\n'
+    tables = '[state]\npath = "state"\n'
     config = _loaded(tmp_path, f'{_WEB}config_file = "web.yml"\n{tables}')
     assert config.web.config_file == f"{tmp_path}/web.yml"
     assert config.state is not None
-    assert config.dead_letters is not None
     assert config.state.path == f"{tmp_path}/state"
-    assert config.dead_letters.path == f"{tmp_path}/bad.ndjson"
 
 
 _TABLES_OF = (WindowsOptions, MetricOptions, StateOptions, DeadLetterOptions)

@@ -366,9 +366,9 @@ MAKERS: Final = frozenset(
         ),
         *("decoding/general.py", "decoding/rows.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
-        *("tables/rows.py", "accumulator/formulas.py"),
+        *("evaluation/tables/rows.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
-        *("offline/given.py", "offline/scores.py"),
+        *("evaluation/offline/given.py", "evaluation/offline/scores.py"),
     }
 )
 """The modules that make events."""

@@ -390,7 +390,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     manual_time, writer = ManualTime(), FailingWriter()
     queue = Queue(writer, max_bytes=3_000)
     monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: queue)
-    config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions(path="letters"))
+    config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions())
     parts = assemble(config, {}, manual_time.clock, Script(manual_time, [[HALF]] * 20))
     parts.owner = MemoryOnly(parts.ingest, queue, manual_time.clock, Inline())
     stop, writer.fails = Countdown(300), True

@@ -22,8 +22,8 @@ from streameval.exporters.prometheus import PrometheusExporter
 from tests.daemon.manual_time import CONFIG, ManualTime, Script, loop_of
 
 _PACKAGE = Path(streameval.__file__).parent
-_GROUP = re.compile(r"`([a-z]+)/` \(([^)]+)\)")
-_FILE = re.compile(r"`([a-z_]+/(?:[a-z_]+|<\w+>)\.py)`")
+_GROUP = re.compile(r"`([a-z/]+)/` \(([^)]+)\)")
+_FILE = re.compile(r"`([a-z_/]+/(?:[a-z_]+|<\w+>)\.py)`")
 _TURNS = 130
 _TEXTS = 2
 

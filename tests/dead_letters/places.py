@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 from hypothesis import strategies as st
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.checkpoints.letters.file import read_letters
-from streameval.checkpoints.letters.queue import OnTooLarge, dead_letters_of
+from streameval.checkpoints.letters.queue import dead_letters_of
 from streameval.checkpoints.letters.topic import HEADERS, letter_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
 from streameval.events.errors import DeadLetterError
 from streameval.events.records import Partition
-from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
+from streameval.sources.options import KafkaOptions, SourceOptions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.kafka.topics import create
@@ -109,23 +106,12 @@ def topic_place(broker: Broker, partitions: int = 2) -> Place:
     )
 
 
-def file_place(folder: Path) -> Place:
-    path = folder / f"{uuid.uuid4().hex}.ndjson"
-    return Place(
-        topic="events",
-        new=lambda: destination(FilesOptions(paths=["x"]), path=str(path)),
-        kept=lambda: list(read_letters(str(path))),
-    )
-
-
 def destination(
     source: SourceOptions,
     *,
     topic: str | None = None,
-    path: str | None = None,
-    on_too_large: OnTooLarge = "truncate",
 ) -> DeadLetters:
-    dead = dead_letters_of(source, {}, topic=topic, path=path, on_too_large=on_too_large)
+    dead = dead_letters_of(source, {}, topic=topic)
     assert dead is not None
     return dead
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -12,18 +10,13 @@ import pytest
 from streameval.checkpoints.letters.queue import dead_letters_of
 from streameval.engine.dead_letters import DeadLetter
 from streameval.sources.options import FilesOptions
-from tests.dead_letters.places import Place, file_place, letter, topic_place
+from streameval.testing.broker import Broker
+from tests.dead_letters.places import Place, letter, topic_place
 
-KINDS = [pytest.param("topic", marks=pytest.mark.kafka), "file"]
 
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    makers: dict[str, Callable[[], Place]] = {
-        "topic": lambda: topic_place(request.getfixturevalue("broker")),
-        "file": lambda: file_place(tmp_path),
-    }
-    return makers[request.param]()
+@pytest.fixture
+def place(broker: Broker) -> Place:
+    return topic_place(broker)
 
 
 def _letters(place: Place, count: int, begin: int = 0) -> list[DeadLetter]:

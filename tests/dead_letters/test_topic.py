@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from streameval.checkpoints.letters.queue import OnTooLarge, Queue, dead_letters_of
+from streameval.checkpoints.letters.queue import Queue, dead_letters_of
 from streameval.checkpoints.letters.topic import (
     DeadLetterReader,
     DeadLetterTopics,
@@ -37,10 +37,8 @@ from tests.kafka.topics import (
 pytestmark = pytest.mark.kafka
 
 
-def _letters(
-    broker: Broker, *topics: str, topic: str | None = None, on_too_large: OnTooLarge = "truncate"
-) -> DeadLetters:
-    return destination(options(broker, *topics), topic=topic, on_too_large=on_too_large)
+def _letters(broker: Broker, *topics: str, topic: str | None = None) -> DeadLetters:
+    return destination(options(broker, *topics), topic=topic)
 
 
 def _writer(address: str, *topics: str, seconds: float = 8.0) -> DeadLetterTopics:
@@ -130,29 +128,18 @@ def test_a_letter_is_too_large_if_not_even_its_origin_fits(broker: Broker) -> No
         deliver(_letters(broker, topic, topic=dead), letter(topic=topic))
 
 
-@pytest.mark.parametrize("size", [200_000, 70_000_000])
-def test_a_record_that_is_too_large_is_named(broker: Broker, size: int) -> None:
-    topic, dead = create(broker), create(broker, **_limit(100_000))
-    letters = _letters(broker, topic, topic=dead, on_too_large="fail")
-    with pytest.raises(DeadLetterError) as raised:
-        deliver(letters, letter(41, topic=topic, value=b"x" * size))
-    assert letters.written == 0
-    assert str(raised.value) == (
-        f"writing dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too "
-        "large; raise max.message.bytes of the topic."
-    )
-
-
 def test_rejected_letters_leave_no_thread_and_no_connection(broker: Broker) -> None:
     topic, dead = create(broker), create(broker, **_limit(1_000))
     # More than one batch, so that some are still being split when the large letter is refused.
     sizes = (*[10] * 10, 5_000, *[200] * 300)
     sent = [letter(n, topic=topic, value=b"x" * size) for n, size in enumerate(sizes)]
-    with closing(_letters(broker, topic, topic=dead, on_too_large="fail")) as letters:
+    # What a letter cannot lose: it is not truncated, and refused.
+    sent[10] = letter(10, topic=topic, headers=((ORIGINAL, b"x" * 5_000),))
+    with closing(_letters(broker, topic, topic=dead)) as letters:
         letters.send(sent)
         before = set(threading.enumerate())
         for _ in range(3):
-            with pytest.raises(DeadLetterError, match=f"{topic}/0/10 of 5,000 bytes is too large"):
+            with pytest.raises(DeadLetterError, match=f"{topic}/0/10 of 8 bytes is too large"):
                 letters.flush()
         assert set(threading.enumerate()) <= before
         # A batch that a busy broker did not take in time comes with one of the next flushes.

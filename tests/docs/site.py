@@ -123,7 +123,7 @@ def _generated() -> Iterator[tuple[str, str]]:
     for module, names in _modules():
         for name in names:
             yield _page_of(module, name), f"::: {module}.{name}\n"
-    yield f"{_PYTHON}/errors.md", "::: streameval.events.errors\n"
+    yield f"{_PYTHON}/errors.md", "::: streameval.errors\n"
     yield f"{_PYTHON}/index.md", _python_index()
     titles = [(path.name, _title(path)) for path in _pages("decisions")]
     listed = "".join(f"- [{title}]({name})\n" for name, title in titles)

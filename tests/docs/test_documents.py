@@ -106,7 +106,7 @@ def test_the_runbook_has_every_reason_of_a_failed_connection() -> None:
 
 CONTRIBUTING = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
 _FILE = re.compile(r"`([a-z_/]+/(?:[a-z_]+|<\w+>)\.(?:py|js|md))`")
-_GROUP = re.compile(r"`([a-z]+)/` \(([^)]+)\)")
+_GROUP = re.compile(r"`([a-z/]+)/` \(([^)]+)\)")
 
 
 def _named(text: str) -> set[str]:
@@ -131,7 +131,7 @@ def test_every_name_that_contributing_places_in_a_file_stands_there() -> None:
     aside = re.findall(r"`([a-z_/]+\.py)` \(`(\w+)`\)", CONTRIBUTING)
     placed += [(name, path) for path, name in aside]
     texts = {path: (ROOT / "streameval" / path).read_text(encoding="utf-8") for _, path in placed}
-    assert ("_kept_from", "windows/times.py") in placed
+    assert ("_kept_from", "engine/windows/times.py") in placed
     assert ("_files_below", "config/loading.py") in placed
     for name, path in placed:
         for part in name.split("."):

@@ -1,4 +1,4 @@
-"""The queue of dead letters, which keeps them until the disk or broker has them.
+"""The queue of dead letters, which keeps them until the broker has them.
 
 Functions raise ConfigError for an invalid destination, and DeadLetterError if letters cannot be
 written; these stay in the queue, and the next flush retries them.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol
 
-from streameval.checkpoints.letters.file import DeadLetterFile
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.events.errors import DeadLetterError
 from streameval.sources.kinds import topic_client, topic_names
@@ -23,9 +22,6 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 CHUNK: Final = 2_000
 """Letters per write, so that a long queue makes progress even if a later write fails."""
 
-OnTooLarge: TypeAlias = Literal["truncate", "fail"]
-"""The answer to a letter that a topic refuses for its size."""
-
 _OVERHEAD: Final = 1_000
 """Approximate bytes of a letter besides its value."""
 
@@ -35,19 +31,14 @@ def dead_letters_of(
     environment: Mapping[str, str],
     *,
     topic: str | None = None,
-    path: str | None = None,
-    on_too_large: OnTooLarge = "truncate",
 ) -> DeadLetters | None:
     """The destination of a source's dead letters.
 
-    A configured file comes first; otherwise Kafka sources have a topic. Other sources have no
-    destination (None): their invalid records are only counted.
+    Kafka sources have topics. Others have no destination (None): their records are still where
+    they were, so these are counted, and examples are logged.
 
-    `topic`: receives the letters of all topics; None for `<input>.dlq` each. `path`: a file,
-    which refuses no letter for its size.
+    `topic`: receives the letters of all topics; None for `<input>.dlq` each.
     """
-    if path is not None:
-        return Queue(DeadLetterFile(path))
     if not source.has_topics:
         return None
     from streameval.checkpoints.letters.topic import (  # noqa: PLC0415  heavy; only where used
@@ -55,21 +46,17 @@ def dead_letters_of(
     )
 
     client, inputs = topic_client(source, environment), topic_names(source)
-    return Queue(DeadLetterTopics(client, inputs, topic, truncates=on_too_large == "truncate"))
+    return Queue(DeadLetterTopics(client, inputs, topic))
 
 
-def destination_of(
-    source: SourceOptions, *, topic: str | None = None, path: str | None = None
-) -> str | None:
-    """The destination in words, such as "file dead.ndjson"; None without one."""
-    if path is not None:
-        return f"file {path}"
+def destination_of(source: SourceOptions, topic: str | None = None) -> str | None:
+    """The destination in words, such as "topic events.dlq"; None without one."""
     topics = letter_topics(source, topic)
     return f"topic {', '.join(topics)}" if topics else None
 
 
 def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
-    """The topics that receive dead letters, unless a file does; other sources than Kafka have none.
+    """The topics that receive dead letters; other sources than Kafka have none.
 
     `topic`: receives the letters of all topics; None for `<input>.dlq` each.
     """

@@ -20,8 +20,7 @@ from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError, MessageSizeTooLargeError
 from kafka.util import ensure_valid_topic_name
 
-from streameval.checkpoints.letters.file import Facts
-from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity, Stage
 from streameval.events.errors import ConfigError, DeadLetterError
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster
@@ -52,6 +51,51 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Name of each added header, in order -> its content, UTF-8 text."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata of a letter, as its headers have it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None = None
+    size: int | None = None
+    stage: Stage
+    reason: str
+    message: str
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Facts:
+        """The metadata of this letter."""
+        return Facts(
+            topic=letter.partition.topic,
+            partition=letter.partition.number,
+            offset=letter.offset,
+            timestamp=letter.timestamp_ms,
+            size=letter.size,
+            stage=letter.stage,
+            reason=letter.reason,
+            message=letter.message,
+        )
+
+    def letter(
+        self, key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes
+    ) -> DeadLetter:
+        """The letter with this metadata and the content of its record."""
+        return DeadLetter(
+            partition=Partition(self.topic, self.partition),
+            offset=self.offset,
+            timestamp_ms=self.timestamp,
+            key=key,
+            headers=tuple(headers),
+            value=value,
+            stage=self.stage,
+            reason=self.reason,
+            message=self.message,
+            size=self.size,
+        )
+
 
 TIMEOUT: Final = 8.0
 """Seconds that a write may take, including connecting and creating topics."""
@@ -103,9 +147,10 @@ class DeadLetterTopics:
     The number is taken modulo the partitions of that topic. A letter is written when all in-sync
     replicas have it.
 
-    `topic`: receives all letters; None for one per topic that is read. `truncates`: whether a
-    letter that is too large for its topic is truncated; otherwise writing fails. `seconds`: time
-    limit of a write.
+    A letter that is too large for its topic is truncated.
+
+    `topic`: receives all letters; None for one per topic that is read. `seconds`: time limit of a
+    write.
     """
 
     def __init__(
@@ -114,12 +159,10 @@ class DeadLetterTopics:
         topics: Sequence[str],
         topic: str | None = None,
         *,
-        truncates: bool = True,
         seconds: float = TIMEOUT,
     ) -> None:
         self._names = topics_for(topics, topic)
         self._topic = topic
-        self._kept_bytes = _KEPT_BYTES if truncates else ()
         self._seconds = seconds
         self._config = {**config, **_with_time_limits(seconds)}
         self._producer: Any = None
@@ -192,7 +235,7 @@ class DeadLetterTopics:
 
     def _send_truncated(self, letter: DeadLetter, deadline: float) -> Any:
         """Write as much of a letter as its topic accepts."""
-        for most in self._kept_bytes:
+        for most in _KEPT_BYTES:
             future = self._send(truncate(letter, most))
             if self._accepted(future, deadline):
                 _LOG.warning(

@@ -1,0 +1,150 @@
+"""Dead letters in the queue, and as records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+
+from streameval.checkpoints.letters.queue import CHUNK, Queue
+from streameval.checkpoints.letters.topic import HEADERS, headers_of, letter_of
+from streameval.cli import dlq
+from streameval.config.options import DeadLetterOptions
+from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
+from streameval.events.errors import DeadLetterError
+from tests.dead_letters.places import FailingWriter, letter, letters
+from tests.house.checkout import ROOT
+
+
+def test_the_next_flush_retries_letters_that_failed() -> None:
+    paper = FailingWriter()
+    queue = Queue(paper)
+    queue.send([letter(1), letter(2)])
+    paper.fails = True
+    with pytest.raises(DeadLetterError, match="dead letters to paper: it is wet; dry it"):
+        queue.flush()
+    queue.send([letter(3)])
+    paper.fails = False
+    queue.flush()
+    queue.flush()
+    assert paper.written == [1, 2, 1, 2, 3]
+
+
+def test_sending_writes_nothing_until_the_queue_is_full() -> None:
+    paper = FailingWriter()
+    queue = Queue(paper, max_bytes=5_000)
+    for offset in range(4):
+        queue.send([letter(offset)])
+    assert paper.written == []
+    queue.send([letter(4, value=b"x" * 3_000)])
+    assert paper.written == [0, 1, 2, 3]
+    queue.flush()
+    assert paper.written == [0, 1, 2, 3, 4]
+
+
+def test_a_full_queue_is_not_flushed_by_sending() -> None:
+    paper = FailingWriter()
+    queue = Queue(paper, max_bytes=1_500)
+    paper.fails = True
+    for offset in range(5):
+        queue.send([letter(offset)])
+    assert queue.full
+    assert paper.written == [0]
+    paper.fails = False
+    queue.flush()
+    assert paper.written == [0, *range(5)]
+
+
+def test_one_send_larger_than_the_queue_is_accepted() -> None:
+    paper = FailingWriter()
+    queue = Queue(paper, max_bytes=10)
+    queue.send([letter(1), letter(2)])
+    queue.flush()
+    assert paper.written == [1, 2]
+
+
+def test_many_letters_are_written_in_chunks() -> None:
+    paper = FailingWriter()
+    queue = Queue(paper)
+    queue.send([letter(offset) for offset in range(2 * CHUNK + 1)])
+    paper.fails_after = 2
+    with pytest.raises(DeadLetterError):
+        queue.flush()
+    paper.fails_after = None
+    queue.flush()
+    assert paper.written == [*range(2 * CHUNK + 1), 2 * CHUNK]
+
+
+def test_only_letters_that_are_not_durable_are_retried() -> None:
+    class Choosy(FailingWriter):
+        def write(self, letters: Sequence[DeadLetter]) -> None:
+            try:
+                super().write(letters)
+            except DeadLetterError as error:
+                error.durable = frozenset({0, 2})
+                raise
+
+    paper = Choosy()
+    queue = Queue(paper)
+    queue.send([letter(1), letter(2), letter(3)])
+    paper.fails = True
+    with pytest.raises(DeadLetterError):
+        queue.flush()
+    assert queue.written == 2
+    paper.fails = False
+    queue.flush()
+    assert paper.written == [1, 2, 3, 2]
+    assert queue.written == 3
+
+
+PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")
+
+
+@given(letters)
+def test_a_letter_is_read_back_from_its_record_whatever_headers_it_had(letter: DeadLetter) -> None:
+    assert letter_of(letter.key, letter.value, headers_of(letter)) == letter
+
+
+def test_the_added_headers_are_those_that_are_documented_in_their_order() -> None:
+    added = headers_of(letter(headers=(), size=9))
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `streameval.dlq.")]
+    assert rows == [f"| `{name}` | {text} |" for name, text in HEADERS.items()]
+    assert f"`{ORIGINAL}`" in PAGE
+    assert [name for name, _ in added] == list(HEADERS)
+    assert dict(added) == {
+        "streameval.dlq.topic": b"events",
+        "streameval.dlq.partition": b"0",
+        "streameval.dlq.offset": b"14",
+        "streameval.dlq.timestamp": b"1700000000014",
+        "streameval.dlq.size": b"9",
+        "streameval.dlq.stage": b"decode",
+        "streameval.dlq.reason": b"not_json",
+        "streameval.dlq.message": b"found 14 at the beginning",
+    }
+
+
+@pytest.mark.parametrize(
+    "missing", [name for name in HEADERS if not name.endswith(("timestamp", "size"))]
+)
+def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
+    headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
+    assert letter_of(b"key", b"value", headers) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("partition", b"one"), ("offset", b""), ("timestamp", b"\xff"), ("stage", b"elsewhere")],
+)
+def test_a_record_with_invalid_headers_is_not_a_letter(name: str, value: bytes) -> None:
+    headers = dict(headers_of(letter())) | {f"streameval.dlq.{name}": value}
+    assert letter_of(b"key", b"value", list(headers.items())) is None
+
+
+def test_the_documented_numbers_are_those_of_the_program() -> None:
+    options = DeadLetterOptions()
+    assert f"more than {options.max_run:,} invalid records in a row" in PAGE
+    share = f"{100 * options.max_ratio:g} %"
+    assert f"more than {share} invalid of the last {WINDOW:,} records (at least {FEWEST:,})" in PAGE
+    assert dlq.SAMPLES == 3
+    assert "the last three records" in " ".join(PAGE.split())
