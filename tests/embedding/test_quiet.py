@@ -17,9 +17,8 @@ import logging
 import streameval
 importlib.reload(streameval)
 from prometheus_client import CollectorRegistry, generate_latest
-from streameval.exporters.asgi import app
-from streameval.checkpoints.letters.file import _LOG as letters
-from streameval.exporters.embedded import Collector
+from streameval.asgi import app
+from streameval.prometheus import Collector
 
 lists = streameval.Accumulator("ndcg@10")
 registry = CollectorRegistry()
@@ -29,7 +28,7 @@ lists.update_many([(["a"], ["b"])] * 10_000)
 generate_latest(registry)
 lists.update(["a"], ["b"])
 generate_latest(registry)
-letters.error("a file is damaged")
+logging.getLogger("streameval.checkpoints").error("a file is damaged")
 assert len(logging.getLogger("streameval").handlers) == 1
 """
 
