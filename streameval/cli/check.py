@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue.items import Attribute
 from streameval.checkpoints.letters.queue import letter_topics
 from streameval.checkpoints.restore import other_settings, resume, same_shape

@@ -22,7 +22,7 @@ from rich.text import Text
 from typer import Option
 
 from streameval.analyses.experiments.comparison import verdict_text
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
 from streameval.config.options import WindowsOptions

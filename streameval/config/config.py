@@ -17,7 +17,7 @@ from msgspec import Meta
 from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.analyses.changes.report import ChangeSettings
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue import parse
 from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric

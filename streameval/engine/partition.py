@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.formulas import is_own
 from streameval.analyses.changes.report import ChangeSettings
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.analysis import Configured

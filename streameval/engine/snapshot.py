@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from streameval.analyses.changes.report import ChangesReport
-from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.experiments.report import Report
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.analysis import Finding

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, get_args
 from streameval.analyses.changes.families import change_families
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import Verdict
-from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.experiments.report import Report
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import (

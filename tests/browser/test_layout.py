@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.building.hook import FILES, ChartsError, fetch
 from streameval.engine.snapshot import Snapshot
 from streameval.statistics.intervals import Interval

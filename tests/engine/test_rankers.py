@@ -15,8 +15,8 @@ import pytest
 from streameval import metric
 from streameval.analyses.changes.reader import families_in, ingest_day, watched_series
 from streameval.analyses.changes.report import ChangeSettings
-from streameval.analyses.experiments.experiment import Variant
 from streameval.analyses.experiments.reader import segments_in, variants_in
+from streameval.analyses.experiments.statistics import Variant
 from streameval.analyses.gaps.analysis import GAPS
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.config import Config, load

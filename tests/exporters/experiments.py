@@ -7,12 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
-from streameval.analyses.experiments.experiment import (
-    Experiment,
-    Report,
-    Variant,
-    compare_with_control,
-)
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.analyses.gaps.report import GapSeries
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse

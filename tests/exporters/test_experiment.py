@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.analyses.experiments.experiment import Experiment, Report, Variant
 from streameval.analyses.experiments.page import section
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant
 from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web.answers import experiment

@@ -15,7 +15,8 @@ import pytest
 from streameval import Accumulator, Intervals, compare
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.counted import variant_of
-from streameval.analyses.experiments.experiment import Experiment, compare_with_control
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.events import Event
 from streameval.events.batch import Batch
 from streameval.events.errors import InvalidEventError, MetricDeclarationError

@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval.accumulator import plan
 from streameval.accumulator.plan import hits_options
-from streameval.analyses.experiments import audiences, comparison, experiment
+from streameval.analyses.experiments import comparison, sample_ratio, statistics
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.verdicts import Compared, DraftComparison
 from streameval.inference import contrasts
@@ -95,7 +95,7 @@ MISTAKES = (
     Mistake(
         "bounds of what stands out as if it stood alone",
         test_verdicts.test_bounds_of_what_stands_out_are_rarely_false,
-        around(experiment, "select", _with_bounds_of_its_own),
+        around(statistics, "select", _with_bounds_of_its_own),
     ),
     Mistake(
         "degrees of freedom of the larger arm",
@@ -130,17 +130,17 @@ MISTAKES = (
     Mistake(
         "no checks where most users are in both variants",
         test_experiment.test_the_same_users_in_both_are_pairs_only_if_that_is_declared,
-        around(experiment, "check_audiences", _by_a_guess),
+        around(statistics, "check_audiences", _by_a_guess),
     ),
     Mistake(
         "users of a ramp by all its shares",
         test_checks.test_a_ramp_of_new_users_has_a_verdict_if_the_shares_have_dates,
-        around(experiment, "plans_of", _the_newest_only),
+        around(statistics, "plans_of", _the_newest_only),
     ),
     Mistake(
         "lists without an id in one variant only",
         test_checks.test_lists_without_an_id_in_one_variant_only_are_not_trusted,
-        replaced(audiences, "MOST_UNEVEN", 1.0),
+        replaced(sample_ratio, "MOST_UNEVEN", 1.0),
     ),
     Mistake(
         "clicks of users up to the deepest cut-off",

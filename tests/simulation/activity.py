@@ -11,13 +11,10 @@ from typing import Final
 import numpy as np
 
 from streameval.accumulator.activity import Activity
-from streameval.analyses.experiments.audiences import ALARM, ratio_evidence
-from streameval.analyses.experiments.experiment import (
-    Experiment,
-    Report,
-    Variant,
-    compare_with_control,
-)
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.sample_ratio import ALARM, ratio_evidence
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue import parse
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals

@@ -10,14 +10,11 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.analyses.experiments.audiences import ALARM, ratio_evidence
 from streameval.analyses.experiments.comparison import Comparison
-from streameval.analyses.experiments.experiment import (
-    Experiment,
-    Report,
-    Variant,
-    compare_with_control,
-)
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.sample_ratio import ALARM, ratio_evidence
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streameval.analyses.experiments.comparison import DECIDED, Comparison, verdict_text
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared, guardrail_text, needed_text
 from streameval.statistics.intervals import Method
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant

@@ -9,9 +9,10 @@ import msgspec
 
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.analyses.experiments.counted import experiment_settings
-from streameval.analyses.experiments.experiment import Experiment, Variant, compare_with_control
 from streameval.analyses.experiments.files import CompareResult, check_users, with_caution
 from streameval.analyses.experiments.reader import everyone_in
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.config import Config

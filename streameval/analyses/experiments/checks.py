@@ -9,7 +9,8 @@ from itertools import zip_longest
 
 import msgspec
 
-from streameval.analyses.experiments.audiences import (
+from streameval.analyses.experiments.planned_shares import PlannedShares, day_number
+from streameval.analyses.experiments.sample_ratio import (
     ALARM,
     Crowd,
     anonymous_shares,
@@ -18,7 +19,6 @@ from streameval.analyses.experiments.audiences import (
     smallest_imbalance,
     uneven_evidence,
 )
-from streameval.analyses.experiments.planned_shares import PlannedShares, day_number
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
 from streameval.inference.words import percent
 from streameval.statistics.intervals import Audience

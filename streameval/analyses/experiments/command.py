@@ -14,8 +14,9 @@ from typer import Exit, Option
 
 from streameval.analyses.experiments.against import compare_policies
 from streameval.analyses.experiments.checks import users_text
-from streameval.analyses.experiments.experiment import Experiment, Report
 from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import (
     Compared,
     guardrail_text,

@@ -13,9 +13,10 @@ from streameval.accumulator import Accumulator
 from streameval.analyses.experiments import comparison as pairwise
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.counted import variant_of
-from streameval.analyses.experiments.experiment import Experiment, compare_with_control
 from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Compared, needed_text, promise
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric

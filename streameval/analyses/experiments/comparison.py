@@ -12,7 +12,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.accumulator.objections import Objection, objections_to
 from streameval.accumulator.overlap import bias_text
-from streameval.analyses.experiments.audiences import lack_ids
+from streameval.analyses.experiments.sample_ratio import lack_ids
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError

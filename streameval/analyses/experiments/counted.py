@@ -12,8 +12,9 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import activity
-from streameval.analyses.experiments.experiment import Experiment, Variant
 from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
 from streameval.config.config import relabel

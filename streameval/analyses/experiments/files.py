@@ -8,13 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.analyses.experiments.counted import Counted, count_files, count_models, count_states
-from streameval.analyses.experiments.experiment import (
-    Experiment,
-    Report,
-    Variant,
-    compare_with_control,
-    with_segments,
-)
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control, with_segments
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from streameval.analyses.experiments.audiences import ALARM
 from streameval.analyses.experiments.checks import Checks, imbalance_text, planned_text
 from streameval.analyses.experiments.comparison import Comparison, e_value_text, verdict_text
 from streameval.analyses.experiments.course import Day, SpanLift
-from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.analyses.experiments.verdicts import (
     Compared,
     guardrail_text,

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.analyses.experiments.experiment import Variant
 from streameval.analyses.experiments.planning import ExperimentPlan, Wanted, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
+from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config.config import relabel
 from streameval.evaluation.offline.counting import count_events

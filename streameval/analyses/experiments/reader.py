@@ -19,12 +19,9 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
-from streameval.analyses.experiments.experiment import (
-    Experiment,
-    Report,
-    Variant,
-    compare_with_control,
-)
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices

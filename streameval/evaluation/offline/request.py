@@ -12,7 +12,7 @@ import msgspec
 
 from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.formulas import needed_inputs
-from streameval.analyses.experiments.experiment import Experiment
+from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.config import Config, WebOptions, load

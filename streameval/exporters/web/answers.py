@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from streameval.analyses.changes.report import Change, sentence
 from streameval.analyses.experiments.checks import Checks
-from streameval.analyses.experiments.experiment import Report
+from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -14,13 +12,12 @@ import numpy as np
 from streameval.accumulator.activity import (
     LISTS_PER_USER,
     NEVER,
-    USER_METRICS,
     Activity,
     Counted,
     Judged,
 )
 from streameval.accumulator.objections import Objection
-from streameval.analyses.experiments.checks import Checks, check_audiences
+from streameval.analyses.experiments.checks import check_audiences
 from streameval.analyses.experiments.comparison import Settings, contrast_of, distrusted, judge
 from streameval.analyses.experiments.course import (
     compare_days,
@@ -29,12 +26,11 @@ from streameval.analyses.experiments.course import (
     lifts_alone,
 )
 from streameval.analyses.experiments.planned_shares import (
-    DatedShares,
-    Shares,
     day_number,
     plans_of,
-    shares_problem,
 )
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.settings import Experiment, judged_metrics
 from streameval.analyses.experiments.verdicts import (
     Compared,
     DraftComparison,
@@ -44,7 +40,6 @@ from streameval.analyses.experiments.verdicts import (
     select,
 )
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import ConfigError
 from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import pool_days
@@ -57,55 +52,6 @@ _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 
 _MUCH: Final = 100.0
 """Evidence at which users of a variant are said to come more or less often."""
-
-
-class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The variants and the deciding metrics of an experiment.
-
-    Attributes:
-        label: label whose values are the variants.
-        control: the value to compare with.
-        since: first day (UTC) that counts, also for the checks of users; None: all.
-        shares: planned share of users of each variant, in any unit; empty: equal. A list for a
-            ramp: the shares of new users from the day `since` of each entry.
-        primary: metrics that decide; they share the error rate.
-        guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
-        same_users: whether users meet several variants by design.
-
-    Example:
-        >>> Experiment(guardrails={"ctr": -0.01}).control
-        'control'
-    """
-
-    label: str = "variant"
-    control: str = "control"
-    since: date | None = None
-    shares: Shares | DatedShares = {}
-    primary: list[str] = []
-    guardrails: dict[str, float] = {}
-    same_users: bool = False
-
-    def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
-        """Check the settings against the metrics.
-
-        Raises:
-            ConfigError: a metric is not compared, or a number is not valid.
-        """
-        by_name = {metric.text: metric for metric in _judged_metrics(metrics)}
-        for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
-            for name in names:
-                if name not in by_name:
-                    choices = ", ".join(by_name)
-                    raise ConfigError(
-                        where, key, f"{name!r} is not compared; choose one of {choices}."
-                    )
-        for name, limit in self.guardrails.items():
-            falls = by_name[name].higher_is_better is not False
-            if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
-                sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
-                raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
-        if problem := shares_problem(self.shares, self.control):
-            raise ConfigError(where, "shares", problem)
 
 
 class Variant(NamedTuple):
@@ -146,29 +92,6 @@ class Variant(NamedTuple):
         )
 
 
-class Report(NamedTuple):
-    """The current results of an experiment.
-
-    Attributes:
-        segments: comparisons of each segment by itself, which share the error among themselves.
-        intervals: settings; the share `confidence` of verdicts and bounds is right, however many
-            there are.
-    """
-
-    checks: Checks
-    rows: list[Compared]
-    intervals: Intervals
-    segments: Sequence[Compared] = ()
-
-    def untrusted(self, trouble: str) -> Report:
-        """The report with all verdicts withdrawn, for one more reason."""
-        checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
-        control = next(iter(checks.users))
-        rows = [explain_row(row, checks.trouble, control) for row in self.rows]
-        segments = [explain_row(row, checks.trouble, control) for row in self.segments]
-        return self._replace(checks=checks, rows=rows, segments=segments)
-
-
 def compare_with_control(
     experiment: Experiment,
     metrics: Sequence[Metric],
@@ -194,7 +117,7 @@ def compare_with_control(
         same_users=experiment.same_users,
         left_out=sorted(named.difference(arms)),
     )
-    judged = _judged_metrics(metrics)
+    judged = judged_metrics(metrics)
     primary = [metric for metric in judged if metric.text in experiment.primary]
     primaries = max(len(primary) * len(chosen), 1)
     guardrails = max(len(experiment.guardrails) * len(chosen), 1)
@@ -243,7 +166,7 @@ def with_segments(
         comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1)
         drafts += [
             _in_segment(comparisons.draft(metric, variant), name)
-            for metric in _judged_metrics(metrics)
+            for metric in judged_metrics(metrics)
             if metric.counted is None and comparisons.has(metric)
             for variant in chosen
         ]
@@ -268,13 +191,6 @@ def _select(
     pairs = [(metric, name) for metric in metrics for name in variants]
     rows = select([comparisons.draft(metric, name) for metric, name in pairs])
     return zip(rows, (metric for metric, _ in pairs), strict=True)
-
-
-def _judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
-    """The metrics, and those per user beside any that can be compared."""
-    per_list = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
-    comparable = any(metric.has_interval for metric in metrics)
-    return [*per_list, *(USER_METRICS if comparable else ())]
 
 
 def _notes(rows: Sequence[Compared], control: str) -> Iterator[str]:

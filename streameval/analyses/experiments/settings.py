@@ -1,0 +1,110 @@
+"""The [experiment] table: the variants, and the metrics that decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+import msgspec
+
+from streameval.accumulator.activity import USER_METRICS, Judged
+from streameval.analyses.experiments.planned_shares import DatedShares, Shares, shares_problem
+from streameval.catalogue.metric import Metric
+from streameval.engine.analysis import Kept, KeptFamily, Problem
+from streameval.engine.rankers import RANKER
+from streameval.events.errors import ConfigError, unknown_name_problem
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The variants and the deciding metrics of an experiment.
+
+    Attributes:
+        label: label whose values are the variants.
+        control: the value to compare with.
+        since: first day (UTC) that counts, also for the checks of users; None: all.
+        shares: planned share of users of each variant, in any unit; empty: equal. A list for a
+            ramp: the shares of new users from the day `since` of each entry.
+        primary: metrics that decide; they share the error rate.
+        guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
+        same_users: whether users meet several variants by design.
+
+    Example:
+        >>> Experiment(guardrails={"ctr": -0.01}).control
+        'control'
+    """
+
+    label: str = "variant"
+    control: str = "control"
+    since: date | None = None
+    shares: Shares | DatedShares = {}
+    primary: list[str] = []
+    guardrails: dict[str, float] = {}
+    same_users: bool = False
+
+    def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
+        """Check the settings against the metrics.
+
+        Raises:
+            ConfigError: a metric is not compared, or a number is not valid.
+        """
+        by_name = {metric.text: metric for metric in judged_metrics(metrics)}
+        for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
+            for name in names:
+                if name not in by_name:
+                    choices = ", ".join(by_name)
+                    raise ConfigError(
+                        where, key, f"{name!r} is not compared; choose one of {choices}."
+                    )
+        for name, limit in self.guardrails.items():
+            falls = by_name[name].higher_is_better is not False
+            if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
+                sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
+                raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+        if problem := shares_problem(self.shares, self.control):
+            raise ConfigError(where, "shares", problem)
+
+
+def judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
+    """The metrics, and those per user beside any that can be compared."""
+    per_list = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
+    comparable = any(metric.has_interval for metric in metrics)
+    return [*per_list, *(USER_METRICS if comparable else ())]
+
+
+def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]:
+    """An experiment without intervals, with an unknown label, or that contradicts itself."""
+    if kept.intervals is None:
+        yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."
+    compared = kept.by(experiment.label)
+    if problem := unknown_name_problem(experiment.label, kept.labels, "`labels`"):
+        yield "experiment.label", f"{experiment.label!r} is {problem}"
+    elif not compared:
+        yield "experiment.label", f"no metric is kept by {experiment.label!r}."
+    if kept.rankers and experiment.label == RANKER:
+        if not experiment.same_users:
+            yield "experiment.same_users", "every user meets every ranker; add same_users = true."
+        if problem := unknown_name_problem(experiment.control, kept.rankers, "the rankers"):
+            yield "experiment.control", f"{experiment.control!r} is {problem}"
+    try:
+        experiment.check(compared)
+    except ConfigError as error:
+        yield f"experiment.{error.key}", error.problem
+
+
+def has_variants(experiment: Experiment, family: KeptFamily) -> bool:
+    """Whether a family has the variants of an experiment, whose users are checked."""
+    return family.segment is None and experiment.label in family.dimensions
+
+
+def experiment_line(experiment: Experiment) -> str:
+    """The variants, and what decides."""
+    parts = [f"by {experiment.label}, against {experiment.control}"]
+    if experiment.since is not None:
+        parts.append(f"since {experiment.since}")
+    if experiment.primary:
+        parts.append(f"{', '.join(experiment.primary)} decides")
+    parts += [
+        f"guardrail {name} {limit * 100:+.3g} %" for name, limit in experiment.guardrails.items()
+    ]
+    return "; ".join(parts)
