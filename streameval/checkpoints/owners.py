@@ -13,6 +13,7 @@ from streameval.checkpoints.committer import (
     DurableCounters,
     OffsetCommitter,
 )
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner, resume
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
@@ -28,6 +29,7 @@ from streameval.engine.snapshot import CheckpointHealth
 from streameval.events.errors import (
     DamagedStateError,
     DeadLetterError,
+    StoreError,
     UnlikeStateError,
     UnsavedStateError,
 )
@@ -166,9 +168,17 @@ class Checkpointer:
             checkpoint for _, checkpoint in sorted(self._owned.items()) if checkpoint.changed
         ]
         if unsaved:
-            places = [str(checkpoint.plan.place) for checkpoint in unsaved]
+            places = [checkpoint.plan.place for checkpoint in unsaved]
             problem = self._scheduler.trouble.last or "there was no time left"
-            raise UnsavedStateError(places, problem)
+            kept = {str(place): self._has_checkpoint(place) for place in places}
+            raise UnsavedStateError(kept, problem)
+
+    def _has_checkpoint(self, place: Place) -> bool | None:
+        """Whether the store has any checkpoint of a place; None if it cannot be read."""
+        try:
+            return bool(self._store.offsets(place))
+        except StoreError:
+            return None
 
     def abandon(self) -> None:
         """End without another checkpoint; the next process counts the last records again."""

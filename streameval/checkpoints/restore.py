@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -202,11 +202,7 @@ class RestorePlanner:
             log_events.append(_warning(place, "a new partition was accepted", problem=problem))
             offsets = {log.partition: log.begin for log in assignment.logs}
         elif former:
-            problem = (
-                f"the topic was deleted and recreated: its id is {place.identity}, and there is "
-                f"state of {', '.join(sorted(former))}"
-            )
-            return self.restart(assignment, "on_recreated", problem)
+            return self.restart(assignment, "on_recreated", _replacement(assignment, former))
         counted = self._counted(assignment, offsets, log_events)
         return RestorePlan(
             assignment=assignment,
@@ -312,6 +308,28 @@ class RestorePlanner:
 def _where(log: Assignment, place: Place) -> str:
     """The name of a log for messages; the place itself if it has a single log."""
     return str(log.partition if log.partition.topic != place.topic else place)
+
+
+def _replacement(assignment: Assignment, former: Collection[str]) -> str:
+    """A message: the log is not the one of any earlier state.
+
+    `former`: identities of those states; those of a join are joined by dots.
+    """
+    earlier = [identity.split(".") for identity in sorted(former)]
+    replaced = [
+        log.partition.topic
+        for log, *identities in zip(assignment.logs, *earlier, strict=False)
+        if log.kind == "file" and log.identity not in identities
+    ]
+    if replaced:
+        return (
+            f"the first line of {' and '.join(replaced)} is not the one that was counted: the file "
+            "was truncated, rotated or replaced"
+        )
+    return (
+        f"the topic was deleted and recreated: its id is {assignment.identity}, and there is state "
+        f"of {', '.join(sorted(former))}"
+    )
 
 
 def offsets_saved(header: Header, partition: Partition) -> dict[Partition, int]:

@@ -74,8 +74,8 @@ class CheckpointTrouble:
         if kind not in self._logged:
             self._logged.add(kind)
             where = str(checkpoints.plan.place)
-            # The offset at which a restart would resume, not the one of the failed checkpoint.
-            fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
+            # Not where a restart resumes: the store may have lost that checkpoint, too.
+            fields = {"partition": where, "last_written": checkpoints.offset, "problem": problem}
             self._log(LogEvent("warning", "a checkpoint was not written", fields))
 
     def note_success(self, partition: Partition) -> None:

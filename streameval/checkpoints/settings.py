@@ -17,7 +17,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         on_retention: the log has lost records that the state has not counted yet.
-        on_recreated: the topic was deleted and recreated.
+        on_recreated: the topic was deleted and recreated, or the file was truncated, rotated or
+            replaced.
         on_truncated: the state has counted records that the log does not have.
         on_new_partitions: the topic has more partitions than when its state began.
         on_unknown_version: a newer release wrote the state.

@@ -367,13 +367,24 @@ class UnownedStoreError(StoreError):
 
 
 class UnsavedStateError(StreamevalError):
-    """The process ends before its last records are in a checkpoint."""
+    """The process ends before its last records are in a checkpoint.
 
-    def __init__(self, places: Sequence[str], problem: str) -> None:
-        self.places, self.problem = places, problem
+    Attributes:
+        kept: place -> whether the store has an earlier checkpoint; None if it cannot be read.
+    """
+
+    def __init__(self, kept: Mapping[str, bool | None], problem: str) -> None:
+        self.places, self.kept, self.problem = tuple(kept), kept, problem
+        bare = [place for place, earlier in kept.items() if earlier is False]
+        if bare:
+            then = f"The store has no earlier checkpoint of {', '.join(bare)} to resume at"
+        elif None in kept.values():
+            then = "The next start resumes at the checkpoint before it, if the store still has one"
+        else:
+            then = "The next start resumes at the checkpoint before it"
+        problem = problem.rstrip(".")
         super().__init__(
-            f"the last checkpoint of {', '.join(places)} was not written: {problem.rstrip('.')}. "
-            "The next start resumes at the checkpoint before it."
+            f"the last checkpoint of {', '.join(kept)} was not written: {problem}. {then}."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -103,13 +103,15 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A partition that a source assigns, with facts about its log.
 
     Attributes:
-        identity: id of its topic; it changes when the topic is deleted and recreated.
+        identity: id of its topic, or digest of a file's first line; it changes when the topic is
+            deleted and recreated, or the file replaced.
         begin: first offset that the log still has.
         end: offset after the last record.
         start: configured start offset, for a partition without a checkpoint.
         committed: offset that the group committed; None without a commit.
         partitions: partition count of its topic; None if the source has no such count.
         members: the joined logs, if several streams are counted as one.
+        kind: what holds the log.
     """
 
     partition: Partition
@@ -120,6 +122,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     committed: int | None = None
     partitions: int | None = None
     members: tuple[Assignment, ...] = ()
+    kind: Literal["topic", "file"] = "topic"
 
     @property
     def logs(self) -> tuple[Assignment, ...]:

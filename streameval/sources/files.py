@@ -232,7 +232,12 @@ class FilesSource:
 
 def _assignment(path: str) -> Assignment:
     return Assignment(
-        partition=Partition(path, 0), identity=_identity(path), begin=0, end=NO_END, start=0
+        partition=Partition(path, 0),
+        identity=_identity(path),
+        begin=0,
+        end=NO_END,
+        start=0,
+        kind="file",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from streameval.checkpoints.format import CheckpointDraft
 from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
+from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import Identity
 from streameval.events.errors import DeadLetterError, StoreError, UnsavedStateError
 from streameval.events.records import Partition, RecordBatch
@@ -52,7 +55,7 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
     assert kept.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
     (news,) = kept.news()
     assert "no space left on device" in news.fields["problem"]
-    assert news.fields["resumes_at"] == 0
+    assert news.fields["last_written"] == 0
     store.full = False
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
@@ -104,7 +107,23 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
     store.full = True
     with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
         kept.checkpointer.finish()
-    assert len(raised.value.places) == 1
+    assert raised.value.kept == {"events[0]": True}
+    assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
+
+
+def test_a_last_checkpoint_without_an_earlier_one_does_not_promise_to_resume(
+    tmp_path: Path,
+) -> None:
+    kept = owner(folder_store(tmp_path / "state"))
+    kept.count(0, 5)
+    kept.checkpoint()
+    kept.count(5, 10)
+    shutil.rmtree(tmp_path / "state")
+    with pytest.raises(UnsavedStateError) as raised:
+        kept.checkpointer.finish()
+    assert raised.value.kept == {"events[0]": False}
+    no_promise = "The store has no earlier checkpoint of events[0] to resume at."
+    assert str(raised.value).endswith(no_promise)
 
 
 def test_a_recovery_after_a_rebalance_is_logged() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,8 @@ from streameval.events.errors import (
     StoreError,
 )
 from streameval.events.records import Partition
+from streameval.sources.files import FilesSource
+from streameval.sources.options import FilesOptions
 from tests.durability.checkpointing import (
     Kept,
     P,
@@ -134,6 +138,30 @@ def test_the_policy_allows_resuming_and_logs_it(policy: str) -> None:
     assert kept.checkpointer.health.skipped == case.skipped
     news = kept.news()[-1]
     assert case.says in news.fields["problem"]
+
+
+def test_another_first_line_of_a_file_is_not_called_a_topic(tmp_path: Path) -> None:
+    log = tmp_path / "events.ndjson"
+    log.write_text('{"recommendations": ["a"]}\n')
+    kept = Kept()
+    _assign(kept, log)
+    kept.checkpointer.finish()
+    for content in ("", '{"recommendations": ["b"]}\n'):
+        log.write_text(content)
+        with pytest.raises(RefusedStateError) as refused:
+            _assign(Kept(kept.store), log)
+        assert refused.value.policy == "on_recreated"
+        assert refused.value.problem == (
+            f"the first line of {log} is not the one that was counted: the file was truncated, "
+            "rotated or replaced"
+        )
+
+
+def _assign(kept: Kept, log: Path) -> None:
+    source = FilesSource(FilesOptions(paths=[str(log)]))
+    source.open(kept.checkpointer)
+    with closing(source):
+        source.poll(0.0)
 
 
 def test_every_policy_has_a_case_and_fails_by_default() -> None:
