@@ -6,20 +6,21 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import Audience, GroupSums
 
 NEVER: Final = 2**31
 """A day after all others."""
 
-Counted: TypeAlias = Literal["lists", "clicks"]
-"""What is counted for each user."""
+Counted: TypeAlias = Literal["lists", "clicks", "means"]
+"""Of each user: the number of lists or clicks, or the mean over the user's lists."""
 
 
 class Judged(NamedTuple):
     """A metric of an experiment.
 
     Attributes:
-        counted: what is counted for each user; None for a mean over lists or items.
+        counted: what is known of each user; None for a mean over lists or items.
     """
 
     text: str
@@ -35,13 +36,20 @@ USER_METRICS: Final = (
 
 
 class Activity(NamedTuple):
-    """Lists and clicks of one variant by event day and user group.
+    """Lists, their items and clicks of one variant by event day and user group.
 
     Attributes:
         sums: clicks as numerators, lists as denominators.
+        items: items shown; shape as that of the sums.
     """
 
     sums: GroupSums
+    items: FloatArray
+
+    @property
+    def lengths(self) -> GroupSums:
+        """Items shown over lists."""
+        return self.sums._replace(numerators=self.items)
 
     def first_day(self, audience: Audience) -> int:
         """The first day with all lists of the users, days since the epoch; NEVER if there is none.
@@ -69,10 +77,11 @@ class Activity(NamedTuple):
 
 
 def activity_of(clicks: GroupSums, lists: GroupSums) -> Activity:
-    """The activity from the sums of a metric of clicks and of one that has all lists."""
+    """The activity from the sums of clicks over items, and of a metric that has all lists."""
     # Either may be counted only since the experiment was configured.
     here = lists.days >= clicks.days.min(initial=NEVER)
     days, counts = lists.days[here], lists.denominators[here]
-    numerators = np.zeros(counts.shape)
-    numerators[np.isin(days, clicks.days)] = clicks.numerators[np.isin(clicks.days, days)]
-    return Activity(GroupSums(days, numerators, counts))
+    numerators, items = np.zeros((2, *counts.shape))
+    there, here = np.isin(days, clicks.days), np.isin(clicks.days, days)
+    numerators[there], items[there] = clicks.numerators[here], clicks.denominators[here]
+    return Activity(GroupSums(days, numerators, counts), items)

@@ -73,6 +73,11 @@ def has_user_sums(metric: Metric, table: Table) -> bool:
     return ungrouped(metric, table) is None
 
 
+def has_user_means(metric: Metric, table: Table) -> bool:
+    """Whether a metric is a mean over users that can be compared."""
+    return metric.is_per_user and has_user_sums(metric, table)
+
+
 def of_users(
     metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None
 ) -> list[Reading]:

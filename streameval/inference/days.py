@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
@@ -17,3 +18,23 @@ def date_of(number: int) -> date:
     """
     # An offset from UTC may lead to a day before the year 1 or after 9999.
     return date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
+
+
+def period_text(days: Sequence[int]) -> str:
+    """The first and the last of some days, as people write them; days since 1970-01-01 (UTC).
+
+    Example:
+        >>> period_text([20_513, 20_526]), period_text([20_513])
+        ('1 to 14 March 2026', '1 March 2026')
+        >>> period_text([20_452, 20_456]), period_text([20_500, 20_513])
+        ('30 December 2025 to 3 January 2026', '16 February to 1 March 2026')
+    """
+    first, last = date_of(min(days)), date_of(max(days))
+    whole = f"{last.day} {last:%B} {last.year}"
+    if first == last:
+        return whole
+    if first.year != last.year:
+        return f"{first.day} {first:%B} {first.year} to {whole}"
+    if first.month != last.month:
+        return f"{first.day} {first:%B} to {whole}"
+    return f"{first.day} to {whole}"

@@ -54,7 +54,7 @@ def _variant(day: IntArray, users: HashArray, clicks: IntArray) -> Variant:
     above = np.bincount(place, clicks, size).reshape(DAYS, GROUPS).astype(np.float64)
     lists = np.bincount(place, minlength=size).reshape(DAYS, GROUPS)
     sums = GroupSums(np.arange(DAYS), above, ITEMS * lists)
-    activity = Activity(sums._replace(denominators=lists))
+    activity = Activity(sums._replace(denominators=lists), ITEMS * lists.astype(np.float64))
     return Variant({"ctr": sums}, audience_of(users, day), activity)
 
 

@@ -337,7 +337,7 @@ def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> No
         who = who._replace(
             days=np.arange(4), listed=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
         )
-        arms[name] = Variant({}, who, Activity(kept))
+        arms[name] = Variant({}, who, Activity(kept, np.zeros((3, 256))))
     result = report(Experiment(), arms, ["ctr"])
     assert row(result, "lists_per_user").control == pytest.approx(2.0)
     (note,) = result.checks.notes

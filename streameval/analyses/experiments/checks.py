@@ -59,6 +59,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         moved: "control -> treatment" -> share of users who saw one variant first, the other last.
         uneven_evidence: e-value for lists without a user id being more frequent in some variant.
         notes: what to know about the metrics, one sentence each.
+        period: the days that are compared, a sentence.
     """
 
     users: dict[str, float]
@@ -75,6 +76,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     moved: dict[str, float] = {}
     uneven_evidence: float = 1.0
     notes: tuple[str, ...] = ()
+    period: str = ""
 
 
 def check_audiences(

@@ -385,6 +385,7 @@ def _checks(result: CompareResult) -> Iterator[str]:
         f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
         f"lists without a user id {percent(checks.anonymous)}."
     )
+    yield checks.period
     if weight := heaviest_weight(rows):
         yield f"The group of users that weighs most: {' '.join(weight)}."
     for note in checks.notes:

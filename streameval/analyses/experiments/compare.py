@@ -108,6 +108,12 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         return self._result.report.checks.trouble
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What to know beside the verdicts: the days that are compared first."""
+        checks = self._result.report.checks
+        return [checks.period, *(f"Note: {note}." for note in checks.notes)]
+
+    @property
     def promise(self) -> str:
         """What verdicts and bounds promise together."""
         return promise(self._result.method, self._result.intervals.confidence)
@@ -147,11 +153,12 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def __repr__(self) -> str:
         doubts = (f"Do not trust these numbers: {trouble}." for trouble in self.trouble)
-        return "\n".join([*(list(doubts) or [self.promise]), text_of(*self._texts())])
+        table = text_of(*self._texts())
+        return "\n".join([*(list(doubts) or [self.promise]), table, *self.notes])
 
     def _repr_html_(self) -> str:
         doubts = [f"Do not trust these numbers: {trouble}." for trouble in self.trouble]
-        return html_of(*self._texts(), " ".join(doubts) or self.promise)
+        return html_of(*self._texts(), " ".join([" ".join(doubts) or self.promise, *self.notes]))
 
     def _texts(self) -> tuple[list[str], list[list[str]]]:
         rows = list(self._rows.values())

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias, cast
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.by_user import has_user_means, ungrouped
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import activity
 from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
@@ -201,7 +201,7 @@ def _without_intervals(config: Config, counted: Found) -> Counted:
     left_out = {
         metric.text: ungrouped(metric, empty.table) or ""
         for metric in metrics
-        if empty.groups(metric.text) is None
+        if empty.groups(metric.text) is None and not has_user_means(metric, empty.table)
     }
     return Counted(metrics, variants, left_out)
 

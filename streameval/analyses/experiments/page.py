@@ -337,6 +337,7 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
 
 def _checks(report: Report) -> Markup:
     facts = [*_users(report.checks), *_weight(report.rows)]
+    facts.append(("period", report.checks.period, ""))
     if report.checks.notes:
         facts.append(("note", "; ".join(report.checks.notes), ""))
     if report.checks.left_out:

@@ -8,8 +8,8 @@ from operator import is_
 
 import numpy as np
 
-from streameval.accumulator.by_user import ungrouped
-from streameval.accumulator.objections import objections_to
+from streameval.accumulator.by_user import has_user_means, ungrouped, user_means_by_group
+from streameval.accumulator.objections import Objection, objections_to
 from streameval.accumulator.readings import (
     activity,
     audiences,
@@ -187,6 +187,7 @@ def variants_of(
         for metric in view.spec.metrics
         if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
     ]
+    means = [metric for metric in view.spec.metrics if has_user_means(metric, table)]
     users = table.audience.copy()
     users.rename({cell: of_variant[0] for of_variant in cells.values() for cell in of_variant})
     variants: dict[str, Variant] = {}
@@ -194,9 +195,23 @@ def variants_of(
         sums = {metric.text: summed_together(metric, groups, of_variant) for metric in metrics}
         (sample,) = users.view(np.array(of_variant[:1]))
         audience = Audience(*sample, *groups.lists_by_day(np.array(of_variant)))
-        objections = objections_to(metrics, table, of_variant)
-        values = _exact(metrics, table, of_variant)
-        variants[name] = Variant(sums, audience, activity(table, of_variant), objections, values)
+        by_user = {
+            metric.text: user_means_by_group(metric, table, np.array(of_variant))
+            for metric in means
+        }
+        problems = {
+            text: Objection(each.problem)
+            for text, each in by_user.items()
+            if each.problem is not None
+        }
+        variants[name] = Variant(
+            sums,
+            audience,
+            activity(table, of_variant),
+            objections={**problems, **objections_to([*metrics, *means], table, of_variant)},
+            values=_exact(metrics, table, of_variant),
+            means={text: each.sums for text, each in by_user.items()},
+        )
     return variants
 
 

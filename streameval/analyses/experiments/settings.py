@@ -8,7 +8,7 @@ from datetime import date
 
 import msgspec
 
-from streameval.accumulator.activity import USER_METRICS, Judged
+from streameval.accumulator.activity import USER_METRICS, Counted, Judged
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares, shares_problem
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Kept, KeptFamily, Problem
@@ -67,9 +67,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 def judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
     """The metrics, and those per user beside any that can be compared."""
-    per_list = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
     comparable = any(metric.has_interval for metric in metrics)
-    return [*per_list, *(USER_METRICS if comparable else ())]
+    return [*map(judged_metric, metrics), *(USER_METRICS if comparable else ())]
+
+
+def judged_metric(metric: Metric) -> Judged:
+    """A metric as an experiment judges it."""
+    counted: Counted | None = "means" if metric.is_per_user else None
+    return Judged(metric.text, metric.definition.higher_is_better, counted)
 
 
 def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ import numpy as np
 from streameval.accumulator.activity import (
     LISTS_PER_USER,
     NEVER,
+    USER_METRICS,
     Activity,
     Counted,
     Judged,
@@ -25,12 +26,19 @@ from streameval.analyses.experiments.course import (
     detectable_lift,
     lifts_alone,
 )
+from streameval.analyses.experiments.notes import (
+    MUCH,
+    one_account,
+    period,
+    short_week,
+    unlike_lengths,
+)
 from streameval.analyses.experiments.planned_shares import (
     day_number,
     plans_of,
 )
 from streameval.analyses.experiments.report import Report
-from streameval.analyses.experiments.settings import Experiment, judged_metrics
+from streameval.analyses.experiments.settings import Experiment, judged_metric, judged_metrics
 from streameval.analyses.experiments.verdicts import (
     Compared,
     DraftComparison,
@@ -44,14 +52,11 @@ from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import pool_days
 from streameval.inference.words import percent
-from streameval.statistics.arrays import BoolArray
+from streameval.statistics.arrays import BoolArray, IntArray, distinct
 from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
 
 _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""
-
-_MUCH: Final = 100.0
-"""Evidence at which users of a variant are said to come more or less often."""
 
 
 class Variant(NamedTuple):
@@ -62,6 +67,7 @@ class Variant(NamedTuple):
         activity: its lists and clicks; None if they are not kept.
         objections: text of a metric -> why not to judge it.
         values: exact value of each metric over all its lists; sums by group are rounded.
+        means: sums of the users' means by user group, of each metric that is a mean over users.
     """
 
     sums: Mapping[str, GroupSums]
@@ -69,13 +75,17 @@ class Variant(NamedTuple):
     activity: Activity | None = None
     objections: Mapping[str, Objection] = MappingProxyType({})
     values: Mapping[str, float] = MappingProxyType({})
+    means: Mapping[str, GroupSums] = MappingProxyType({})
 
     def since(self, first: int | None) -> Variant:
         """The variant from a day on, days since the epoch; None: all of it."""
         if first is None:
             return self
         sums = {name: _sums_of_days(sum_, sum_.days >= first) for name, sum_ in self.sums.items()}
-        return self._replace(sums=sums, audience=self.audience.since(first), values={})
+        # The users' means are not kept by day.
+        means = {} if (self.audience.days < first).any() else self.means
+        audience = self.audience.since(first)
+        return self._replace(sums=sums, audience=audience, values={}, means=means)
 
     def exact(self, metric: str) -> float | None:
         """The exact value of a metric if all its lists are on one day; otherwise None."""
@@ -89,6 +99,7 @@ class Variant(NamedTuple):
             activity=self.activity or other.activity,
             objections={**self.objections, **other.objections},
             values={**self.values, **other.values},
+            means={**self.means, **other.means},
         )
 
 
@@ -127,15 +138,17 @@ def compare_with_control(
     # Metrics per user are selected by themselves: asking for a metric must not cost it evidence.
     rows = [
         comparisons.with_course(row, metric, daily=metric in followed)
-        for of_users in (False, True)
+        for added in (False, True)
         for row, metric in _select(
             comparisons,
-            [metric for metric in comparable if (metric.counted is not None) is of_users],
+            [metric for metric in comparable if (metric in USER_METRICS) is added],
             chosen,
         )
     ]
+    days = comparisons.days(comparable)
+    checks = msgspec.structs.replace(checks, period=period(days))
     if not checks.trouble:
-        notes = (*_notes(rows, experiment.control), *comparisons.notes())
+        notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
         checks = msgspec.structs.replace(checks, notes=notes)
     rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, intervals)
@@ -193,10 +206,22 @@ def _select(
     return zip(rows, (metric for metric, _ in pairs), strict=True)
 
 
-def _notes(rows: Sequence[Compared], control: str) -> Iterator[str]:
+def _items_read(arm: Variant, metric: Metric) -> float:
+    """The items of a list that a metric per item reads; 1 for other metrics."""
+    if metric.definition.per != "item" or arm.activity is None:
+        return 1.0
+    sums, activity = arm.sums[metric.text], arm.activity.sums
+    days = np.intersect1d(sums.days, activity.days)
+    items, lists = (
+        float(part.denominators[np.isin(part.days, days)].sum()) for part in (sums, activity)
+    )
+    return items / lists if items > 0 else 1.0
+
+
+def _visits(rows: Sequence[Compared], control: str) -> Iterator[str]:
     """Variants whose users come more or less often than those of control."""
     for row in rows:
-        if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= _MUCH:
+        if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= MUCH:
             how = "more" if row.lift > 0 else "less"
             yield (
                 f"users of {row.variant} come {percent(abs(row.lift))} {how} often than those of "
@@ -221,21 +246,77 @@ class _Comparisons(NamedTuple):
         Metrics per user need users of their own in each variant who have come for equally long,
         unlike those of a ramp.
         """
-        if metric.counted is not None:
-            begun = [arm for arm in self.arms.values() if arm.audience.lists]
-            kept = len(begun) > 0 and all(arm.activity is not None for arm in begun)
-            return (
-                kept and isinstance(self.experiment.shares, dict) and not self.experiment.same_users
-            )
-        return any(metric.text in arm.sums for arm in self.arms.values())
+        if metric.counted is None:
+            return any(metric.text in arm.sums for arm in self.arms.values())
+        if self._unlike_users is not None:
+            return False
+        if metric.counted == "means":
+            return any(metric.text in arm.means for arm in self.arms.values())
+        return len(self._begun) > 0 and all(arm.activity is not None for arm in self._begun)
 
-    def notes(self) -> Iterator[str]:
+    @property
+    def _unlike_users(self) -> str | None:
+        """The reason that users of the variants cannot be compared one by one, or None."""
+        if self.experiment.same_users:
+            return "users are the same by design"
+        if not isinstance(self.experiment.shares, dict):
+            return "users of a ramp have come for unlike times"
+        return None
+
+    @property
+    def _begun(self) -> list[Variant]:
+        return [arm for arm in self.arms.values() if arm.audience.lists]
+
+    def days(self, metrics: Sequence[Judged]) -> IntArray:
+        """The days that control and any variant have of the metrics."""
+        days = [
+            first.days
+            for metric in metrics
+            if metric.counted is None
+            for name in self.arms
+            if name != self.experiment.control
+            for first, other in [self._pair(metric, name)]
+            if first.days.size and np.array_equal(first.days, other.days)
+        ]
+        return distinct(np.concatenate([np.zeros(0, np.int64), *days]))
+
+    def notes(
+        self, metrics: Sequence[Metric], rows: Sequence[Compared], users: Mapping[str, float]
+    ) -> Iterator[str]:
+        """What to know about the metrics: `rows` are those compared."""
+        yield from _visits(rows, self.experiment.control)
+        yield from self._lengths(metrics)
+        yield from one_account(rows, users)
+        yield from self._later()
+        for metric in metrics:
+            if metric.is_per_user and metric.has_interval and not self.has(judged_metric(metric)):
+                reason = self._unlike_users or "users' means are not kept by event day"
+                yield f"{metric.text} is not compared: {reason}"
+
+    def _lengths(self, metrics: Sequence[Metric]) -> Iterator[str]:
+        """Variants whose lists are longer or shorter than those of control."""
+        control = self.arms[self.experiment.control]
+        precision, confidence = self.intervals.precision, self.intervals.confidence
+        settings = Settings(self.method, precision, confidence, higher_is_better=None)
+        for name, arm in self.arms.items():
+            if arm is control or arm.activity is None or control.activity is None:
+                continue
+            contrast = contrast_of(control.activity.lengths, arm.activity.lengths)
+            ratios = [
+                (metric, _items_read(arm, metric) / _items_read(control, metric))
+                for metric in metrics
+                if all(metric.text in side.sums for side in (arm, control))
+            ]
+            read = [*(["clicks_per_user"] if self.has(LISTS_PER_USER) else []), "hit_rate"]
+            lengths = judge(contrast, settings)
+            yield from unlike_lengths(name, self.experiment.control, lengths, ratios, read)
+
+    def _later(self) -> Iterator[str]:
         """That metrics per user begin after the experiment, where earlier clicks are not kept."""
         if not self.has(LISTS_PER_USER):
             return
-        begun = [arm for arm in self.arms.values() if arm.audience.lists]
-        first = max(self._first_day(arm) for arm in begun)
-        if NEVER > first > min(int(arm.audience.days.min()) for arm in begun):
+        first = max(map(self._first_day, self._begun))
+        if NEVER > first > min(int(arm.audience.days.min()) for arm in self._begun):
             yield (
                 f"lists_per_user and clicks_per_user count from {date_of(first)} on: before, "
                 "clicks at every rank were not kept by user"
@@ -291,7 +372,7 @@ class _Comparisons(NamedTuple):
                 days_left=days_left(*arms, settings),
                 detectable=detectable_lift(*arms, settings),
             )
-        if not daily or row.reason is not None:
+        if not daily or row.reason is not None or metric.counted is not None:
             return row
         alone = settings._replace(confidence=self.intervals.confidence)
         return msgspec.structs.replace(
@@ -304,6 +385,9 @@ class _Comparisons(NamedTuple):
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
         """The sums of control and a variant on the days that are compared."""
         arms = self.arms[self.experiment.control], self.arms[name]
+        if metric.counted == "means":
+            first, other = (arm.means.get(metric.text, self._nothing) for arm in arms)
+            return first, other
         if metric.counted is None:
             first, other = (arm.sums.get(metric.text, self._nothing) for arm in arms)
             return _on_common_days(first, other)

@@ -172,13 +172,13 @@ def heaviest_weight(rows: Sequence[Compared]) -> tuple[str, str] | None:
         ...     heaviest=0.08,
         ... )
         >>> heaviest_weight([row])
-        ('8.0 %', 'of the uncertainty in ctr of b; above 50 %, few users decide')
+        ('8.0 %', 'of the uncertainty in ctr of b')
     """
     heaviest = max(rows, key=lambda row: row.heaviest, default=None)
     if heaviest is None or not heaviest.heaviest:
         return None
     where = f"of the uncertainty in {heaviest.metric} of {heaviest.variant}"
-    return percent(heaviest.heaviest), f"{where}; above 50 %, few users decide"
+    return percent(heaviest.heaviest), where
 
 
 def needed_text(row: Compared) -> str:

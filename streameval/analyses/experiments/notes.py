@@ -1,0 +1,147 @@
+"""What to know before a comparison is read: its period, lists of unlike lengths, one account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.events.errors import MetricError
+from streameval.inference.days import period_text
+from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.words import percent
+from streameval.statistics.arrays import IntArray
+
+MUCH: Final = 100.0
+"""Evidence at which something that is not judged is said to differ."""
+
+_LONGER: Final = 0.01
+"""Relative difference of lengths that matters."""
+
+_ONE_ACCOUNT: Final = 0.2
+"""Share of the variance from which on one group of users decides too much."""
+
+_FEWEST_USERS: Final = int(FEWEST_GROUPS / _ONE_ACCOUNT)
+"""Users of an arm from which on such a share is no matter of course."""
+
+_WEEK: Final = 7
+
+
+def period(days: IntArray) -> str:
+    """The days that are compared, in a sentence.
+
+    Example:
+        >>> period(np.arange(20_513, 20_527))
+        'Compared: 1 to 14 March 2026, 14 days that both have.'
+        >>> period(np.array([20_513])), period(np.array([0]))
+        ('Compared: 1 March 2026.', 'The events have no time: the period is not known.')
+    """
+    if not days.size:
+        return "No day has lists of both."
+    if not days.any():
+        return "The events have no time: the period is not known."
+    span = period_text([int(days[0]), int(days[-1])])
+    return f"Compared: {span}{f', {days.size} days that both have' * (days.size > 1)}."
+
+
+def short_week(days: IntArray) -> Iterator[str]:
+    """That the days are not a whole week.
+
+    Example:
+        >>> list(short_week(np.arange(20_513, 20_517)))
+        ['4 days: weekdays differ, so wait for a whole week']
+    """
+    if days.any() and np.unique(days % _WEEK).size < _WEEK:
+        count = f"{days.size} days" if days.size > 1 else "1 day"
+        yield f"{count}: weekdays differ, so wait for a whole week"
+
+
+def one_account(rows: Sequence[Compared], users: Mapping[str, float]) -> Iterator[str]:
+    """That one group of users makes up much of the uncertainty of a comparison.
+
+    `users`: number of users of each variant, control first.
+    """
+    control = next(iter(users))
+    heavy = [
+        row
+        for row in rows
+        if row.heaviest >= _ONE_ACCOUNT
+        and min(users[control], users[row.variant]) >= _FEWEST_USERS
+        and (row.lift_low is not None or row.groups < FEWEST_GROUPS)
+    ]
+    if not heavy:
+        return
+    # A metric that may be compared per user instead comes first.
+    heaviest = max(heavy, key=lambda row: (bool(_or_per_user(row.metric)), row.heaviest))
+    yield (
+        f"one group of users makes {percent(heaviest.heaviest)} of the uncertainty in "
+        f"{heaviest.metric} of {heaviest.variant}: probably one account. Leave it out"
+        f"{_or_per_user(heaviest.metric)}"
+    )
+
+
+def _or_per_user(text: str) -> str:
+    """The remedy of a metric that has a mean over users, too; empty for others."""
+    name, bracket, options = text.partition("(")
+    name, at, cutoff = (name if bracket else text).partition("@")
+    per_user = f"{name}(per=user,{options}" if bracket else f"{name}(per=user){at}{cutoff}"
+    try:
+        return f", or compare per user ({parse(per_user).text})"
+    except MetricError:
+        return ""
+
+
+def unlike_lengths(
+    variant: str,
+    control: str,
+    lengths: Comparison,
+    metrics: Sequence[tuple[Metric, float]],
+    read: Sequence[str],
+) -> Iterator[str]:
+    """That lists of a variant are longer or shorter, and which metrics that matters for.
+
+    Args:
+        variant: its name.
+        control: the name of control.
+        lengths: the items of a list, compared.
+        metrics: those that are compared, each with the items that it reads of a list of the
+            variant by those of control's.
+        read: metrics to read instead.
+    """
+    lift = lengths.lift
+    # Lists that all have one length do not vary, and surely differ.
+    alike = lengths.verdict == "not enough evidence" and lengths.lift_low is None
+    certain = lengths.evidence >= MUCH or alike
+    if lift is None or abs(lift) < _LONGER or not certain:
+        return
+    fewest = min(lengths.control or 0.0, lengths.treatment or 0.0)
+    per_item = [metric.text for metric, ratio in metrics if abs(ratio - 1.0) >= _LONGER]
+    cut = [
+        metric.text
+        for metric, _ in metrics
+        if metric.definition.per == "list" and (metric.k or 0) > fewest
+    ]
+    reasons = [f"{_list_of(per_item)} {_are(per_item)} per item shown"] if per_item else []
+    if cut:
+        shorter = control if lift > 0 else variant
+        reasons.append(f"lists of {shorter} end before the cut-off of {_list_of(cut)}")
+    if reasons:
+        how = "longer" if lift > 0 else "shorter"
+        yield (
+            f"lists of {variant} are {percent(abs(lift))} {how}: {', and '.join(reasons)}; read "
+            f"{_list_of(read)} with {'them' if len(per_item + cut) > 1 else 'it'}"
+        )
+
+
+def _list_of(texts: Sequence[str]) -> str:
+    *others, last = texts
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _are(texts: Sequence[str]) -> str:
+    return "are" if len(texts) > 1 else "is"

@@ -1,0 +1,173 @@
+"""What a comparison says beside its verdicts, from what is counted anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import ComparisonReport, compare
+from tests.cli.program import json_lines
+
+MONDAY = 1_772_409_600
+"""2 March 2026, in seconds since the epoch."""
+
+
+def visits(
+    *,
+    items: tuple[int, int] = (5, 5),
+    days: Sequence[int] = range(7),
+    bot: int = 0,
+    users: int = 400,
+) -> Iterator[dict[str, Any]]:
+    """Lists of `items` of the two variants, with the same clicks; `bot`: lists of one account."""
+    random = np.random.default_rng(6)
+    for user in range(users):
+        for _ in range(1 + int(random.poisson(2))):
+            clicked = [f"i{rank}" for rank in range(min(items)) if random.random() < 0.1]
+            yield {
+                "recommendations": [f"i{rank}" for rank in range(items[user % 2])],
+                "interactions": clicked,
+                "variant": ("control", "b")[user % 2],
+                "user": f"u{user}",
+                "ts": MONDAY + 86_400 * int(random.choice(days)),
+            }
+    for visit in range(bot):
+        shown = [f"i{rank}" for rank in range(5)]
+        yield {
+            "recommendations": shown,
+            "interactions": shown,
+            "variant": "b",
+            "user": "bot",
+            "ts": MONDAY + 86_400 * (visit % 7),
+        }
+
+
+def compared(folder: Path, *metrics: str, time: str | None = "ts", **how: Any) -> ComparisonReport:
+    path = str(json_lines(folder / "log.ndjson", list(visits(**how))))
+    unit: Any = {} if time is None else {"time": time, "time_unit": "s"}
+    found = compare(path, *metrics, **unit)
+    assert isinstance(found, ComparisonReport)
+    return found
+
+
+def test_lists_of_unlike_length_are_named_with_what_depends_on_it(tmp_path: Path) -> None:
+    """The same clicks on lists twice as long look like a loss of half of them."""
+    found = compared(tmp_path, "ctr", "hit_rate", items=(5, 10))
+    assert found["ctr"].verdict == "worse"
+    assert found["hit_rate"].verdict == "not enough evidence"
+    period, note = found.notes
+    assert period == "Compared: 2 to 8 March 2026, 7 days that both have."
+    assert note == (
+        "Note: lists of b are 100.0 % longer: ctr is per item shown; read clicks_per_user and "
+        "hit_rate with it."
+    )
+
+
+def test_a_cut_off_below_the_end_of_shorter_lists_is_named(tmp_path: Path) -> None:
+    found = compared(tmp_path, "ndcg@3", "precision@8", "ctr@3", items=(10, 5))
+    _, note = found.notes
+    assert note == (
+        "Note: lists of b are 50.0 % shorter: lists of b end before the cut-off of precision@8; "
+        "read clicks_per_user and hit_rate with it."
+    )
+
+
+def test_metrics_that_do_not_depend_on_the_length_of_lists_need_no_note(tmp_path: Path) -> None:
+    assert compared(tmp_path, "ndcg@3", "ctr@3", items=(5, 10)).notes[1:] == []
+    assert compared(tmp_path, "ctr", "ndcg@9").notes[1:] == []
+
+
+def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None:
+    """It has 6 % of the lists, so a share of the lists alone would not tell."""
+    found = compared(tmp_path, "hit_rate@5", bot=40)
+    share = round(100 * found["hit_rate@5"].heaviest, 1)
+    assert share > 20
+    assert found.notes[1] == (
+        f"Note: one group of users makes {share} % of the uncertainty in hit_rate@5 of b: probably "
+        "one account. Leave it out, or compare per user (hit_rate(per=user)@5)."
+    )
+    assert compared(tmp_path, "hit_rate@5").notes[1:] == []
+
+
+@pytest.mark.parametrize(
+    ("days", "notes"),
+    [
+        (
+            [0, 1, 2, 4],
+            [
+                "Compared: 2 to 6 March 2026, 4 days that both have.",
+                "Note: 4 days: weekdays differ, so wait for a whole week.",
+            ],
+        ),
+        (
+            [3],
+            [
+                "Compared: 5 March 2026.",
+                "Note: 1 day: weekdays differ, so wait for a whole week.",
+            ],
+        ),
+        (
+            [-35, 0, 1, 2, 3, 4, 5, 6],
+            ["Compared: 26 January to 8 March 2026, 8 days that both have."],
+        ),
+    ],
+    ids=["four days", "one day", "a week and a day"],
+)
+def test_the_period_is_said_and_a_short_week(
+    tmp_path: Path, days: list[int], notes: list[str]
+) -> None:
+    assert compared(tmp_path, "hit_rate", days=days).notes == notes
+
+
+def test_without_event_time_the_period_is_not_known(tmp_path: Path) -> None:
+    found = compared(tmp_path, "hit_rate", time=None)
+    assert found.notes == ["The events have no time: the period is not known."]
+
+
+def test_a_mean_over_users_is_compared_from_the_means_of_users(tmp_path: Path) -> None:
+    found = compared(tmp_path, "hit_rate@5", "hit_rate(per=user)@5", bot=40)
+    by_user: dict[str, dict[str, list[bool]]] = {"control": {}, "b": {}}
+    for visit in visits(bot=40):
+        of_user = by_user[visit["variant"]].setdefault(visit["user"], [])
+        of_user.append(bool(visit["interactions"]))
+    means = {
+        name: np.mean([np.mean(hits) for hits in users.values()]) for name, users in by_user.items()
+    }
+    row = found["hit_rate(per=user)@5"]
+    assert (row.control, row.treatment) == pytest.approx((means["control"], means["b"]), abs=1e-9)
+    assert row.heaviest < 0.2
+    assert (row.days, row.daily) == ((), ())
+    assert row.among == 2
+
+
+def test_a_mean_over_users_that_cannot_be_compared_says_why(tmp_path: Path) -> None:
+    path = str(json_lines(tmp_path / "log.ndjson", list(visits())))
+    metrics = ("hit_rate", "hit_rate(per=user)")
+    dated: Any = {"time": "ts", "time_unit": "s"}
+    reasons = [
+        compare(path, *metrics, **how).notes[-1]
+        for how in (
+            {"same_users": True},
+            {**dated, "since": date(2026, 3, 3)},
+            {
+                **dated,
+                "shares": [
+                    {"since": date(2026, 3, 1), "control": 1, "b": 1},
+                    {"since": date(2026, 3, 5), "control": 1, "b": 2},
+                ],
+            },
+        )
+    ]
+    name = "Note: hit_rate(per=user) is not compared:"
+    assert reasons == [
+        f"{name} users are the same by design.",
+        f"{name} users' means are not kept by event day.",
+        f"{name} users of a ramp have come for unlike times.",
+    ]
+    whole = compare(path, *metrics, **dated, since=date(2026, 3, 2))
+    assert whole["hit_rate(per=user)"].control is not None
