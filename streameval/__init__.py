@@ -5,7 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streameval.accumulator import Accumulator, SharedAccumulator
-from streameval.analyses.changes.report import Change, ChangeSettings
+from streameval.analyses.changes.report import Change
+from streameval.analyses.changes.settings import ChangeSettings
 from streameval.analyses.changes.statistics import changes
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.planning import ExperimentPlan, plan

@@ -7,11 +7,13 @@ from typing import Any, Final, get_origin
 
 from msgspec import defstruct, field
 
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.gaps.analysis import GAPS
 from streameval.config.config import Config
 from streameval.engine.analysis import Analysis
 
 ANALYSES: Final[tuple[Analysis[Any, Any], ...]] = (
+    CHANGES,
     GAPS,
     *(plugin.load() for plugin in entry_points(group="streameval.analyses")),
 )

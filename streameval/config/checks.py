@@ -24,7 +24,6 @@ from streameval.events.errors import (
     MissingInputError,
     SourceError,
     StreamevalError,
-    suggestion,
     unknown_name_problem,
 )
 from streameval.exporters.families import family_name, same_name
@@ -136,41 +135,6 @@ def analysis_problems(config: Config) -> Iterator[Problem]:
     """What keeps an analysis from its table: of each, what it says itself."""
     for analysis, settings in configured(config):
         yield from analysis.check(settings, config.kept())
-
-
-def change_problems(config: Config) -> Iterator[Problem]:
-    """Changes without intervals or event time, or of what is not counted."""
-    changes = config.changes
-    if changes is None:
-        return
-    if config.intervals is None:
-        yield "changes", "changes need intervals; add intervals = { confidence = 0.95 }."
-    if config.event.time is None:
-        yield "changes", "changes need event time; name its field in [event] time."
-    for key, name, chosen, what in (
-        ("label", changes.label, config.series_labels(), "`labels`"),
-        ("rollouts", changes.rollouts, config.series_labels(), "`labels`"),
-        ("mix", changes.mix, config.segments, "`segments`"),
-    ):
-        if name is not None and (problem := unknown_name_problem(name, chosen, what)):
-            yield f"changes.{key}", f"{name!r} is {problem}"
-    yield from _watched_problems(changes.metrics, _watchable(config))
-
-
-def _watchable(config: Config) -> list[str]:
-    """The metrics that have sums by user group, by their text."""
-    groups = [group.metrics for group in config.families() if group.segment is None]
-    texts = [metric.text for metrics in groups for metric in metrics if metric.has_interval]
-    return list(dict.fromkeys(texts))
-
-
-def _watched_problems(names: Sequence[str], choices: Sequence[str]) -> Iterator[Problem]:
-    if not choices:
-        yield "changes.metrics", "no metric has an interval, so none can be watched."
-    for index, name in enumerate(names):
-        if name not in choices and choices:
-            problem = f"{name!r} is not counted by user; choose one of {', '.join(choices)}."
-            yield f"changes.metrics[{index}]", f"{problem}{suggestion(name, choices)}"
 
 
 def _compared(config: Config, label: str) -> list[Metric]:
@@ -463,7 +427,6 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     extent_problems,
     experiment_problems,
     analysis_problems,
-    change_problems,
     source_problems,
     format_problems,
     attribution_problems,

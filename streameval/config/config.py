@@ -16,7 +16,6 @@ from msgspec import Meta
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE, make_plan
-from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue import parse
 from streameval.catalogue.lookup import absent_module
@@ -82,7 +81,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
         experiment: variants compared with a control; needs `intervals`.
-        changes: series watched for changes; needs `intervals` and event time.
         event: fields of a record.
         registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.
@@ -113,7 +111,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
     experiment: Experiment | None = None
-    changes: ChangeSettings | None = None
     event: EventFields = EventFields()
     registry: RegistryOptions | None = None
     attribution: AttributionOptions | None = None

@@ -101,7 +101,6 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         clock=ClockRule(microseconds(config.max_ahead)),
         intervals=config.intervals,
         experiment=config.experiment,
-        changes=config.changes,
         analyses=configured(config),
         rankers=config.event.ranker_names,
     )

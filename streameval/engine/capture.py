@@ -14,7 +14,6 @@ from streameval.accumulator.readings import (
     statistics_of,
 )
 from streameval.accumulator.table import Table
-from streameval.analyses.changes.reader import ChangeReader, is_watched
 from streameval.analyses.experiments.reader import ExperimentReader
 from streameval.engine.analysis import Analysis, Context, Finding, Moment, Reader, WindowCounts
 from streameval.engine.history import HistoryReader
@@ -169,7 +168,6 @@ class SnapshotCapture:
                 if family.segment is None
             ]
             self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
-        self._changes = self._change_reader(labels)
 
     def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
         """Read all series of the counts."""
@@ -195,9 +193,6 @@ class SnapshotCapture:
             past=self._history.take(now, clock, series),
             experiment=self._experiment.report(status.unread) if self._experiment else None,
             findings=tuple(self._findings(counts, now, clock, status.unread)),
-            changes=self._changes.take(counts, now, clock, status.unread)
-            if self._changes
-            else None,
         )
 
     def _findings(
@@ -213,14 +208,6 @@ class SnapshotCapture:
             report = reader.read(moment)
             if report is not None:
                 yield Finding(analysis, report)
-
-    def _change_reader(self, labels: Sequence[str]) -> ChangeReader | None:
-        """A reader of the families that are watched for changes; None if none is."""
-        settings, intervals = self._layout.changes, self._layout.intervals
-        if settings is None or intervals is None:
-            return None
-        views = [view for view in self._views if is_watched(view.spec.dimensions, labels, settings)]
-        return ChangeReader(settings, intervals, views, self._layout.windowing.lateness)
 
     def _series(
         self,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.formulas import is_own
-from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.settings import Experiment
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
@@ -70,7 +69,6 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     intervals: Intervals | None = None
     experiment: Experiment | None = None
     analyses: Sequence[Configured] = ()
-    changes: ChangeSettings | None = None
     rankers: tuple[str, ...] = ()
 
 

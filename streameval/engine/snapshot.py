@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from streameval.analyses.changes.report import ChangesReport
 from streameval.analyses.experiments.report import Report
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -334,7 +333,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         stored_at: when the checkpoints were written whose values these are, wall-clock seconds
             since the epoch; None if the process counts.
         findings: reports of the configured analyses that have one, in the order of the page.
-        changes: series that are watched for changes; None before the first look, or if none is.
     """
 
     version: int
@@ -349,7 +347,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     experiment: Report | None = None
     stored_at: float | None = None
     findings: tuple[Finding, ...] = ()
-    changes: ChangesReport | None = None
 
     @property
     def label_names(self) -> tuple[str, ...]:

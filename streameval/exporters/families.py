@@ -12,6 +12,7 @@ import msgspec
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
+from streameval.engine.analysis import Gauge
 from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
 from streameval.exporters.view import summary_of
 
@@ -47,6 +48,12 @@ def own_family(
     full = PREFIX + name
     suffix = "_total" if kind == "counter" else ""
     return SampleFamily(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
+
+
+def gauge_families(gauges: Iterable[Gauge]) -> Iterator[SampleFamily]:
+    """The gauges of an analysis as families."""
+    for name, text, samples in gauges:
+        yield own_family(name, "gauge", text, samples)
 
 
 def family_name(metric: Metric, segment: str | None = None) -> str:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, get_args
 
-from streameval.analyses.changes.families import change_families
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import Verdict
 from streameval.analyses.experiments.report import Report
@@ -21,7 +20,7 @@ from streameval.engine.snapshot import (
     WebConfigHealth,
 )
 from streameval.events.records import Partition
-from streameval.exporters.families import Kind, SampleFamily, own_family
+from streameval.exporters.families import Kind, SampleFamily, gauge_families, own_family
 from streameval.exporters.memory import memory_uses
 
 
@@ -59,8 +58,6 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
     if snapshot.experiment is not None:
         families.extend(comparison_families(snapshot.experiment))
     families.extend(found_families(snapshot.findings))
-    if snapshot.changes is not None:
-        families.extend(change_families(snapshot.changes))
     if health.checkpoint is not None:
         families.extend(_checkpoints(health.checkpoint))
     return [*families, *_connections(health), *_web_config(health.web_config)]
@@ -69,8 +66,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
 def found_families(findings: Iterable[Finding]) -> Iterator[SampleFamily]:
     """The gauges of the reports of analyses."""
     for analysis, report in findings:
-        for name, text, samples in analysis.gauges(report):
-            yield own_family(name, "gauge", text, samples)
+        yield from gauge_families(analysis.gauges(report))
 
 
 def count_undefined(snapshot: Snapshot) -> SampleFamily:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Final
+
+from streameval.events.errors import MetricError
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
@@ -38,3 +40,16 @@ def period_text(days: Sequence[int]) -> str:
     if first.month != last.month:
         return f"{first.day} {first:%B} to {whole}"
     return f"{first.day} to {whole}"
+
+
+def number_of_day(day: date) -> int:
+    """Days since 1970-01-01 (UTC)."""
+    return day.toordinal() - _EPOCH
+
+
+def given_day(name: str, day: object) -> int:
+    """The number of a day that was given as an argument; raises a MetricError if it is none."""
+    # A datetime is a date, too, but may be one of another zone.
+    if isinstance(day, date) and not isinstance(day, datetime):
+        return number_of_day(day)
+    raise MetricError(f"{name}: found {day!r:.80}; give a day, like date(2026, 3, 1)")

@@ -6,7 +6,9 @@ import re
 
 import msgspec
 
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.page import section
+from streameval.engine.analysis import Finding
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import State
@@ -36,7 +38,7 @@ def test_without_a_change_only_the_total_is_drawn() -> None:
 
 def test_the_page_has_it_only_where_changes_are_watched() -> None:
     plain = picture()
-    watched = msgspec.structs.replace(plain, changes=changes_report())
+    watched = msgspec.structs.replace(plain, findings=(Finding(CHANGES, changes_report()),))
     state = State(ready=True, word="Ready", why="")
     pages = [body(shown, state, Selection()) for shown in (plain, watched)]
     assert ["Watched series" in page for page in pages] == [False, True]

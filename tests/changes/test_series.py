@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from streameval import Accumulator, ChangeSettings, Intervals, changes
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import families_in
 from streameval.analyses.changes.report import Change
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
+from streameval.engine.analysis import Configured
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.evaluation.partials import Partial, merged, partials
 from streameval.events.records import Partition
@@ -27,7 +29,8 @@ from tests.strategies import event_of
 
 SETTINGS = ChangeSettings(label="variant", rollouts="model")
 LABELS = ("variant", "model")
-SHAPE = layout(["ctr", "value_per_list"], LABELS, intervals=Intervals(), changes=SETTINGS)
+WATCHED = (Configured(CHANGES, SETTINGS),)
+SHAPE = layout(["ctr", "value_per_list"], LABELS, intervals=Intervals(), analyses=WATCHED)
 FIELDS = EventFields(time="ts", time_unit="s")
 
 Record = dict[str, Any]
@@ -59,7 +62,8 @@ def snapshot_changes(counting: Ingest) -> list[Change]:
 
 
 def next_changes(taking: Taking, unread: int = 0) -> list[Change]:
-    reports = (taking.take(unread=unread).changes for _ in count())
+    snapshots = (taking.take(unread=unread) for _ in count())
+    reports = (CHANGES.report_in(snapshot.findings) for snapshot in snapshots)
     report = next(report for report in reports if report is not None)
     return list(report.changes)
 

@@ -8,8 +8,8 @@ from typing import Any
 from streameval import Accumulator, Intervals
 from streameval import changes as streameval_changes
 from streameval.analyses.changes import reader as changes
-from streameval.analyses.changes.families import change_families
-from streameval.analyses.changes.report import sentence
+from streameval.analyses.changes.families import change_gauges
+from streameval.analyses.changes.words import sentence
 from tests.exporters.changing import changes_report
 from tests.strategies import event_of
 
@@ -25,14 +25,12 @@ def test_the_day_that_is_open_is_not_closed() -> None:
 
 
 def test_a_process_that_counts_some_partitions_has_no_evidence_to_alarm_with() -> None:
-    families = {
-        family.name: family.samples
-        for family in change_families(changes_report().untrusted("others count the rest"))
-    }
+    report = changes_report().untrusted("others count the rest")
+    samples = {gauge.name: gauge.samples for gauge in change_gauges(report)}
     for name in ("evidence_days", "since_timestamp_seconds", "low_ratio", "high_ratio"):
-        assert families[f"streameval_change_{name}"] == []
-    verdicts = families["streameval_change_verdict"]
-    shown = {sample.labels["verdict"] for sample in verdicts if sample.value}
+        assert samples[f"change_{name}"] == []
+    verdicts = samples["change_verdict"]
+    shown = {labels["verdict"] for labels, value in verdicts if value}
     assert shown == {"do not trust"}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, ChangeSettings, Intervals, changes
-from streameval.analyses.changes.report import Change, sentence
+from streameval.analyses.changes.report import Change
 from streameval.analyses.changes.statistics import (
     Look,
     Traffic,
@@ -21,6 +21,7 @@ from streameval.analyses.changes.statistics import (
     look,
     replayed,
 )
+from streameval.analyses.changes.words import sentence
 from streameval.events.errors import (
     ConfigError,
     MetricError,

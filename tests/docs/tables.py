@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from streameval.analyses.changes.families import change_families
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.gaps.analysis import GAPS
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS, Convention
@@ -45,10 +45,10 @@ def with_families(page: str) -> str:
     """The page of Prometheus with the families of the pipeline and of an experiment."""
     page = _with_list(page, "## The pipeline", map(_family, _families()))
     page = _with_list(page, "## The experiment", map(_family, comparison_families(report())))
-    page = _with_list(page, "## Changes", map(_family, change_families(changes_report())))
-    return _with_list(
-        page, "## Gaps", map(_family, found_families([Finding(GAPS, (gap_series(),))]))
-    )
+    for finding in (Finding(CHANGES, changes_report()), Finding(GAPS, (gap_series(),))):
+        families = map(_family, found_families([finding]))
+        page = _with_list(page, f"## {finding.analysis.title}", families)
+    return page
 
 
 def with_reasons(page: str) -> str:

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from streameval import metric
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import families_in, ingest_day, watched_series
-from streameval.analyses.changes.report import ChangeSettings
+from streameval.analyses.changes.settings import ChangeSettings
 from streameval.analyses.experiments.reader import segments_in, variants_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.analyses.gaps.analysis import GAPS
@@ -331,12 +332,13 @@ def test_whatever_pools_the_rankers_reads_the_lists_that_were_shown(
     for config, ingest in both:
         labels, intervals = config.series_labels(), config.intervals
         assert intervals is not None
-        assert config.changes is not None
+        settings = CHANGES.settings_in(config)
+        assert settings is not None
         arms.append(sums_of(variants_in(ingest, "variant", labels)[1]))
         by_country = segments_in(ingest, "variant", "country", labels)
         segments.append({name: sums_of(of_value) for name, of_value in by_country.items()})
         gaps.append(repr(gaps_in(ingest, "country", labels, intervals, "fixed")))
-        watched = watched_series(families_in(ingest, config.changes, labels), config.changes)
+        watched = watched_series(families_in(ingest, settings, labels), settings)
         changes.append(repr([*watched]))
         assert ingest_day(ingest) is not None
     assert arms[0] == arms[1]
@@ -346,13 +348,12 @@ def test_whatever_pools_the_rankers_reads_the_lists_that_were_shown(
 
 
 def test_a_gap_and_a_change_of_a_ranker_that_was_not_shown_are_not_judged(ranked: Config) -> None:
-    config = msgspec.structs.replace(ranked, changes=ChangeSettings(label="ranker"))
+    settings = ChangeSettings(label="ranker")
+    config = msgspec.structs.replace(ranked, changes=settings)
     ingest = counted(config, events(2_000))
-    assert config.changes is not None
-    families = families_in(ingest, config.changes, config.series_labels())
+    families = families_in(ingest, settings, config.series_labels())
     watched = {
-        (series.metric, series.slice): series.arm
-        for series in watched_series(families, config.changes)
+        (series.metric, series.slice): series.arm for series in watched_series(families, settings)
     }
     assert watched["ctr", "shown"].objection is None
     assert watched["ctr", None].objection is None

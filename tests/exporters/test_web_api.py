@@ -10,6 +10,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from streameval.analyses.changes.analysis import CHANGES
+from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.page.cards import overview
 from streameval.exporters.page.charts import Drawing, side_by_side
@@ -72,8 +74,8 @@ def full(version: int = 1) -> Snapshot:
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
     past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyHistory()))
-    reports = {"experiment": report(), "changes": changes_report()}
-    return msgspec.structs.replace(snapshot, past=past, **reports)
+    findings = (Finding(CHANGES, changes_report()),)
+    return msgspec.structs.replace(snapshot, past=past, experiment=report(), findings=findings)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_changes_are_those_of_the_last_closed_day(site: Site) -> None:
     assert worse["text"].startswith("ctr of b is worse than the others since 3 Mar")
     assert [day["day"] for day in worse["days"][-2:]] == ["2026-03-07", "2026-03-08"]
     assert (young["effect"], young["worse_days"]) == (None, None)
-    site.server.snapshot = msgspec.structs.replace(full(), version=2, changes=None)
+    site.server.snapshot = msgspec.structs.replace(full(), version=2, findings=())
     assert site.get("changes").json() == {"until": None, "changes": []}
 
 

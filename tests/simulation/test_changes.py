@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streameval.analyses.changes.report import ChangeSettings
+from streameval.analyses.changes.settings import ChangeSettings
 from streameval.analyses.changes.statistics import judge_changes
 from tests.changes.worlds import DailyWorld, first_alarm, series_of, sums_of
 from tests.simulation.bars import Bar, at_least, at_most

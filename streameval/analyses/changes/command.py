@@ -12,12 +12,10 @@ from rich.table import Table
 from rich.text import Text
 from typer import Exit, Option
 
-from streameval.analyses.changes.families import change_families
+from streameval.analyses.changes.families import change_gauges
 from streameval.analyses.changes.files import ChangeOptions, ChangesResult, find_changes
-from streameval.analyses.changes.report import (
-    CHANGED,
-    Change,
-    ChangesReport,
+from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
+from streameval.analyses.changes.words import (
     change_text,
     changes_promise,
     day_text,
@@ -40,6 +38,7 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.stores import is_state
 from streameval.events.errors import UsageError
+from streameval.exporters.families import gauge_families
 from streameval.exporters.prometheus import Text as Exposition
 from streameval.exporters.view import lift_bounds, printable
 from streameval.inference.words import percent
@@ -223,7 +222,7 @@ def as_csv(result: ChangesResult) -> str:
 
 def as_prometheus(result: ChangesResult) -> str:
     """The gauges of the daemon, of the last day, for the textfile collector."""
-    return Exposition().of(change_families(result.latest)).decode()
+    return Exposition().of(gauge_families(change_gauges(result.latest))).decode()
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}

@@ -8,7 +8,8 @@ from datetime import UTC, date, datetime
 from typing import Final, get_args
 
 from streameval.analyses.changes.report import Change, ChangesReport, ChangeVerdict
-from streameval.exporters.families import SampleFamily, own_family, slice_labels
+from streameval.engine.analysis import Gauge
+from streameval.exporters.families import slice_labels
 from streameval.inference.days import date_of
 
 _GAUGES: Final = (
@@ -32,23 +33,18 @@ _OWN: Final = frozenset({"against", "direction", "metric", "verdict"})
 """Labels of these gauges."""
 
 
-def change_families(report: ChangesReport) -> list[SampleFamily]:
+def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     """Gauges of every series that is watched; one label names the slice, the total has none."""
     rows = list(_labelled(report))
-    gauges = [
-        own_family(
-            f"change_{name}",
-            "gauge",
-            f"{text} Absent if unknown.",
-            [
-                (labels, value)
-                for change, labels in rows
-                if (value := getattr(change, attribute)) is not None and math.isfinite(value)
-            ],
-        )
-        for name, attribute, text in _GAUGES
-    ]
-    return [*gauges, _evidence(rows), _since(rows), _verdicts(rows), _until(report)]
+    for name, attribute, text in _GAUGES:
+        values = ((getattr(change, attribute), labels) for change, labels in rows)
+        known = [
+            (labels, value)
+            for value, labels in values
+            if value is not None and math.isfinite(value)
+        ]
+        yield Gauge(f"change_{name}", f"{text} Absent if unknown.", known)
+    yield from (_evidence(rows), _since(rows), _verdicts(rows), _until(report))
 
 
 def _labelled(report: ChangesReport) -> Iterator[tuple[Change, dict[str, str]]]:
@@ -62,10 +58,9 @@ def _labelled(report: ChangesReport) -> Iterator[tuple[Change, dict[str, str]]]:
         yield change, labels
 
 
-def _evidence(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
-    return own_family(
+def _evidence(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
+    return Gauge(
         "change_evidence_days",
-        "gauge",
         "Chance alone shows as much evidence of a change at most once in so many days, over all "
         "series together; up to 1e300. An alert above 91 is false at most once in 91 days. Absent "
         "for series that are not judged.",
@@ -84,19 +79,17 @@ def _directions(change: Change) -> tuple[tuple[str, float | None], ...]:
     return ("worse", change.worse_days), ("better", change.better_days)
 
 
-def _since(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
-    return own_family(
+def _since(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
+    return Gauge(
         "change_since_timestamp_seconds",
-        "gauge",
         "Day on which a change most likely began, seconds since the epoch; absent without one.",
         [(labels, _seconds(change.since)) for change, labels in rows if change.since is not None],
     )
 
 
-def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
-    return own_family(
+def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
+    return Gauge(
         "change_verdict",
-        "gauge",
         "1 for the verdict on a series, 0 for all other verdicts.",
         [
             ({**labels, "verdict": verdict}, float(change.verdict == verdict))
@@ -106,11 +99,10 @@ def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> SampleFamily:
     )
 
 
-def _until(report: ChangesReport) -> SampleFamily:
+def _until(report: ChangesReport) -> Gauge:
     end = date_of(report.until + 1)
-    return own_family(
+    return Gauge(
         "change_until_timestamp_seconds",
-        "gauge",
         "End of the last day that the verdicts count, seconds since the epoch.",
         [({}, _seconds(end))],
     )

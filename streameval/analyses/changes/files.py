@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import (
     SlicedCounts,
     closed_day,
@@ -15,20 +16,14 @@ from streameval.analyses.changes.reader import (
     ingest_day,
     watched_series,
 )
-from streameval.analyses.changes.report import (
-    OTHERS,
-    WEEKS,
-    Change,
-    ChangeSettings,
-    ChangesReport,
-)
+from streameval.analyses.changes.report import Change, ChangesReport
+from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
 from streameval.analyses.changes.statistics import (
     WatchedSeries,
     judge_changes,
     look,
     replayed,
 )
-from streameval.analyses.experiments.planned_shares import day_number
 from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
@@ -38,7 +33,7 @@ from streameval.evaluation.offline.request import Request, config_of
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
 from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion
-from streameval.inference.days import date_of
+from streameval.inference.days import date_of, number_of_day
 from streameval.statistics.intervals import Intervals
 
 
@@ -120,7 +115,9 @@ def find_changes(request: Request, options: ChangeOptions, around: Surroundings)
 
 
 def _report(changes: Sequence[Change], settings: ChangeSettings) -> ChangesReport:
-    until = max(day_number(change.until) or 0 for change in changes)
+    until = max(
+        (number_of_day(change.until) for change in changes if change.until is not None), default=0
+    )
     return ChangesReport(settings, until, changes)
 
 
@@ -177,7 +174,7 @@ def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
         raise UsageError("changes need event time: name its field with --time.")
     if options.until is None:
         return closed
-    until = day_number(options.until) or 0
+    until = number_of_day(options.until)
     last = max(newest, closed) if counts.open_too else closed
     if until > last:
         day = date_of(last)
@@ -228,7 +225,7 @@ def _from_files(request: Request, options: ChangeOptions, around: Surroundings) 
 
 def _settings(config: Config, options: ChangeOptions, request: Request) -> ChangeSettings:
     """The settings of the configuration, with those that were given."""
-    settings_given = config.changes or ChangeSettings()
+    settings_given = CHANGES.settings_in(config) or ChangeSettings()
     settings = msgspec.structs.replace(settings_given, **options.settings)
     # Replacing does not check.
     settings = ChangeSettings(**msgspec.structs.asdict(settings))

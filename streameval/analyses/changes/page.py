@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streameval.analyses.changes.report import (
-    CHANGED,
-    Change,
-    ChangeDay,
-    ChangesReport,
+from streameval.analyses.changes.report import CHANGED, Change, ChangeDay, ChangesReport
+from streameval.analyses.changes.words import (
     chance_text,
     change_text,
     changes_promise,

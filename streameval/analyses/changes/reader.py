@@ -14,12 +14,8 @@ from streameval.accumulator.objections import objection_together
 from streameval.accumulator.readings import summed_together, summed_without
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
-from streameval.analyses.changes.report import (
-    OTHERS,
-    WEEKS,
-    ChangeSettings,
-    ChangesReport,
-)
+from streameval.analyses.changes.report import ChangesReport
+from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
 from streameval.analyses.changes.statistics import (
     Look,
     Traffic,
@@ -29,7 +25,8 @@ from streameval.analyses.changes.statistics import (
     look,
 )
 from streameval.catalogue.metric import Metric
-from streameval.engine.ingest import Ingest, IngestCopy
+from streameval.engine.analysis import Context, Moment
+from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView
@@ -289,42 +286,38 @@ class ChangeReader:
         self._pending: Iterator[Look] | None = None
         self._looks: list[Look] = []
 
-    def take(
-        self, counts: IngestCopy, now: float, clock: int | None, unread: int
-    ) -> ChangesReport | None:
+    def read(self, moment: Moment) -> ChangesReport | None:
         """The latest report; None before the first, and while partitions move between processes.
 
-        `now`: the wall clock, seconds. `clock`: the event time at which windows are read, which
-        no partition is ahead of. `unread`: partitions that other processes count; above 0 the
-        report gives no verdict, as users are missing.
+        While other processes count partitions the report gives no verdict, as users are missing.
         """
-        if unread != self._unread:
+        if moment.unread != self._unread:
             # What was read has other users than what is counted now.
             self._report, self._pending, self._key, self._until = None, None, (), 0
-            self._unread = unread
-        self._begin(counts, now, clock)
+            self._unread = moment.unread
+        self._begin(moment)
         self._proceed()
-        if self._report is None or not unread:
+        if self._report is None or not moment.unread:
             return self._report
         return self._report.untrusted(
-            f"other processes count {unread:,} of the partitions; streameval changes reads the "
-            "state that they share"
+            f"other processes count {moment.unread:,} of the partitions; streameval changes reads "
+            "the state that they share"
         )
 
-    def _begin(self, counts: IngestCopy, now: float, clock: int | None) -> None:
+    def _begin(self, moment: Moment) -> None:
         """Begin to read when a day has closed, or its events have changed for some time."""
-        latest = counts.known_clocks
-        if clock is not None:
-            latest = [min(at, clock) for at in latest]
-        until = closed_day(latest, self._lateness)
+        clocks = moment.clocks
+        if moment.clock is not None:
+            clocks = [min(at, moment.clock) for at in clocks]
+        until = closed_day(clocks, self._lateness)
         if until is None:
             return
         listed = [_listed(view.lifetime(), until) for view in self._views]
         key = (until, *listed)
-        waits = self._pending is not None or abs(now - self._read_at) < _AGAIN
+        waits = self._pending is not None or abs(moment.now - self._read_at) < _AGAIN
         if key == self._key or (until == self._until and waits):
             return
-        self._key, self._read_at, self._until = key, now, until
+        self._key, self._read_at, self._until = key, moment.now, until
         families = [SlicedCounts(view, self._settings.label) for view in self._views]
         series = watched_series(families, self._settings)
         self._pending = map(partial(look, until=until, settings=self._settings), series)
@@ -342,6 +335,16 @@ class ChangeReader:
         )
         self._report = ChangesReport(self._settings, self._until, changes)
         self._pending, self._looks = None, []
+
+
+def change_reader(settings: ChangeSettings, context: Context) -> ChangeReader | None:
+    """A reader of the families that are watched for changes; None without intervals."""
+    if context.intervals is None:
+        return None
+    views = [
+        view for view in context.views if is_watched(view.spec.dimensions, context.labels, settings)
+    ]
+    return ChangeReader(settings, context.intervals, views, context.lateness)
 
 
 def _listed(table: Table, until: int) -> int:

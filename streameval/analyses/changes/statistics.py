@@ -16,25 +16,14 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.overlap import clause_of
-from streameval.analyses.changes.report import (
-    CHANGED,
-    OTHERS,
-    WEEKS,
-    Change,
-    ChangeDay,
-    ChangeSettings,
-    ChangeVerdict,
-    Rollout,
-    given_day,
-    number_of_day,
-)
+from streameval.analyses.changes.report import CHANGED, Change, ChangeDay, ChangeVerdict, Rollout
+from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
 from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
-from streameval.analyses.experiments.planned_shares import day_number
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.events.ids import is_number
-from streameval.inference.days import date_of
+from streameval.inference.days import date_of, given_day, number_of_day
 from streameval.inference.interval_formulas import (
     LARGEST_EVIDENCE,
     MOST_ANONYMOUS,
@@ -361,7 +350,8 @@ def _days(seen: Look, change: Change, *, banded: bool) -> tuple[ChangeDay, ...]:
         if lists
     }
     first = max(seen.until - SHOWN + 1, seen.sums.first)
-    bands = _bands(seen.sums, first, day_number(change.since)) if banded else {}
+    since = None if change.since is None else number_of_day(change.since)
+    bands = _bands(seen.sums, first, since) if banded else {}
     days = []
     for day in range(first, seen.until + 1):
         value = rates.get(day)

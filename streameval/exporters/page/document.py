@@ -9,7 +9,6 @@ from pathlib import Path
 from string import Template
 from typing import TypeAlias
 
-from streameval.analyses.changes.page import section as changes_section
 from streameval.analyses.experiments.page import section
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
@@ -47,9 +46,6 @@ def document(title: str, spans: Sequence[Span]) -> str:
     if last.experiment is not None:
         content = (tag("h2", "Experiment"), section(last.experiment))
         parts.append(tag("section", *content, id="experiment"))
-    if last.changes is not None:
-        content = (tag("h2", "Changes"), changes_section(last.changes))
-        parts.append(tag("section", *content, id="changes"))
     for analysis, report in last.findings:
         content = (tag("h2", analysis.title), Markup(analysis.section(report)))
         parts.append(tag("section", *content, id=analysis.name))

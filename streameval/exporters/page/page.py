@@ -8,7 +8,6 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from streameval.analyses.changes.page import section as changes_section
 from streameval.analyses.experiments.page import section
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Snapshot
@@ -46,7 +45,6 @@ def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str
         _state(snapshot, state, age),
         caution(snapshot),
         _experiment(snapshot),
-        _changes(snapshot),
         *_analyses(snapshot),
         _metrics(chosen),
         _pipeline(snapshot),
@@ -101,13 +99,6 @@ def _experiment(snapshot: Snapshot | None) -> Markup:
     report = None if snapshot is None else snapshot.experiment
     content = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
     return tag("section", *content, id="experiment", aria_label="Experiment")
-
-
-def _changes(snapshot: Snapshot | None) -> Markup:
-    """The changes with their heading; empty before the first look, or if none is watched."""
-    report = None if snapshot is None else snapshot.changes
-    parts = () if report is None else (tag("h2", "Changes", id="since"), changes_section(report))
-    return tag("section", *parts, id="changes", aria_label="Changes")
 
 
 def _analyses(snapshot: Snapshot | None) -> Iterator[Markup]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from streameval.analyses.changes.report import Change, sentence
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.verdicts import Compared
@@ -21,7 +19,6 @@ from streameval.engine.snapshot import Series, SeriesFamily, Snapshot
 from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
-from streameval.inference.days import date_of
 from streameval.statistics.intervals import Interval
 from streameval.statistics.kernel import KERNEL
 
@@ -298,43 +295,6 @@ def _partition(
         durable=None if saved is None else saved.offsets.get(entry.partition),
         event_time=None if entry.event_time is None else entry.event_time / 1_000_000,
     )
-
-
-class ChangeAnswer(Change, frozen=True, kw_only=True):
-    """The verdict on one metric of one slice at the end of a day.
-
-    Attributes:
-        text: what happened, in a sentence or two.
-    """
-
-    text: str
-
-
-class ChangesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The series that are watched for changes, at the end of the last closed day.
-
-    Attributes:
-        until: the day (UTC); None before the first look, and without [changes].
-        changes: one for each metric and slice, the total first; empty likewise.
-    """
-
-    until: date | None
-    changes: list[ChangeAnswer]
-
-
-def changes(snapshot: Snapshot) -> ChangesAnswer:
-    """The verdict on every watched series of a snapshot, with its last days."""
-    report = snapshot.changes
-    if report is None:
-        return ChangesAnswer(until=None, changes=[])
-    rows = [
-        ChangeAnswer(
-            **{name: getattr(change, name) for name in Change.__struct_fields__},
-            text=sentence(change),
-        )
-        for change in report.changes
-    ]
-    return ChangesAnswer(until=date_of(report.until), changes=rows)
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

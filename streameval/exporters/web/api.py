@@ -22,7 +22,7 @@ from streameval.exporters.page.page import body, page
 from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
 from streameval.exporters.view import span
-from streameval.exporters.web.answers import catalogue, changes, metrics
+from streameval.exporters.web.answers import catalogue, metrics
 from streameval.exporters.web.health import unavailable
 from streameval.exporters.web.negotiation import accepts_gzip, pack
 from streameval.exporters.web.openapi import PARAMETERS, description
@@ -101,7 +101,6 @@ class Api:
             Route("/points", self._points),
             _documented("metrics", self._metrics),
             _documented("history", self._history),
-            _documented("changes", self._changes),
             *(
                 _documented(analysis.name, partial(self._analysis, analysis))
                 for analysis in installed()
@@ -147,9 +146,6 @@ class Api:
 
     def _metrics(self, request: Request) -> Response:
         return self._shared(request, "metrics", metrics)
-
-    def _changes(self, request: Request) -> Response:
-        return self._shared(request, "changes", lambda now, _: changes(now))
 
     def _analysis(self, analysis: Analysis[Any, Any], request: Request) -> Response:
         def answer(now: Snapshot, _: State) -> object:

@@ -56,7 +56,6 @@ def _paths() -> dict[str, tuple[str, Any]]:
             "One metric over time, computed from kept panes, or else observed since the start.",
             History,
         ),
-        "changes": ("Did it get worse, and since when? The watched series.", answers.ChangesAnswer),
         **{each.name: (each.about, each.answers) for each in installed() if each.is_alone},
         "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
         "openapi.json": ("This description.", None),

@@ -1,0 +1,127 @@
+"""What a verdict on changes says in words."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+
+from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
+from streameval.analyses.changes.settings import OTHERS, WEEKS
+from streameval.inference.words import percent
+
+
+def changes_promise(report: ChangesReport) -> str:
+    """How often chance alone leads to an alarm, and what the promise does not cover.
+
+    Example:
+        >>> from streameval import ChangeSettings
+        >>> changes_promise(ChangesReport(ChangeSettings(), 20_000, []))  # doctest: +ELLIPSIS
+        'Chance alone leads to "worse" for any of these series at most once in 91 days. ...'
+    """
+    return (
+        f'Chance alone leads to "worse" for any of these series at most once in '
+        f"{report.settings.days:,} days. Where a series is compared with the weeks before, an "
+        "unusual week can look like a change."
+    )
+
+
+def change_text(change: Change) -> str:
+    """A verdict in a few words.
+
+    Example:
+        >>> change_text(Change(metric="ctr", slice="b", against="others", verdict="worse"))
+        'worse than the others'
+        >>> change_text(Change(metric="ctr", verdict="no change seen"))
+        'no change seen'
+    """
+    if change.verdict not in CHANGED:
+        return change.verdict
+    than = {WEEKS: "the weeks before", OTHERS: "the others"}.get(change.against, change.against)
+    joint = "against" if change.verdict == "changed" else "than"
+    return f"{change.verdict} {joint} {than}"
+
+
+def evidence_days_text(days: float | None) -> str:
+    """Evidence in days.
+
+    Example:
+        >>> evidence_days_text(0.3), evidence_days_text(1.2), evidence_days_text(1e9)
+        ('0 days', '1 day', '>1e6 days')
+    """
+    if days is None:
+        return ""
+    return ">1e6 days" if days > 1e6 else f"{days:,.0f} day{'' if round(days) == 1 else 's'}"
+
+
+def chance_text(days: float) -> str:
+    """How often chance alone shows as much, in words.
+
+    Example:
+        >>> chance_text(0.3), chance_text(12.4), chance_text(1e9)
+        ('every day', 'once in 12 days', 'once in more than a million days')
+    """
+    if days < 1.5:
+        return "every day"
+    return f"once in {f'{days:,.0f}' if days <= 1e6 else 'more than a million'} days"
+
+
+def day_text(day: date) -> str:
+    """A day as people write it.
+
+    Example:
+        >>> day_text(date(2026, 3, 3))
+        '3 Mar'
+    """
+    return f"{day.day} {day:%b}"
+
+
+def sentence(change: Change) -> str:
+    """What happened, in a sentence or two for people.
+
+    Example:
+        >>> day = date(2026, 3, 3)
+        >>> dates = {"since": day, "first": day, "last": date(2026, 3, 4)}
+        >>> change = Change(metric="ctr", slice="b", against="others", verdict="worse",
+        ...     effect=-0.12, low=-0.18, high=-0.06, worse_days=2e6, **dates)
+        >>> sentence(change)  # doctest: +NORMALIZE_WHITESPACE
+        'ctr of b is worse than the others since 3 Mar (3 to 4 Mar): -12.0 % (-18.0 to -6.0 %).
+        Chance alone shows as much at most once in more than a million days.'
+    """
+    name = change.metric if change.slice is None else f"{change.metric} of {change.slice}"
+    if change.evidence_days is None or change.effect is None:
+        because = "" if change.reason is None else f"; {change.reason}"
+        return f"{name}: {change.verdict}{because}."
+    chance = chance_text(change.evidence_days)
+    if change.since is None or change.low is None or change.high is None:
+        text = f"{name}: no change seen. Chance alone shows as much at most {chance}."
+        return text + _mix_text(change)
+    # Rounded outward, as in tables.
+    low, high = percent(change.low, "+", math.floor), percent(change.high, "+", math.ceil)
+    bounds = f"{low[:-2]} to {high}"
+    since = f"since {day_text(change.since)}{set_text(change)}"
+    text = f"{name} is {change_text(change)} {since}: {percent(change.effect, '+')} ({bounds})."
+    text += f" Chance alone shows as much at most {chance}."
+    suspects = [
+        f" {rollout.value} began on {day_text(rollout.day)}."
+        for rollout in change.rollouts
+        if change.first is not None
+        and change.last is not None
+        and change.first <= rollout.day <= change.last
+    ]
+    return text + _mix_text(change) + "".join(suspects)
+
+
+def set_text(change: Change) -> str:
+    """The days on which a change may have begun, in brackets; empty if it is one."""
+    if change.first is None or change.last is None or change.first == change.last:
+        return ""
+    same = change.first.month == change.last.month
+    first = str(change.first.day) if same else day_text(change.first)
+    return f" ({first} to {day_text(change.last)})"
+
+
+def _mix_text(change: Change) -> str:
+    if change.raw is None or change.mix is None or abs(change.mix) < 0.0005:
+        return ""
+    whole, audience = percent(change.raw, "+"), percent(change.mix, "+")
+    return f" In all it is {whole}, of which {audience} come from another audience."
