@@ -82,6 +82,35 @@ ATTRIBUTES: Mapping[str, Mapping[Id, Sequence[str]]] = {
     name: {item: words.split() for item, words in enumerate(values, 1)}
     for name, values in (("genre", _GENRES), ("provider", _PROVIDERS), ("tier", _TIERS))
 }
+QUESTIONS: Mapping[str, Sequence[str]] = {
+    "Did users find anything in the list?": ("hit_rate", "ctr", "hits", "value_per_list"),
+    "How far up is the first item they wanted?": ("mrr", "err"),
+    "Is the order good?": ("ndcg", "map", "dcg", "ideal_dcg", "rbp", "gm_map", "iprec_at_recall"),
+    "How much of what they wanted is in the list, and how much of the list did they want?": (
+        *("recall", "precision", "f1", "r_precision", "fallout", "mcc"),
+        *("relevant", "retrieved", "judged", "bpref"),
+    ),
+    "Are scores in the right order?": ("auc", "gauc", "roc_auc", "partial_auc", "pap"),
+    "Are scores right as numbers?": (
+        *("log_loss", "normalised_entropy", "expected_calibration_error", "rmse", "mae"),
+    ),
+    "How much of the catalogue is shown, and how evenly?": (
+        *("item_coverage", "distinct_items", "gini", "shannon_entropy", "users_covered"),
+        *("exposure_share", "group_disparity", "average_popularity", "tail_percentage"),
+    ),
+    "Is it more than the popular and the expected?": (
+        *("novelty", "user_novelty", "serendipity", "unexpectedness", "stratified_recall"),
+    ),
+    "Are lists varied, and fit for each user?": (
+        *("list_diversity", "category_diversity", "personalization", "miscalibration"),
+        *("alpha_ndcg", "subtopic_recall"),
+    ),
+    "Would another policy or ranker be better?": (
+        *("ips", "snips", "dr", "importance_weight", "clipped_share", "interleaving", "overlap"),
+        *("debiased_ctr", "debiased_dcg"),
+    ),
+}
+"""What people ask -> the metrics that answer; each metric stands once."""
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 _OF_DEVIATIONS = {"deviation", "method"}
 """Parameters that affect only medians and standard errors; the index explains them once."""
@@ -94,6 +123,7 @@ def pages() -> dict[Path, str]:
     made = {FOLDER / f"{name}.md": page(definition) for name, definition in catalogue().items()}
     index = INDEX.read_text(encoding="utf-8")
     sections = {
+        "Which one do I want?": _questions(),
         "Conventions": _conventions(),
         "The catalogue": _catalogue(),
         "What metrics read": _statistics(),
@@ -121,6 +151,7 @@ def page(definition: Definition) -> str:
         "\n".join(_parameters(definition)),
         "## Values",
         "\n".join(_values(definition)),
+        _related(definition.name),
     ]
     if others:
         parts[1:1] = [f"Also known as {', '.join(f'`{alias}`' for alias in others)}."]
@@ -204,14 +235,32 @@ def _allowed(parameter: Parameter) -> str:
 def _values(definition: Definition) -> Iterator[str]:
     cuts = CUTOFFS if definition.takes_k else ("",)
     at = f"{', '.join(f'`{cut}`' for cut in cuts)} of " if definition.takes_k else "Of "
-    yield f"{at}{_EXAMPLE}:"
+    yield f"{at}{_EXAMPLE}, as each system defines it:"
     yield ""
-    rows: dict[str, list[str]] = {}
+    heads = [f"`{cut}`" for cut in cuts] if definition.takes_k else ["value"]
+    yield f"| name | {' | '.join(heads)} | sets |"
+    yield f"|---|{'---:|' * len(heads)}---|"
+    rows: dict[tuple[str, str], list[str]] = {}
     for text, difference in _spellings(definition):
-        values = [_value(f"{text}{cut}") for cut in cuts]
-        sets = f" ({difference})" if difference else ""
-        rows.setdefault(f"{sets}: {', '.join(values)}", []).append(f"`{text}`")
-    yield from (f"- {', '.join(names)}{row}" for row, names in rows.items())
+        values = " | ".join(_value(f"{text}{cut}") for cut in cuts)
+        rows.setdefault((values, difference), []).append(f"`{text}`")
+    for (values, difference), names in rows.items():
+        yield f"| {', '.join(names)} | {values} | {difference} |"
+
+
+def _related(name: str) -> str:
+    """The metrics that answer the same question."""
+    ((question, names),) = ((asked, named) for asked, named in QUESTIONS.items() if name in named)
+    others = ", ".join(f"[`{other}`]({other}.md)" for other in names if other != name)
+    return f"## Related\n\n*{question}* {others}"
+
+
+def _questions() -> str:
+    rows = [
+        f"- **{question}** {', '.join(f'[`{name}`](metrics/{name}.md)' for name in names)}"
+        for question, names in QUESTIONS.items()
+    ]
+    return "\n".join([*rows, ""])
 
 
 def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
@@ -266,7 +315,7 @@ def _conventions() -> str:
             "give one system's numbers, and accepts its spelling: `recbole:map@10`,",
             "`capri:mapk@10`. A parameter in the text overrides it:",
             "`replay:HitRate(statistic=median)@10`. The page of each metric gives its values and,",
-            "in brackets, the parameters of each convention; `replay`, `replay_0_9` and",
+            "beside them the parameters that each convention sets; `replay`, `replay_0_9` and",
             "`replay_0_11` also set `method=lower` and `deviation=single`.",
             "[Migrate](../how-to/migrate.md) lists the names of each system.\n",
             *rows,

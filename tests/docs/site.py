@@ -80,7 +80,7 @@ def on_config(config: Any) -> Any:
     reference = [f"reference/{path.name}" for path in _pages("reference")]
     config.nav = [
         {"Home": ["README.md", "tutorial.md", "glossary.md"]},
-        {"How-to": _menu("how-to")},
+        {"How-to": [*_how_tos()]},
         {"Reference": [*reference, {"Metrics": metrics}]},
         {"Python": [f"{_PYTHON}/index.md", *_python_menu()]},
         {
@@ -162,6 +162,17 @@ def _python_menu() -> Iterator[dict[str, Any]]:
 
 def _page_of(module: str, name: str) -> str:
     return f"{_PYTHON}/{module}.{name}.md"
+
+
+def _how_tos() -> Iterator[dict[str, list[str]]]:
+    """The pages under the headings and in the order of the first page; the first mention counts."""
+    text = (DOCS / "README.md").read_text(encoding="utf-8")
+    seen = set[str]()
+    for part in text.split("\n### ")[1:]:
+        title, _, links = part.partition("\n## ")[0].partition("\n")
+        pages = list(dict.fromkeys(re.findall(r"(?<=\()how-to/[\w-]+\.md", links)))
+        yield {title: [page for page in pages if page not in seen]}
+        seen.update(pages)
 
 
 def _menu(folder: str) -> list[str]:
