@@ -33,6 +33,10 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             "streameval.analyses.experiments.command",
             "Compare variants: is treatment better than control, and is it real?",
         ),
+        "gaps": Command(
+            "streameval.analyses.gaps.command",
+            "Compare the values of a field: which is served worst, and by how much at least?",
+        ),
         "changes": Command(
             "streameval.analyses.changes.command",
             "Find changes: did it get worse, really, and since when?",

@@ -14,7 +14,7 @@ from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.ingest import Ingest
-from streameval.evaluation.offline.request import ExperimentOptions, Request
+from streameval.evaluation.offline.request import Request
 from streameval.evaluation.offline.surroundings import Surroundings
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
@@ -73,11 +73,13 @@ def without_sets(request: Request, around: Surroundings) -> Request:
     return msgspec.structs.replace(request, metrics=chosen)
 
 
-def method_of(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
+def method_of(
+    request: Request, method: Method | None, around: Surroundings, looks: int = 1
+) -> Method:
     """The method asked for, else the one that survives the looks; a state is looked at often."""
-    often = is_state(request.files) or options.looks > 1
-    if options.method == "fixed" and often:
-        looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
+    often = is_state(request.files) or looks > 1
+    if method == "fixed" and often:
+        what = f"{looks} looks" if looks > 1 else "a state, which grows,"
         anytime = request.wording.option("method", "anytime")
-        around.note(f"fixed holds for one look only: for {looks} use {anytime}.")
-    return options.method or ("anytime" if often else "fixed")
+        around.note(f"fixed holds for one look only: for {what} use {anytime}.")
+    return method or ("anytime" if often else "fixed")

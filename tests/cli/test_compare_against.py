@@ -129,7 +129,6 @@ def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
         (["-m", UNIFORM, "--against", "snap"], "unknown metric 'snap'"),
         (["-m", UNIFORM, "--against", "ctr", "--label", "arm"], "--label is for variants"),
         (["-m", UNIFORM, "--against", "ctr", "--by", "arm"], "--by is for variants"),
-        (["-m", UNIFORM, "--against", "ctr", "--gap", "arm"], "--gap is for variants"),
         (["-m", UNIFORM, "--against", "ctr", "--control", "b"], "--control is for variants"),
         (["-m", UNIFORM, "--against", "ctr", "--shares", "a=1,b=1"], "--shares is for variants"),
     ],

@@ -103,7 +103,7 @@ def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
 
 
 def test_a_gap_between_rankers_leaves_out_what_was_not_shown(log: Path) -> None:
-    told = run("compare", log, *COLUMN, "-m", "ctr", "--gap", "ranker").stdout
+    told = run("gaps", log, *COLUMN, "-m", "ctr", "--by", "ranker").stdout
     assert f"B{SENTENCE[1:]}; see ips." in told
     assert "fewer than two values can be compared" in told
 

@@ -30,7 +30,7 @@ _REPEATED = re.compile(r"[.;] ?[Mm]ay be (?:repeated|given several times)(?=\.)"
 def page() -> str:
     command = typer.main.get_command(app)
     rows_seen = Counter(
-        _row(option) for _, subcommand in _every(command) for option in subcommand.params
+        _row(option) for _, subcommand in _every(command) for option in _shown(subcommand)
     )
     often = [row for row, times in rows_seen.items() if times > 1 and row.startswith("- `--")]
     names = Counter(map(_name, often))
@@ -49,9 +49,14 @@ def _every(command: Any, name: str = "streameval") -> Iterator[tuple[str, Any]]:
         yield from _every(subcommand, f"{name} {subcommand_name}")
 
 
+def _shown(command: Any) -> list[Any]:
+    """The arguments and options that the help lists."""
+    return [option for option in command.params if not getattr(option, "hidden", False)]
+
+
 def _section(command: Any, name: str, shared: Container[str]) -> Iterator[str]:
     yield from (f"## `{name}`", "", *_usage(command, name), "", *_help(command.help), "")
-    rows = [_row(option) for option in command.params]
+    rows = [_row(option) for option in _shown(command)]
     yield from (row for row in rows if row not in shared)
     named = [f"`{_name(row)}`" for row in rows if row in shared]
     if named:

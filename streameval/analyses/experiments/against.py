@@ -69,7 +69,7 @@ def compare_policies(
     chosen = [metric for metric in chosen_metrics(request, counted) if metric != control]
     compared = _compared(chosen, control, log, around)
     log.experiment.check(compared, "command line")
-    method = method_of(request, options, around)
+    method = method_of(request, options.method, around, options.looks)
     variants = {
         control.text: _as_control(everyone, control, compared),
         POLICY: everyone,
@@ -86,7 +86,6 @@ def _refuse_options(request: Request, options: ExperimentOptions) -> None:
     given = {
         "--label": request.labels,
         "--by": options.by,
-        "--gap": options.gap,
         "--recommendations": options.models,
         "--truth": request.truth,
         **{f"--{name}": value for name, value in experiment.items()},

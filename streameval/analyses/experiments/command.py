@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 from rich.table import Table
@@ -24,7 +24,6 @@ from streameval.analyses.experiments.verdicts import (
     needed_text,
     promise,
 )
-from streameval.analyses.gaps.command import write_gaps
 from streameval.evaluation.offline.pairs import models_option
 from streameval.evaluation.offline.request import (
     ExperimentOptions,
@@ -42,6 +41,7 @@ from streameval.evaluation.shell.options import (
     Confidence,
     ConfigFile,
     FormOption,
+    MethodOption,
     Metrics,
     Paths,
     Precision,
@@ -58,6 +58,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.stores import is_state
+from streameval.events.errors import UsageError
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.words import percent
 from streameval.statistics.intervals import Method
@@ -83,18 +84,11 @@ def compare(  # noqa: PLR0913  each is an option of the command
         str | None,
         Option(help="Field whose values are segments, like country: each is compared, too."),
     ] = None,
-    gap: Annotated[
-        str | None,
-        Option(
-            metavar="FIELD",
-            help="Instead of variants, compare the values of this field, like country: which is "
-            "worst, and by how much at least.",
-        ),
-    ] = None,
     control: Annotated[
         str | None,
         Option(help="Variant that the others are compared with.", show_default="control"),
     ] = None,
+    gap: Annotated[str | None, Option(hidden=True)] = None,
     against: Annotated[
         str | None,
         Option(
@@ -142,13 +136,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     truth: Truth = None,
     form: FormOption = "detect",
     ties: TiesOption = None,
-    method: Annotated[
-        Literal["fixed", "anytime"] | None,
-        Option(
-            help="Whether verdicts hold for one planned look, or however often you look.",
-            show_default="fixed for files, anytime for states",
-        ),
-    ] = None,
+    method: MethodOption = None,
     looks: Annotated[
         int,
         Option(min=1, help="How often you look at this experiment, for example each day of 14."),
@@ -186,7 +174,6 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare week.parquet -m ndcg@10 --primary ndcg@10 --guardrail ctr=-0.01
     streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
     streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
-    streameval compare events.ndjson -m ndcg@10 --gap country    # who is served worse?
     streameval compare log.csv --config c.toml -m "snips(target=b)" --against value_per_list
     streameval compare state    # what a daemon has saved, all partitions together
     streameval compare --recommendations old.csv --recommendations new.csv --truth t.csv -m map@10
@@ -203,6 +190,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
 
     Metrics that are not means over lists or items are left out, with a message.
     """
+    if gap is not None:
+        raise UsageError(f"--gap is a command of its own: streameval gaps --by {gap}.")
     decided, guarded = [metric_name(name) for name in primary or []], _limits(guardrail or [])
     models, paths = models_option(recommendations or []), paths or []
     _compare(
@@ -235,7 +224,6 @@ def compare(  # noqa: PLR0913  each is an option of the command
             by=by,
             fail_on=fail_on or [],
             models=models,
-            gap=gap,
             against=against,
         ),
     )
@@ -249,9 +237,6 @@ def _limits(guardrails: Sequence[str]) -> dict[str, float]:
 
 def _compare(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
-    if options.gap is not None and options.against is None:
-        write_gaps(request, options, options.gap)
-        return
     if options.against is not None:
         result = compare_policies(request, options, options.against, SURROUNDINGS)
     else:

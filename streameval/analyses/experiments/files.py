@@ -59,7 +59,7 @@ def compare_variants(
         around.note(f"{lists} have no {experiment.label} and are left out.")
     for metric, reason in counted.left_out.items():
         around.note(f"{metric} is not compared: {reason}")
-    method = method_of(request, options, around)
+    method = method_of(request, options.method, around, options.looks)
     report = compare_with_control(experiment, counted.metrics, counted.variants, intervals, method)
     if counted.segments:
         report = with_segments(report, experiment, counted.metrics, counted.segments, method)

@@ -1,33 +1,89 @@
-"""`streameval compare --gap`: the worst and the best value of a field, as a table, JSON or CSV."""
+"""`streameval gaps`: the worst and the best value of a field, as a table, JSON or CSV."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
-from streameval.analyses.gaps.files import compare_values
+from streameval.analyses.gaps.files import GapsOptions, find_gaps
 from streameval.analyses.gaps.report import Gap
 from streameval.analyses.gaps.words import gap_text
-from streameval.evaluation.offline.request import ExperimentOptions, Request
+from streameval.evaluation.offline.request import Request, expand_paths, given_options
 from streameval.evaluation.shell.errors import output, refuse_invalid
+from streameval.evaluation.shell.options import (
+    AllowInvalid,
+    Columns,
+    Confidence,
+    ConfigFile,
+    Format,
+    MethodOption,
+    Metrics,
+    Paths,
+    Precision,
+    Processes,
+    Separators,
+    TimeField,
+    UnitOfTime,
+)
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
-from streameval.evaluation.stores import method_of
+from streameval.evaluation.stores import is_state
 from streameval.exporters.view import UNDEFINED, figure
 
 
-def write_gaps(request: Request, options: ExperimentOptions, by: str) -> None:
-    """Compare the values of a field with each other, and write the gaps."""
-    method = method_of(request, options, SURROUNDINGS)
-    result = compare_values(request, options, by, method, SURROUNDINGS)
+def gaps(  # noqa: PLR0913  each is an option of the command
+    paths: Paths = None,
+    *,
+    by: Annotated[
+        str, Option(metavar="FIELD", help="Field whose values are compared, like country.")
+    ],
+    metric: Metrics = None,
+    method: MethodOption = None,
+    confidence: Confidence = None,
+    precision: Precision = None,
+    column: Columns = None,
+    separator: Separators = None,
+    config: ConfigFile = None,
+    time: TimeField = None,
+    time_unit: UnitOfTime = None,
+    processes: Processes = 1,
+    allow_invalid: AllowInvalid = False,
+    format: Format = "table",  # noqa: A002  the option is called --format
+) -> None:
+    """Compare the values of a field: which is served worst, and by how much at least?
+
+    ```
+    streameval gaps events.ndjson -m ndcg@10 -m ctr --by country
+    streameval gaps state --by country    # what a daemon has saved, all partitions together
+    ```
+
+    Bounds hold for all pairs of values together, so the worst and the best may be chosen for being
+    extreme. Events must name their users, in 256 groups. Values with too few users, `__missing__`
+    and `__other__` are shown and not compared.
+    """
+    paths = paths or []
+    request = Request(
+        paths=paths if is_state(paths) else expand_paths(paths),
+        columns=column or [],
+        separators=separator or [],
+        metrics=metric or [],
+        compares=True,
+        config=config,
+        time=time,
+        time_unit=time_unit,
+        processes=processes,
+    )
+    intervals = given_options(confidence=confidence, precision=precision)
+    result = find_gaps(request, GapsOptions(by, method, intervals), SURROUNDINGS)
     with output():
-        sys.stdout.write(_FORMATS[request.format](result.gaps, by))
+        sys.stdout.write(_FORMATS[format](result.gaps, by))
     if result.is_doubtful:
-        refuse_invalid(allowed=request.allow_invalid)
+        refuse_invalid(allowed=allow_invalid)
 
 
 def _as_json(gaps: Sequence[Gap], by: str) -> str:

@@ -458,7 +458,6 @@ class ExperimentOptions(NamedTuple):
         looks: how often the experiment is looked at.
         by: field whose values are segments, which are compared each by itself.
         models: variant -> its recommendations, the control first; empty for events.
-        gap: field whose values are compared with each other, instead of variants.
         against: metric that the others are compared with, instead of variants.
     """
 
@@ -469,7 +468,6 @@ class ExperimentOptions(NamedTuple):
     by: str | None
     fail_on: Sequence[str]
     models: Mapping[str, PairSource | AlignedEvents] = MappingProxyType({})
-    gap: str | None = None
     against: str | None = None
 
 

@@ -14,6 +14,7 @@ from streameval.evaluation.offline.request import Form
 from streameval.evaluation.tables.files import finite
 from streameval.evaluation.tables.rows import Ties
 from streameval.events.errors import UsageError
+from streameval.statistics.intervals import Method
 
 Paths: TypeAlias = Annotated[
     list[str] | None,
@@ -57,6 +58,13 @@ Precision: TypeAlias = Annotated[
         help="Smallest lift that matters; a smaller one counts as no difference. `anytime` "
         "intervals are tightest for it.",
         show_default="0.02",
+    ),
+]
+MethodOption: TypeAlias = Annotated[
+    Method | None,
+    Option(
+        help="Whether verdicts hold for one planned look, or however often you look.",
+        show_default="fixed for files, anytime for states",
     ),
 ]
 ConfigFile: TypeAlias = Annotated[

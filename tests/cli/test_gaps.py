@@ -1,4 +1,4 @@
-"""`streameval compare --gap`: who is served worse, in files, tables and states."""
+"""`streameval gaps`: who is served worse, in files, tables and states."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _lines(folder: Path, events: list[dict[str, Any]]) -> Path:
 
 
 def _json(*arguments: str | Path) -> list[dict[str, Any]]:
-    done = run("compare", *arguments, "--format", "json")
+    done = run("gaps", *arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["by"] == "country"
@@ -68,7 +68,7 @@ def test_files_have_the_gaps_of_accumulators(tmp_path: Path, form: str) -> None:
             event["recommendations"], event["interactions"], user=event["user"]
         )
     expected = gap(counted, "ndcg@2")
-    (shown,) = _json(path, "-m", "ndcg@2", "--gap", "country")
+    (shown,) = _json(path, "-m", "ndcg@2", "--by", "country")
     assert (shown["difference"], shown["low"], shown["ratio_high"]) == (
         expected.difference,
         expected.low,
@@ -79,7 +79,7 @@ def test_files_have_the_gaps_of_accumulators(tmp_path: Path, form: str) -> None:
 
 
 def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> None:
-    done = run("compare", _lines(tmp_path, _events()), "-m", "ndcg@2", "--gap", "country")
+    done = run("gaps", _lines(tmp_path, _events()), "-m", "ndcg@2", "--by", "country")
     assert (done.returncode, done.stderr) == (0, "")
     first, *rows = done.stdout.splitlines()
     assert first.startswith("ndcg@2 by country: difference 0.")
@@ -89,7 +89,7 @@ def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> No
 
 def test_csv_has_a_line_for_each_value(tmp_path: Path) -> None:
     path = _lines(tmp_path, [*_events(), {**_events(1)[0], "country": "xx"}])
-    done = run("compare", path, "-m", "ndcg@2", "--gap", "country", "--format", "csv")
+    done = run("gaps", path, "-m", "ndcg@2", "--by", "country", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {row["country"]: row["worst"] for row in rows} == {
         "fr": "true",
@@ -129,27 +129,31 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     assert {entry["gap"]["values"][0]["name"] for entry in served} == {"fr"}
     assert 'streameval_gap_at_most{by="country",metric="ndcg@2",variant="new"} 0.1' in text
     state = tmp_path / "state"
-    asked = ["-m", "ndcg@2", "--gap", "country"]
+    asked = ["-m", "ndcg@2", "--by", "country"]
     assert _json(state, *asked) == _json(path, *asked, "--method", "anytime")
-    told = run("compare", state, "--gap", "contry").stderr
-    assert "--gap contry: neither a label nor a segment of the state: variant, country" in told
+    told = run("gaps", state, "--by", "contry").stderr
+    assert "--by contry: neither a label nor a segment of the state: variant, country" in told
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--gap", "contry"], "has the field 'contry' of --gap; name it with --gap FIELD"),
-        (["--gap", "country", "--control", "x"], "--control is for variants; with --gap leave"),
-        (["--gap", "country", "--by", "x"], "--by is for variants"),
-    ],
-)
-def test_unusable_input_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
-    done = run("compare", _lines(tmp_path, _events(20)), "-m", "ndcg@2", *arguments)
+def test_a_field_that_no_event_has_is_refused(tmp_path: Path) -> None:
+    path = _lines(tmp_path, _events(20))
+    done = run("gaps", path, "-m", "ndcg@2", "--by", "contry")
     assert done.returncode == 2
-    assert message in done.stderr
+    assert done.stderr == (
+        f"streameval: no event in {path} has the field 'contry'; name it with --by FIELD or "
+        "--column contry=FIELD.\n"
+    )
+
+
+def test_compare_names_the_command_of_gaps(tmp_path: Path) -> None:
+    done = run("compare", _lines(tmp_path, _events(20)), "-m", "ndcg@2", "--gap", "country")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "streameval: --gap is a command of its own: streameval gaps --by country.\n"
+    )
 
 
 def test_a_metric_that_is_no_mean_is_left_out(tmp_path: Path) -> None:
     path = _lines(tmp_path, _events())
-    gaps = _json(path, "-m", "ndcg@2", "-m", "gini@2", "--gap", "country")
+    gaps = _json(path, "-m", "ndcg@2", "-m", "gini@2", "--by", "country")
     assert [entry["metric"] for entry in gaps] == ["ndcg@2"]
