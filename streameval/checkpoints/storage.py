@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,38 +20,21 @@ _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS
 _BUFFER: Final = 1 << 20
 
 
-class Access(NamedTuple):
-    """Who may use new files and folders, whatever the umask.
-
-    Attributes:
-        group: number of a group, or None.
-    """
-
-    file: int = 0o600
-    folder: int = 0o700
-    group: int | None = None
-
-
-PRIVATE: Final = Access()
-"""The user of the process only."""
-
-
-def shared_by(group: int) -> Access:
-    """The user of the process and a group; files of later folders have the group, too."""
-    return Access(0o660, 0o2770, group)
+_SHARED: Final = stat.S_ISGID | stat.S_IWGRP
+"""Rights of a folder that a group shares: what is made in it has its group, and these rights."""
 
 
 class Disk:
     """The local file system; every call may raise OSError. Only synced data is durable.
 
-    `progress`: called after each read and each sync. `access`: of new files and folders.
+    What it makes is the user's alone, whatever the umask; in a folder that a group may write and
+    that has the setgid bit, as replicas of several users share one, it is the group's, too.
+
+    `progress`: called after each read and each sync.
     """
 
-    def __init__(
-        self, progress: Callable[[], None] = lambda: None, access: Access = PRIVATE
-    ) -> None:
+    def __init__(self, progress: Callable[[], None] = lambda: None) -> None:
         self._progress = progress
-        self._access = access
 
     def create(self, path: Path, slices: Iterable[bytes]) -> None:
         """Create a file, which is not durable yet.
@@ -73,19 +57,15 @@ class Disk:
             FileExistsError: the path exists.
             FileNotFoundError: its parent does not exist.
         """
-        path.mkdir(self._access.folder)
-        self._grant(path, self._access.folder)
+        path.mkdir(0o700)
+        if _is_shared(path.parent):
+            path.chmod(0o2770)
 
     def _open(self, path: str, flags: int) -> int:
-        descriptor = os.open(path, flags, self._access.file)
-        self._grant(descriptor, self._access.file)
+        descriptor = os.open(path, flags, 0o600)
+        if _is_shared(Path(path).parent):
+            os.fchmod(descriptor, 0o660)
         return descriptor
-
-    def _grant(self, made: Path | int, mode: int) -> None:
-        # The umask may have taken rights away, and the group may not be the process's first.
-        if self._access.group is not None:
-            os.chown(made, -1, self._access.group)
-            os.chmod(made, mode)  # noqa: PTH101  also for a descriptor
 
     def sync_folder(self, path: Path) -> None:
         """Make the entries of a folder durable; ignored if the file system does not support it."""
@@ -197,6 +177,10 @@ def store_error(store: Path, error: OSError) -> StoreError:
     return StoreError(
         where, problem, _REMEDIES.get(error.errno or 0, f"check the disk, {_ELSEWHERE}")
     )
+
+
+def _is_shared(folder: Path) -> bool:
+    return folder.stat().st_mode & _SHARED == _SHARED
 
 
 def try_folder(path: str) -> str:

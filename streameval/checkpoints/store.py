@@ -35,7 +35,7 @@ from streameval.checkpoints.format import (
     place_of,
 )
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
-from streameval.checkpoints.storage import PRIVATE, Access, Disk, Folder, Storage
+from streameval.checkpoints.storage import Disk, Folder, Storage
 from streameval.events.errors import (
     DamagedStateError,
     ForeignStoreError,
@@ -409,18 +409,17 @@ def store_of(
     path: str,
     options: BucketOptions = AS_ENVIRONMENT,
     progress: Callable[[], None] = lambda: None,
-    access: Access = PRIVATE,
 ) -> Store:
     """The store that a [state] path names; nothing is read yet.
 
-    `progress`: called after each read and each write. `access`: to new files of a folder.
+    `progress`: called after each read and each write.
 
     Raises:
         MissingExtraError: it is a URL, and the extra is not installed.
         StoreError: options or credentials of the bucket are invalid.
     """
     if not is_url(path):
-        return folder_store(Path(path), Disk(progress, access))
+        return folder_store(Path(path), Disk(progress))
     bucket = import_extra("streameval.checkpoints.bucket", f"a state at {path}", "objectstore")
     return Store(bucket.open_bucket(path, options, progress))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import grp
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Final, TypeVar
@@ -12,11 +11,10 @@ import msgspec
 from msgspec import Meta
 
 from streameval.catalogue.items import Attribute, Popularity, Similarity
-from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
-from streameval.checkpoints.storage import PRIVATE, Access, shared_by
+from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems
 from streameval.engine.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 from streameval.events import Id
-from streameval.events.errors import ConfigError, MetricError, OptionError, SourceError
+from streameval.events.errors import MetricError, OptionError, SourceError
 from streameval.sources.files import lines
 from streameval.sources.options import LARGEST_PORT
 
@@ -188,8 +186,6 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
         region: of the bucket, for s3://; None: from the environment.
         allow_http: whether `endpoint` may be without TLS.
         timeout: limit for a request to object storage, and for its retries.
-        group: name or number of the group whose users may read and write a folder, for replicas
-            that run as different users; None: only the user of the process may.
     """
 
     path: str
@@ -199,32 +195,12 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
     region: str | None = None
     allow_http: bool = False
     timeout: str = "15s"
-    group: str | None = None
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         yield from _durations({"interval": self.interval, "timeout": self.timeout})
         if not self.path:
             yield "path", 'found an empty text; name a folder, for example path = "state".'
         yield from bucket_problems(self.path, self.bucket)
-        if self.group is not None and is_url(self.path):
-            yield "group", f"it is for folders only, and path is {self.path!r}."
-
-    @property
-    def access(self) -> Access:
-        """Who may use new files of a folder.
-
-        Raises:
-            ConfigError: this machine has no such group.
-        """
-        if self.group is None:
-            return PRIVATE
-        if self.group.isdecimal():
-            return shared_by(int(self.group))
-        try:
-            return shared_by(grp.getgrnam(self.group).gr_gid)
-        except KeyError:
-            problem = f"this machine has no group {self.group!r}; give one of `getent group`."
-            raise ConfigError("[state]", "group", problem) from None
 
     @property
     def bucket(self) -> BucketOptions:

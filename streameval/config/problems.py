@@ -36,6 +36,7 @@ _EXAMPLES: Final = {
 
 _REMOVED: Final = {
     "dead_letters.on_too_large": "0.3.0: a letter that is too large for its topic is truncated",
+    "state.group": "0.3.0: a folder that a group may write, with the setgid bit, is shared by it",
     "dead_letters.path": "0.3.0: dead letters are kept in a topic; those of other sources are "
     "counted, and examples logged",
 }

@@ -177,7 +177,7 @@ def store(options: StateOptions, progress: Callable[[], None] = lambda: None) ->
         MissingExtraError: the path is object storage, and the extra is not installed.
         StoreError: the client of the bucket cannot be created.
     """
-    return store_of(options.path, options.bucket, progress, options.access)
+    return store_of(options.path, options.bucket, progress)
 
 
 def _open_letters(

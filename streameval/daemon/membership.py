@@ -42,7 +42,7 @@ class MemberName:
         if not is_url(options.path):
             # A folder that cannot be written is refused where checkpoints are, with its reason.
             with suppress(OSError):
-                self._take(Path(options.path), Disk(access=options.access))
+                self._take(Path(options.path), Disk())
 
     def close(self) -> None:
         """Release the name."""

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from streameval.analyses.changes.analysis import CHANGES
+from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import (
     LIFETIME,
     CheckpointHealth,
@@ -172,8 +174,10 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
             series += estimates((variant, country), steps, family=1)
     state = _health(replica, start, step, moment)
     shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
-    reports = {"experiment": _EXPERIMENT, "changes": _CHANGES}
-    return msgspec.structs.replace(shown, taken_at=moment, **reports)
+    findings = (Finding(CHANGES, _CHANGES),)
+    return msgspec.structs.replace(
+        shown, taken_at=moment, experiment=_EXPERIMENT, findings=findings
+    )
 
 
 def _health(replica: int, start: int, step: int, moment: int) -> Health:

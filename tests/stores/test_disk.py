@@ -19,7 +19,6 @@ from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import Store
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import store
-from streameval.events.errors import ConfigError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.stores.drafts import draft
 
@@ -169,16 +168,22 @@ def test_what_a_daemon_saves_is_private_with_any_umask(tmp_path: Path) -> None:
     assert modes(tmp_path) == ({0o600}, {0o700})
 
 
-def test_a_group_may_share_a_folder_with_any_umask(tmp_path: Path) -> None:
+def test_a_group_shares_a_folder_that_it_may_write_with_any_umask(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2770)
     with umask(0o077):
-        options = StateOptions(path=str(tmp_path / "state"), group=str(os.getgid()))
-        claim_and_save(store(options), 1)
+        claim_and_save(store(StateOptions(path=str(tmp_path / "state"))), 1)
     assert modes(tmp_path) == ({0o660}, {0o2770})
 
 
-def test_an_unknown_group_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigError, match="this machine has no group 'nobody-at-all'"):
-        store(StateOptions(path="state", group="nobody-at-all"))
+@pytest.mark.parametrize("mode", [0o770, 0o2750])
+def test_a_folder_without_both_marks_is_not_shared(mode: int, tmp_path: Path) -> None:
+    tmp_path.chmod(mode)
+    claim_and_save(store(StateOptions(path=str(tmp_path / "state"))), 1)
+    files, folders = modes(tmp_path)
+    assert ({mode & 0o777 for mode in files}, {mode & 0o777 for mode in folders}) == (
+        {0o600},
+        {0o700},
+    )
 
 
 _GROUP = 20_000
@@ -190,7 +195,7 @@ from tests.stores.drafts import PLACE, draft, whole
 os.setgroups([{_GROUP}])
 os.setgid(int(sys.argv[2]))
 os.setuid(int(sys.argv[2]))
-state = store(StateOptions(path=sys.argv[1], group="{_GROUP}"))
+state = store(StateOptions(path=sys.argv[1]))
 state.claim("c1", "g1")
 last = state.newest(PLACE).saved
 offset = 0 if last is None else whole(last)
