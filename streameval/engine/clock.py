@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -48,6 +48,12 @@ def longest_run(voters: int) -> int:
         252
     """
     return _PATIENCE * voters
+
+
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer of a saved state, which arrays and MessagePack hold."""
+
+_ClockState: TypeAlias = tuple[Int64, Int64, Int64, list[Int64], list[Int64]]
 
 
 class ClockRule(msgspec.Struct, frozen=True):
@@ -297,12 +303,12 @@ class Clock:
         return [self.now, self._agreed, events.first, events.listed, list(events.voters)]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Continue from the output of `state`; raises ValueError or TypeError for other values."""
-        now, agreed, first, times, voters = state
+        """Continue from the output of `state`; raises ValueError or msgspec.ValidationError."""
+        now, agreed, first, times, voters = msgspec.convert(state, _ClockState)
         if len(times) != len(voters):
             raise ValueError(f"the clock has {len(times)} times of {len(voters)} voters")
-        self.now, self._agreed = int(now), int(agreed)
-        self._events = _Events(int(first), np.array(times, dtype=np.int64), [*map(int, voters)])
+        self.now, self._agreed = now, agreed
+        self._events = _Events(first, np.array(times, dtype=np.int64), voters)
 
     @property
     def _limit(self) -> int:
@@ -430,8 +436,9 @@ class UnconfirmedPanes:
         return [[start, *self._waiting[start]] for start in sorted(self._waiting)]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Continue from the output of `state`; raises ValueError or TypeError for other values."""
-        self._waiting = {int(start): (int(last), int(events)) for start, last, events in state}
+        """Continue from the output of `state`; raises msgspec.ValidationError for other values."""
+        waiting = msgspec.convert(state, list[tuple[Int64, Int64, Int64]])
+        self._waiting = {start: (last, events) for start, last, events in waiting}
 
     def _judge(
         self, start: int, pane_rows: Sequence[int], before: tuple[int, int] | None, ticks: Ticks

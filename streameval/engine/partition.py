@@ -22,6 +22,7 @@ from streameval.engine.clock import (
     Clock,
     ClockRule,
     Clocks,
+    Int64,
     Ticks,
     UnconfirmedPanes,
 )
@@ -97,15 +98,15 @@ class Tally(msgspec.Struct, gc=False):
         invalid: invalid records by reason; every known reason is present.
     """
 
-    consumed: int = 0
-    valid: int = 0
-    late: int = 0
-    future: int = 0
-    tombstones: int = 0
-    duplicates: int = 0
-    engaged: int = 0
-    unusable: int = 0
-    invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+    consumed: Int64 = 0
+    valid: Int64 = 0
+    late: Int64 = 0
+    future: Int64 = 0
+    tombstones: Int64 = 0
+    duplicates: Int64 = 0
+    engaged: Int64 = 0
+    unusable: Int64 = 0
+    invalid: dict[str, Int64] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
     def add_invalid(self, invalid: list[InvalidEvent]) -> None:
         """Count invalid records."""
@@ -481,10 +482,10 @@ class PartitionState:
             state = msgspec.msgpack.decode(parts[META], type=dict[str, Any])
             self.time.restore(state["clock"])
             self._unconfirmed.restore(state["ahead"])
-            self.since = msgspec.convert(state["since"], dict[str, int])
+            self.since = msgspec.convert(state["since"], dict[str, Int64])
             self.backfills = backfills_in(parts[META])
             self.tally = Tally.from_state_dict(state["tally"])
-            return msgspec.convert(state["kept"], dict[str, int])
+            return msgspec.convert(state["kept"], dict[str, Int64])
 
 
 def _limited(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:

@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from streameval.checkpoints.format import SEAL, CheckpointDraft, Part, Place
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
+from streameval.config.config import schema
 from streameval.config.pipeline import new_ingest
+from streameval.config.states import StoredCheckpoint, restore
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.ingest import Ingest
+from streameval.evaluation.offline.evaluating import SpanReadings
+from streameval.evaluation.shell.readings import as_json
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
@@ -30,18 +36,21 @@ Edit: TypeAlias = tuple[int, int, bytes]
 """Where, how many bytes are cut out, and what is put there."""
 
 Change: TypeAlias = tuple[
-    Literal["bytes", "sealed", "part", "value"], int, Sequence[Edit], int, Any
+    Literal["bytes", "sealed", "header", "table", "part", "value"], int, Sequence[Edit], int, Any
 ]
-"""What is changed, which of them, and how: bytes, or a value inside."""
+"""What is changed, which of them, and how: bytes, or a value inside.
+
+All but "bytes" keep the digests right, as whoever forges a state does.
+"""
 
 _STORE = Path("/disk/state")
 _RECORDS = 10
 
 
 def changes() -> st.SearchStrategy[Change]:
-    """Of bytes of a file, with and without its digest; of a part of a state, or a value in it."""
+    """Of bytes of a file, with and without its digest; of values in its header, table and parts."""
     edit = st.tuples(st.integers(0, 2**24), st.integers(0, 8), st.binary(max_size=8))
-    kinds = st.sampled_from(["bytes", "sealed", "part", "value", "value"])
+    kinds = st.sampled_from(["bytes", "sealed", "header", "table", "part", "value", "value"])
     odd = anything | st.sampled_from([-1, 2**31, 2**63, 2**64 - 1, b"", b"\xff" * 8, [], {}, ""])
     return st.tuples(
         kinds, st.integers(0, 999), st.lists(edit, min_size=1, max_size=3), st.integers(0), odd
@@ -79,6 +88,13 @@ def _tried(saved: _Saved, change: Change) -> None:
         return
     path = sorted(saved.files)[number // 7 % len(saved.files)]
     content = saved.files[path]
+    if kind in {"header", "table"}:
+        path = max(path for path in saved.files if path.suffix == ".checkpoint")
+        content = saved.files[path]
+        saved.disk.overwrite(path, _forged(content, kind == "table", where, value))
+        _read(saved)
+        saved.disk.overwrite(path, content)
+        return
     changed = _edited(content, edits)
     if kind == "sealed":
         changed = _edited(content[:-SEAL], edits)
@@ -92,6 +108,16 @@ def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
     ingest = new_ingest(saved.config)
     with suppress(StreamevalError):
         ingest.restore(saved.home, saved.offsets, parts)
+        _shown(saved.config, ingest)
+
+
+def _shown(config: Config, ingest: Ingest) -> None:
+    """All that is read of a restored state: values, verdicts, and what is saved again."""
+    snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
+    as_json([SpanReadings(None, snapshot)])
+    for partition in ingest.partitions:
+        for section in ingest.sections(partition):
+            b"".join(section.content()())
 
 
 def _read(saved: _Saved) -> None:
@@ -102,6 +128,7 @@ def _read(saved: _Saved) -> None:
         store.last,
         partial(store.claim, "c", "g"),
         partial(_found, store, saved),
+        partial(_exported, store),
     ]
     for read in reads:
         with suppress(StreamevalError):
@@ -112,6 +139,44 @@ def _found(store: Store, saved: _Saved) -> None:
     checkpoint = store.newest(saved.place).saved
     if checkpoint is not None:
         _resumed(saved, {name: checkpoint.read(name) for name in sorted(checkpoint.digests)})
+
+
+def _exported(store: Store) -> None:
+    """What `state show` and `state export` read, by the schema of the state itself."""
+    claim = store.owner()
+    checkpoints = []
+    for place in store.places():
+        newest = store.newest(place).saved
+        if newest is not None:
+            checkpoints.append(StoredCheckpoint(store.path, place, newest))
+    assert claim
+    if checkpoints:
+        config, ingest = restore(checkpoints, None, lambda _: None)
+        _shown(config, ingest)
+
+
+def _forged(content: bytes, table: bool, where: int, value: Any) -> bytes:  # noqa: FBT001  which of two
+    """A checkpoint file with another value in its header or table, and the right digest."""
+    start = int(content[-SEAL - 21 : -SEAL - 1])
+    opening, header, parts = content[:start].split(b"\n", 2)
+    entries = content[start : -SEAL - 21]
+    if table:
+        entries = _replaced_json(entries, where, value)
+    else:
+        header = _replaced_json(header, where, value)
+    body = b"\n".join([opening, header, parts])
+    changed = body + entries + b"%020d " % len(body)
+    return changed + blake2b(changed, digest_size=32).hexdigest().encode() + b"\n"
+
+
+def _replaced_json(line: bytes, where: int, value: Any) -> bytes:
+    whole = json.loads(line)
+    within, key = (places := list(_places(whole)))[where % len(places)]
+    within[key] = value
+    try:
+        return msgspec.json.encode(whole)
+    except (msgspec.MsgspecError, OverflowError, TypeError, UnicodeEncodeError):
+        return b"7"
 
 
 def _edited(content: bytes, edits: Sequence[Edit]) -> bytes:
@@ -168,14 +233,14 @@ def _save(config: Config) -> _Saved:
     for start in (0, _RECORDS):
         for log in logs:
             ingest.apply(_batch(log, start))
-        store.save(_draft(ingest.positions, place, ingest.sections(home)))
+        store.save(_draft(config, ingest.positions, place, ingest.sections(home)))
     parts = {section.name: b"".join(section.content()()) for section in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
     return _Saved(config, home, place, ingest.positions, parts, files, disk)
 
 
 def _draft(
-    positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]
+    config: Config, positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]
 ) -> CheckpointDraft:
     offset = sum(positions.values())
     offsets = {str(log): position for log, position in positions.items()}
@@ -183,7 +248,8 @@ def _draft(
         Part(name=section.name, content=section.content(), settled="/" in section.name)
         for section in sections
     ]
-    names = {"cluster": "c", "group": "g", "offsets": offsets}
+    names: dict[str, Any] = {"cluster": "c", "group": "g", "offsets": offsets}
+    names |= {"settings": config.settings(), "schema": schema(config)}
     return CheckpointDraft(
         header=header(place, offset, written_at=float(offset), **names), parts=parts
     )

@@ -253,6 +253,8 @@ class Folding:
         values, (edge, combinations) = state
         for cap, (own_edge, kept) in zip(self.values, values, strict=True):
             cap.load(own_edge, kept)
+        if any(len(labels) != len(self._all) for labels in combinations):
+            raise ValueError("a combination has another number of values")
         self.series.load(edge, combinations)
 
     def _by_values(self, raw: Labels) -> Labels:
