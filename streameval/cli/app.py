@@ -104,7 +104,7 @@ def status(arguments: Sequence[str]) -> int:
         report(usage_message(error))
         return error.exit_code
     except StreamevalError as error:
-        report(str(error))
+        report(*error.lines)
         return status_of(error)
     except OSError as error:
         if error.filename is not None:

@@ -30,7 +30,7 @@ from streameval.daemon.assembly import letter_destination, letter_options, store
 from streameval.engine.analysis import configured
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
-from streameval.evaluation.shell.terminal import quantity
+from streameval.evaluation.shell.terminal import quantity, render
 from streameval.events.errors import (
     ConfigError,
     ForeignStoreError,
@@ -124,7 +124,7 @@ def summary(path: Path, config: Config, letters: str | None) -> str:
 
     `letters`: the destination of invalid records, in words.
     """
-    return "".join(f"{name:<10} {what}\n" for name, what in _plan(path, config, letters))
+    return render(*(f"{name:<10} {what}" for name, what in _plan(path, config, letters)))
 
 
 def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
@@ -249,10 +249,10 @@ def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
     try:
         text = attempt()
     except StreamevalError as error:
-        report(str(error))
+        report(*error.lines)
         return False
     with output():
-        sys.stdout.write(f"{name:<10} {text}\n")
+        sys.stdout.write(render(f"{name:<10} {text}"))
     return True
 
 

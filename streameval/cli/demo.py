@@ -318,4 +318,4 @@ def _publish(traffic: SimulatorOptions, to: Destination, stopping: threading.Eve
     try:
         publish_records(takewhile(lambda _: not stopping.is_set(), made), to, {})
     except StreamevalError as error:
-        report(str(error))
+        report(*error.lines)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
@@ -31,7 +32,7 @@ from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.shell.errors import config_errors_in, output, report
 from streameval.evaluation.shell.terminal import quantity, render
 from streameval.events.errors import UsageError, suggestion
-from streameval.exporters.view import printable
+from streameval.events.printable import printable
 from streameval.sources import kinds
 from streameval.sources.options import SourceOptions
 
@@ -268,16 +269,16 @@ def _plain(letter: DeadLetter) -> dict[str, Any]:
 def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
     """A table of reasons, then the last few records of each."""
     if not groups:
-        return f"no dead letters yet in {where}.\n"
+        return render(f"no dead letters yet in {where}.")
     count = sum(group.count for group in groups)
-    lines = [f"{quantity(count, 'record')} in {where}\n", _table(groups)]
+    parts: list[RenderableType] = [f"{quantity(count, 'record')} in {where}", _table(groups)]
     for group in groups:
-        lines.append(f"\n{printable(group.reason)}, the last ones:\n")
-        lines.extend(map(_sample, group.samples))
-    return "".join(lines)
+        parts += ["", f"{group.reason}, the last ones:"]
+        parts += [line for letter in group.samples for line in _sample(letter)]
+    return render(*parts)
 
 
-def _table(groups: Sequence[ReasonGroup]) -> str:
+def _table(groups: Sequence[ReasonGroup]) -> Table:
     table = Table()
     for name in ("reason", "stage", "records", "first", "last"):
         table.add_column(name, justify="right" if name == "records" else "left")
@@ -285,18 +286,17 @@ def _table(groups: Sequence[ReasonGroup]) -> str:
         first, last = _instant(group.first_ms), _instant(group.last_ms)
         cells = (printable(group.reason), group.stage, f"{group.count:,}", first, last)
         table.add_row(*map(Text, cells))
-    return render(table)
+    return table
 
 
-def _sample(letter: DeadLetter) -> str:
+def _sample(letter: DeadLetter) -> tuple[str, str]:
+    """The lines about a letter: which one it is, and its beginning."""
     kept = None
     if letter.size is not None:
         kept = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size else "no bytes"
-    return (
-        f"  {printable(str(letter.identity))}  {_instant(letter.timestamp_ms)}  "
-        f"{printable(letter.message)}{f' (truncated: {kept})' if kept else ''}\n"
-        f"      {letter.preview}\n"
-    )
+    said = f"{letter.message}{f' (truncated: {kept})' if kept else ''}"
+    about = f"  {letter.identity}  {_instant(letter.timestamp_ms)}  {said}"
+    return about, f"      {letter.preview}"
 
 
 def _instant(milliseconds: int | None) -> str:

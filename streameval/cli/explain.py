@@ -20,6 +20,7 @@ from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.offline.readers import ingest_records, owner_from_start
 from streameval.evaluation.shell.errors import FAILED, output, report
+from streameval.evaluation.shell.terminal import json_text, render
 from streameval.events.errors import OptionError, UsageError
 from streameval.events.records import Partition
 from streameval.join.explanation import (
@@ -83,12 +84,11 @@ def explain(
                 str(partition): msgspec.to_builtins(explanation)
                 for partition, explanation in explanations.items()
             }
-            text = msgspec.json.format(msgspec.json.encode(plain), indent=1).decode()
-            sys.stdout.write(f"{text}\n")
+            sys.stdout.write(f"{json_text(plain, indent=1)}\n")
             return
         for partition, explanation in explanations.items():
             lines = _lines(partition, explanation, settings.dimensions())
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+            sys.stdout.write(render(*lines))
 
 
 class _TracedJoins:

@@ -106,7 +106,7 @@ def verify(paths: Paths) -> None:
             verdict = f"{len(faults_found):,} not valid" if faults_found else "all valid"
             partitions = quantity(len(store.places()), "partition")
             of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
-            sys.stdout.write(f"{store.path}: {of}, {verdict}\n")
+            sys.stdout.write(render(f"{store.path}: {of}, {verdict}"))
     if faults:
         raise Exit(FAILED)
 
@@ -199,11 +199,11 @@ def merge(
     for checkpoint in chosen:
         store.save(CheckpointDraft(header=checkpoint.saved.header, parts=parts[checkpoint.place]))
     with output():
-        sys.stdout.writelines(
-            f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}\n"
+        merged = (
+            f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}"
             for place in chosen
         )
-        sys.stdout.writelines(lines)
+        sys.stdout.write(render(*merged, *lines))
 
 
 _COLUMNS = ("partition", "offset", "counted", "clock", "written", "age", "bytes", "parts", "kept")
@@ -267,8 +267,8 @@ def _text(store: Mapping[str, Any]) -> str:
         for place_settings in settings_found
         for key, value in place_settings.items()
     }
-    lines = [f"  {name} = {value}\n" for name, value in sorted(settings)]
-    return render(table) + (f"settings\n{''.join(lines)}" if lines else "")
+    lines = [f"  {name} = {value}" for name, value in sorted(settings)]
+    return render(table, *(["settings", *lines] if lines else []))
 
 
 def _row(place: Mapping[str, Any]) -> Iterator[str]:
@@ -326,7 +326,7 @@ def _with_backfills(
             added = from_rows(stored(path), config.series_dimensions())
             ingest.merge(partition, added)
         lists = sum(row.lists for row in added.rows)
-        lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}\n")
+        lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}")
     sections = ingest.sections(partition)
     return [Part(name=section.name, content=section.content()) for section in sections], lines
 

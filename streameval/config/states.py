@@ -149,7 +149,7 @@ def _saved_config(newest: StoredCheckpoint, note: Callable[[str], None]) -> Conf
         for module, metrics in by_module.items()
     ]
     if left_out and not (config.metrics or config.metric):
-        raise UsageError("\n".join(left_out))
+        raise UsageError(" ".join(left_out))
     for line in left_out:
         note(line)
     for path in config.input_files():

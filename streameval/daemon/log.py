@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from streameval.events.errors import without_user
+from streameval.events.printable import printable_json
 
 _LOG: Final = logging.getLogger("streameval")
-_BARE: Final = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
+_BARE: Final = re.compile(r"[^\s\"=\\]+")
 
 
 def emit(level: int, event: str, **fields: Any) -> None:
@@ -92,4 +93,5 @@ def _quote(value: object) -> str:
     if isinstance(value, Mapping | list | tuple):
         value = json.dumps(value, ensure_ascii=False, default=str)
     text = str(value)
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    is_bare = text.isprintable() and _BARE.fullmatch(text)
+    return text if is_bare else printable_json(json.dumps(text, ensure_ascii=False))

@@ -14,6 +14,9 @@ from streameval.events.errors import OptionError
 SHORTEST: Final = 32
 """Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""
 
+LONGEST: Final = 2**31 - 1
+"""Highest limit of lengths; the decoder takes no other."""
+
 LONGEST_HISTORY: Final = 10_000
 """Longest history accepted by default."""
 
@@ -86,11 +89,11 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rankers: dict[str, str] | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
-    max_recommendations: Annotated[int, Meta(ge=1)] = 1000
-    max_interactions: Annotated[int, Meta(ge=1)] = 1000
-    max_history: Annotated[int, Meta(ge=1)] | None = None
-    max_id_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_ID_BYTES
-    max_label_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_LABEL_BYTES
+    max_recommendations: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
+    max_interactions: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
+    max_history: Annotated[int, Meta(ge=1, le=LONGEST)] | None = None
+    max_id_bytes: Annotated[int, Meta(ge=SHORTEST, le=LONGEST)] = MAX_ID_BYTES
+    max_label_bytes: Annotated[int, Meta(ge=SHORTEST, le=LONGEST)] = MAX_LABEL_BYTES
 
     def __post_init__(self) -> None:
         for name, problem in self._ranker_problems():

@@ -16,6 +16,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
 from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable, invalid_of
 from streameval.events.errors import InvalidEventError, MetricValueError, StreamevalError
+from streameval.events.printable import printable
 from streameval.events.records import Partition, RecordBatch
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             events[3] offset 14: not_utf8: byte 6
         """
         text = self.value[:_PREVIEW].decode("utf-8", "backslashreplace")
-        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+        shown = printable(text)
         return f"{shown}..." if len(self.value) > _PREVIEW else shown
 
     def __str__(self) -> str:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import msgspec
 
+from streameval.events.printable import printable
+
 _USER_INFORMATION = re.compile(r"(?<=//)[^/?#\s\"]*@")
 
 
@@ -18,10 +20,21 @@ def without_user(text: str) -> str:
 
 
 class StreamevalError(Exception):
-    """Base class of all errors that this package raises; no message has the password of a URL."""
+    """Base class of all errors that this package raises.
+
+    A message has no password of a URL, and no character that controls a terminal: it may quote
+    whatever a record, a file or a state holds.
+    """
 
     def __init__(self, *arguments: object) -> None:
-        super().__init__(*(without_user(x) if isinstance(x, str) else x for x in arguments))
+        super().__init__(
+            *(printable(without_user(x)) if isinstance(x, str) else x for x in arguments)
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        """The message; several problems have a line each."""
+        return [str(self)]
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self).__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
@@ -175,8 +188,11 @@ class MetricLawError(MetricError, AssertionError):
 
     def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
         self.metric, self.law, self.detail, self.events = metric, law, detail, events
-        shown = " On:" + "".join(f"\n    {event}" for event in events) if events else ""
-        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}.{shown}")
+        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}.")
+
+    def __str__(self) -> str:
+        on = ["On:", *map(str, self.events)] if self.events else []
+        return "\n    ".join([" ".join([self.args[0], *on[:1]]), *on[1:]])
 
 
 class MetricParameterError(MetricError):
@@ -446,7 +462,15 @@ class ConfigError(StreamevalError):
     def __init__(self, path: str, key: str, problem: str, *others: ConfigError) -> None:
         self.path, self.key, self.problem, self.others = path, key, problem, others
         sentence = ": ".join(filter(None, (path, key, problem)))
-        super().__init__("\n".join([sentence, *map(str, others)]))
+        super().__init__(sentence)
+
+    @property
+    def lines(self) -> list[str]:
+        """Its problem, and those of the others."""
+        return [self.args[0], *(line for error in self.others for line in error.lines)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class SourceError(ProblemError):

@@ -107,16 +107,6 @@ def certainty(reading: Reading) -> str:
     return f"{bounds}; {interval}" if bounds else interval
 
 
-def printable(text: str) -> str:
-    r"""An untrusted text with its control characters escaped.
-
-    Example:
-        >>> printable("\x1b[31mred")
-        '\\x1b[31mred'
-    """
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
 def unit_of_count(metric: Metric) -> str:
     """The unit of a metric's count.
 

@@ -149,7 +149,7 @@ def _exported(store: Store) -> None:
         newest = store.newest(place).saved
         if newest is not None:
             checkpoints.append(StoredCheckpoint(store.path, place, newest))
-    assert claim
+    assert claim.cluster
     if checkpoints:
         config, ingest = restore(checkpoints, None, lambda _: None)
         _shown(config, ingest)

@@ -38,9 +38,10 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.stores import is_state
 from streameval.events.errors import UsageError
+from streameval.events.printable import printable
 from streameval.exporters.families import gauge_families
 from streameval.exporters.prometheus import Text as Exposition
-from streameval.exporters.view import lift_bounds, printable
+from streameval.exporters.view import lift_bounds
 from streameval.inference.words import percent
 
 
@@ -236,9 +237,8 @@ def as_table(result: ChangesResult) -> str:
     if len(result.reports) > 1:
         rows, title = list(_turns(result.reports)), f"the turns {title}"
     lines = [sentence(change) for change in result.latest.changes if _is_told(change)]
-    promise = _promise(result.latest)
-    below = "".join(f"{line}\n" for line in (*lines, promise))
-    return render(_grid(rows, title, dated=len(result.reports) > 1)) + below
+    grid = _grid(rows, title, dated=len(result.reports) > 1)
+    return render(grid, *lines, _promise(result.latest))
 
 
 def _turns(reports: Sequence[ChangesReport]) -> Iterator[Change]:

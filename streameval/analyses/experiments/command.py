@@ -299,12 +299,9 @@ def as_csv(result: CompareResult) -> str:
 def as_table(result: CompareResult) -> str:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments = result.report.rows, result.report.segments
-    above = "".join(f"{line}\n" for line in _promises(result))
-    tables = render(_grid(rows, result.method)) + "".join(
-        render(_grid(segments, result.method)) for _ in segments[:1]
-    )
+    grids = [_grid(of, result.method) for of in (rows, segments) if of]
     below = (*_checks(result), *_guardrails(rows), *_reasons(rows))
-    return above + tables + "".join(f"{line}\n" for line in below)
+    return render(*_promises(result), *grids, *below)
 
 
 def _grid(rows: Sequence[Compared], method: Method) -> Table:

@@ -163,12 +163,12 @@ def _as_table(plans: Sequence[ExperimentPlan]) -> str:
         for of in plan_row.efforts:
             grid.add_row(plan_row.metric, figure(plan_row.value), of.method, *_cells(of))
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
-    return (
+    return render(
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
-        f"{confidence_text(first.confidence)} confidence and users split {split}:\n"
-        f"{render(grid)}"
+        f"{confidence_text(first.confidence)} confidence and users split {split}:",
+        grid,
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
-        "have come; anytime: look whenever you like.\n"
+        "have come; anytime: look whenever you like.",
     )
 
 

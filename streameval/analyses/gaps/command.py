@@ -108,9 +108,7 @@ def _flat(gap: Gap, by: str) -> Iterator[dict[str, Any]]:
 
 def _as_table(gaps: Sequence[Gap], by: str) -> str:
     """For each metric its gap in a sentence, and a table of the values."""
-    return "".join(
-        f"{gap.metric} by {by}: {gap_text(gap)}\n{render(_grid(gap, by))}" for gap in gaps
-    )
+    return "".join(render(f"{gap.metric} by {by}: {gap_text(gap)}", _grid(gap, by)) for gap in gaps)
 
 
 def _grid(gap: Gap, by: str) -> Table:

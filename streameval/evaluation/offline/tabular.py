@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
 from streameval.events.errors import MissingExtraError
 from streameval.events.extras import import_extra
+from streameval.exporters.page.markup import tag
 
 Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """A library of frames."""
@@ -69,13 +69,9 @@ def html_of(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -
         >>> html_of(["metric"], [["a<b"]], "1 list")[-47:]
         '<tbody><tr><td>a&lt;b</td></tr></tbody></table>'
     """
-    head = "".join(f"<th>{escape(head_text)}</th>" for head_text in heads)
-    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+    head = tag("tr", *(tag("th", text) for text in heads))
+    lines = (tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
+    return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *lines))
 
 
 def latex_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -29,6 +29,7 @@ from streameval.events.errors import (
     UnownedStoreError,
     UsageError,
 )
+from streameval.events.printable import printable
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -77,9 +78,9 @@ def usage_message(error: TyperException) -> str:
     return f"{found[:1].lower()}{found[1:]}{see}"
 
 
-def report(text: str) -> None:
-    """Write a text to standard error; a line for each problem."""
-    sys.stderr.write("".join(f"streameval: {line}\n" for line in text.split("\n")))
+def report(*problems: str) -> None:
+    """Write problems to standard error, a line each."""
+    sys.stderr.write("".join(f"streameval: {printable(problem)}\n" for problem in problems))
 
 
 @contextmanager

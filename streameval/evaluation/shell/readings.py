@@ -18,6 +18,7 @@ from streameval.engine.windows.times import moment_text
 from streameval.evaluation.offline.evaluating import SpanReadings, page_of
 from streameval.evaluation.shell.errors import output, report
 from streameval.evaluation.shell.terminal import csv_text, json_text, render
+from streameval.events.printable import printable
 from streameval.exporters.view import (
     CAUTION,
     Division,
@@ -26,7 +27,6 @@ from streameval.exporters.view import (
     divisions,
     figure,
     has_estimates,
-    printable,
 )
 
 

@@ -6,52 +6,97 @@ import codecs
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
 from streameval.evaluation.offline.surroundings import Surroundings
 from streameval.evaluation.shell.errors import report
+from streameval.events.printable import printable, printable_json
 
 _PLAIN_WIDTH = 200
 
 
-def render(content: RenderableType) -> str:
-    """The content as text for standard output.
+def render(*parts: RenderableType) -> str:
+    """Lines, and tables and the like, as text for standard output.
 
-    Colours appear on terminals only; box lines only if the encoding has them.
+    Text of records and states is escaped, whatever a part quotes of it. Colours appear on
+    terminals only; box lines only if the encoding has them.
+
+    `parts`: of these, a `str` is a line, which is not wrapped.
     """
+    return "".join(
+        f"{printable(part)}\n" if isinstance(part, str) else _drawn(part) for part in parts
+    )
+
+
+def _drawn(content: RenderableType) -> str:
     written = io.BytesIO()
     text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
     terminal = sys.stdout.isatty()
     width = None if terminal else _PLAIN_WIDTH
     console = Console(file=text, force_terminal=terminal, width=width)
-    console.print(content)
+    console.print(_Printable(content))
     text.flush()
     lines = (line.rstrip() for line in written.getvalue().decode(text.encoding).splitlines())
     return "".join(f"{line}\n" for line in lines)
 
 
+class _Printable(NamedTuple):
+    """A part whose text is escaped after it is laid out, before it has colours."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for text, style, control in console.render(self.content, options):
+            yield Segment("\n".join(map(printable, text.split("\n"))), style, control)
+
+
 def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """CSV; floats as the shortest text that reads back equal, None as an empty cell."""
+    """CSV; floats as the shortest text that reads back equal, None as an empty cell.
+
+    A text that a spreadsheet would compute has an apostrophe before it: whoever chooses a label
+    value must not choose what the reader of a report runs. JSON has each text as it is. Text is
+    escaped on a terminal only, since programs read CSV.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(
-        [json.dumps(cell) if isinstance(cell, bool | float) else cell for cell in row]
-        for row in rows
-    )
+    writer.writerow(map(_cell, heads))
+    writer.writerows(map(_cell, row) for row in rows)
     return text.getvalue()
 
 
+_COMPUTED: Final = re.compile(r"\s*[=+\-@|]|[\t\r]")
+"""Beginning of a cell that spreadsheets compute; LibreOffice and Excel skip blanks before it."""
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool | float):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        return value
+    text = f"'{value}" if _COMPUTED.match(value) and not _is_number(value) else value
+    return printable(text) if sys.stdout.isatty() else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def json_text(value: object, indent: int | None = None) -> str:
-    """JSON; characters outside the encoding of standard output are escaped."""
+    """JSON; escaped is what standard output cannot encode, or what controls a terminal."""
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
-    return json.dumps(value, indent=indent, ensure_ascii=escaped)
+    return printable_json(json.dumps(value, indent=indent, ensure_ascii=escaped))
 
 
 def quantity(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from streameval.events.printable import printable
 from streameval.exporters.page.history import PANE, history
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.page.selection import Excerpt, slice_name, window_name
@@ -55,7 +56,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
 def line(name: str, number: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:
     """A line whose colour and dashes follow from a number."""
     stroke = number % _STROKES
-    return ChartLine(name=name, stroke=stroke, dash=_dash(stroke), points=list(points))
+    return ChartLine(name=printable(name), stroke=stroke, dash=_dash(stroke), points=list(points))
 
 
 def drawing(title: str, lines: Sequence[ChartLine]) -> Drawing:

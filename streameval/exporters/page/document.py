@@ -53,7 +53,7 @@ def document(title: str, spans: Sequence[Span]) -> str:
         heading = "Metrics" if start is None else f"Metrics, from {moment(start / SECOND)}"
         parts += [tag("h2", heading), *_metrics(spans)]
     return _template().substitute(
-        title=tag("", title),
+        title=tag("title", title),
         style=_style(),
         main=tag("main", *parts),
         version=version("streameval"),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Final
 
+from streameval.events.printable import printable
+
 _VOID: Final = frozenset({"input", "link", "meta"})
 """Elements without content, which have no end tag."""
+
+
+_TEXT_ONLY: Final = frozenset({"option", "title"})
+"""Elements that can have no others."""
+
+_LETTER: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RIGHT_TO_LEFT: Final = re.compile(rf"([{_LETTER}](?:[{_LETTER}\W\d]*[{_LETTER}])?)")
+"""Letters from right to left, with the digits, blanks and signs between them."""
 
 
 class Markup(str):
@@ -19,6 +30,9 @@ class Markup(str):
 def tag(name: str, /, *content: str, kind: str = "", **attributes: str) -> Markup:
     """An element; content that is not `Markup` is escaped. Without a name, only the content.
 
+    Words that are written from right to left stand in a `<bdi>`, so that a name in a sentence moves
+    no number or word around it; characters that override the direction are shown escaped.
+
     `kind`: the class. `attributes`: `aria_label` becomes aria-label.
 
     Example:
@@ -27,12 +41,28 @@ def tag(name: str, /, *content: str, kind: str = "", **attributes: str) -> Marku
         >>> tag("input", name="k", checked="")
         '<input name="k" checked="">'
     """
-    inner = "".join(part if isinstance(part, Markup) else escape(part) for part in content)
+    as_html = _plain if name in _TEXT_ONLY else _isolated
+    inner = "".join(part if isinstance(part, Markup) else as_html(part) for part in content)
     if not name:
         return Markup(inner)
     given = {"class": kind, **attributes} if kind else attributes
-    written = "".join(f' {key.replace("_", "-")}="{escape(value)}"' for key, value in given.items())
+    written = "".join(f' {key.replace("_", "-")}="{_plain(value)}"' for key, value in given.items())
     return Markup(f"<{name}{written}>" + ("" if name in _VOID else f"{inner}</{name}>"))
+
+
+def _plain(text: str) -> str:
+    return escape(printable(text))
+
+
+def _isolated(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return escape(text)
+    # Every other part is from right to left.
+    parts = _RIGHT_TO_LEFT.split(printable(text))
+    return "".join(
+        f"<bdi>{escape(part)}</bdi>" if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
 
 
 def grid(

@@ -31,7 +31,7 @@ def page(snapshot: Snapshot | None, state: State, selection: Selection, age: str
     `age`: of the snapshot, in words, if it is worth one.
     """
     return _template().substitute(
-        title=tag("", _title(snapshot, state, selection)),
+        title=tag("title", _title(snapshot, state, selection)),
         charts=_charts(),
         main=body(snapshot, state, selection, age),
     )

@@ -1,0 +1,48 @@
+"""Text from elsewhere, as it may stand in a line for people."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Final
+
+_JOINERS: Final = "\u200c\u200d"
+"""Without them words of Persian and some emoji read badly; they hide and reorder nothing."""
+
+
+def printable(text: str) -> str:
+    r"""The text with every character escaped that controls a terminal or the direction of text.
+
+    Called where text leaves the program for people: messages of errors, lines on a terminal, HTML.
+    Escaped are control characters with the ends of lines, overrides and isolates of direction and
+    other invisible characters, lone surrogates, and what Unicode has not assigned. Letters of all
+    languages stay.
+
+    Example:
+        >>> printable("\x1b[31mred\r\nstreameval: \u202eforged")
+        '\\x1b[31mred\\r\\nstreameval: \\u202eforged'
+        >>> printable("na\u00efve") == "na\u00efve"
+        True
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if _is_printable(char) else ascii(char)[1:-1] for char in text)
+
+
+def printable_json(text: str) -> str:
+    r"""JSON with those characters in the form that JSON has for them, so that it reads back equal.
+
+    Example:
+        >>> printable_json('{"label": "\u202e"}')
+        '{"label": "\\u202e"}'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char == "\n" or _is_printable(char) else json.dumps(char)[1:-1] for char in text
+    )
+
+
+def _is_printable(char: str) -> bool:
+    # Python calls a space printable only if it is that of ASCII.
+    return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"
