@@ -191,7 +191,12 @@ class RestorePlanner:
         place, log_events = place_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
         partition_count = self._known_partitions(place)
-        former = {other.identity for other in self._headers() if other.topic == place.topic}
+        former = {
+            other.identity
+            for other, header in self._headers().items()
+            # Without a record nothing can be lost: the first line of a file may come later.
+            if other.topic == place.topic and (header is None or header.offset > 0)
+        }
         former.discard(place.identity)
         if partition_count is not None and place.number >= partition_count:
             problem = (

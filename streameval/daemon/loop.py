@@ -145,7 +145,10 @@ class Loop:
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.trouble or self._backpressure.trouble or owner.trouble,
+                trouble=source.trouble
+                or self._backpressure.trouble
+                or owner.trouble
+                or source.advice,
                 checkpoint=owner.health,
                 commit_failures=owner.commit_failures,
                 dead_lettered=None if parts.letters is None else parts.letters.written,
@@ -174,7 +177,9 @@ class Loop:
                 take_log_event.event.replace(" ", "_"),
                 **take_log_event.fields,
             )
-        self._trouble.observe(self._parts.source.status.trouble)
+        status = self._parts.source.status
+        self._trouble.observe(status.trouble)
+        self._advice.observe(status.advice)
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 

@@ -39,20 +39,24 @@ class NdjsonFile:
     Every line counts, including blank lines and a last line without its newline. A byte order
     mark, which some editors write, is not part of the first line.
 
-    `path`: plain, gzip or zstd, a pipe, or "-".
+    `path`: plain, gzip or zstd, a pipe, or "-". `grows`: whether somebody may still write to it.
+    Then a last line without its newline that is no JSON object yet is not delivered.
 
     Attributes:
         bytes_read: bytes read from the file so far, as stored (compressed).
+        unfinished: bytes of the last line that was not delivered; 0 without one.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, grows: bool = False) -> None:
         self.path = path
         self.bytes_read = 0
         self.lines_read = 0
         self.finished = False
+        self.unfinished = 0
+        self._grows = grows
         self._damage: SourceError | None = None
         self._descriptor = open_descriptor(path)
-        self._lists = _lists_of_lines(decompress(path, self._blocks()))
+        self._lists = self._lists_of_lines(decompress(path, self._blocks()))
 
     def fileno(self) -> int:
         """The descriptor, for polling."""
@@ -77,6 +81,21 @@ class NdjsonFile:
             lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
         self.lines_read += len(lines)
         return lines
+
+    def _lists_of_lines(self, blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
+        begun: list[bytes] = []
+        for block in blocks:
+            lines = block.split(b"\n")
+            begun.append(lines.pop())
+            if lines:
+                lines[0] = b"".join(begun[:-1]) + lines[0]
+                del begun[:-1]
+            yield lines
+        last = b"".join(begun)
+        if self._grows and not _is_whole(last.removeprefix(_BYTE_ORDER_MARK)):
+            self.unfinished = len(last)
+        elif last:
+            yield [last]
 
     def close(self) -> None:
         """Close the file; may be called twice."""
@@ -110,15 +129,20 @@ class FilesSource:
     """Lines of files, read in parallel.
 
     The offset of a record is the number of lines before it, including blank lines, which are not
-    records. A half-written last line is a record, which the decoder may reject. To follow a file
-    that grows, pipe `tail -f` into "-".
+    records. To follow a file that grows, pipe `tail -f` into "-".
+
+    `grows`: whether somebody may still write to the files, and another process reads on from where
+    this one ended. A half-written last line is left to that process; otherwise it is a record,
+    which the decoder rejects. Nothing is appended to a pipe or an object that has ended.
     """
 
     cluster = "files"
     budget = UNHURRIED
 
-    def __init__(self, options: FilesOptions) -> None:
+    def __init__(self, options: FilesOptions, *, grows: bool = False) -> None:
         self.paths = options.paths
+        self._grows = grows
+        self._unfinished: list[str] = []
         self._waiting: deque[str] = deque()
         self._files: list[NdjsonFile] = []
         self._owner: Owner = Positions()
@@ -137,7 +161,11 @@ class FilesSource:
     def status(self) -> SourceStatus:
         """Which files have ended, after how many lines."""
         return SourceStatus(
-            joined=self._joined, finished=self._finished, ended=self._ends.keys(), ends=self._ends
+            joined=self._joined,
+            finished=self._finished,
+            ended=self._ends.keys(),
+            ends=self._ends,
+            advice=" ".join(self._unfinished) or None,
         )
 
     @property
@@ -163,6 +191,7 @@ class FilesSource:
         self._owner, self._joined = owner, False
         self._waiting = deque(self.paths)
         self._ends = {}
+        self._unfinished = []
         self._bytes_of_ended = 0
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
@@ -198,7 +227,8 @@ class FilesSource:
         unpaused = (path for path in self._waiting if path not in self._paused)
         for path in list(islice(unpaused, max(0, _SIDE_BY_SIDE - read))):
             self._waiting.remove(path)
-            self._files.append(NdjsonFile(path))
+            growing = self._grows and _identity(path) != STDIN
+            self._files.append(NdjsonFile(path, grows=growing))
 
     def _ready(self, seconds: float) -> list[NdjsonFile]:
         poller = select.poll()
@@ -223,6 +253,11 @@ class FilesSource:
         if file.lines_read < position:
             problem = f"has only {file.lines_read} lines, but {position} were read before"
             raise SourceError(file.path, problem, "restore the file that was read before")
+        if file.unfinished:
+            self._unfinished.append(
+                f"the last line of {file.path} is not complete yet ({file.unfinished:,} bytes "
+                "without a line end): the next start reads it."
+            )
         # Replaced, never changed: a status holds it.
         self._ends = {**self._ends, partition: file.lines_read}
         self._bytes_of_ended += file.bytes_read
@@ -241,17 +276,9 @@ def _assignment(path: str) -> Assignment:
     )
 
 
-def _lists_of_lines(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
-    unfinished: list[bytes] = []
-    for block in blocks:
-        lines = block.split(b"\n")
-        unfinished.append(lines.pop())
-        if lines:
-            lines[0] = b"".join(unfinished[:-1]) + lines[0]
-            del unfinished[:-1]
-        yield lines
-    if last := b"".join(unfinished):
-        yield [last]
+def _is_whole(last: bytes) -> bool:
+    """Whether a last line without its newline is blank, or a JSON object and not its half."""
+    return _is_blank(last) or _fields(last) is not None
 
 
 def _is_blank(line: bytes) -> bool:
@@ -276,11 +303,15 @@ def first_record(paths: Sequence[str]) -> Mapping[str, msgspec.Raw]:
     # A pipe cannot be read twice, and an object would be fetched twice.
     if not paths or is_remote(paths[0]) or size(paths[0]) is None:
         return {}
-    first = next(islice(lines(paths[0]), 1), b"")
+    return _fields(next(islice(lines(paths[0]), 1), b"")) or {}
+
+
+def _fields(line: bytes) -> Mapping[str, msgspec.Raw] | None:
+    """The fields of a JSON object; None if the line is not a whole one."""
     try:
-        return msgspec.json.decode(first, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
-        return {}
+        return msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _identity(path: str) -> str:

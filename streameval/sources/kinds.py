@@ -32,7 +32,7 @@ def build(
     if isinstance(options, FilesOptions):
         from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
 
-        return FilesSource(options)
+        return FilesSource(options, grows=True)
     from streameval.sources.simulator import SimulatorSource  # noqa: PLC0415  heavy
 
     return SimulatorSource(options)

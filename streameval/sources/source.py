@@ -19,6 +19,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
         ended: partitions that have ended: all records were delivered and no more can come (files).
         ends: partition -> offset after its last record, as last known; may be empty.
         trouble: one sentence while the source cannot be reached, else None.
+        advice: sentences about what was read, or left, that need attention; None without.
         recoveries: number of recoveries from stalled reading, by remedy.
         connection_failures: number of failed connections since `open`, by reason.
     """
@@ -28,6 +29,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     ended: Collection[Partition] = ()
     ends: Mapping[Partition, int] = {}
     trouble: str | None = None
+    advice: str | None = None
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
 
