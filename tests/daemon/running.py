@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +42,7 @@ def _table(name: str, keys: Mapping[str, object]) -> str:
 class Running:
     """A running daemon, its log, and its HTTP responses."""
 
-    def __init__(self, process: RunningProgram, log: IO[str]) -> None:
+    def __init__(self, process: RunningProgram | subprocess.Popen[str], log: IO[str]) -> None:
         self.process = process
         self._log = log
         self.log: list[str] = []
@@ -136,7 +138,20 @@ def running(
             daemon.end()
 
 
-def _start(*arguments: str, environment: dict[str, str]) -> tuple[RunningProgram, IO[str]]:
+def _start(
+    *arguments: str, environment: dict[str, str]
+) -> tuple[RunningProgram | subprocess.Popen[str], IO[str]]:
+    if "PYTHONPATH" in environment:
+        # Python reads it when it starts, so this process is no copy of another.
+        new = subprocess.Popen(
+            [sys.executable, "-m", "streameval", *arguments],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        assert new.stderr is not None
+        return new, new.stderr
     read, write = os.pipe()
     try:
         with Path(os.devnull).open("r+b") as nothing:

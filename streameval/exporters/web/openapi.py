@@ -132,8 +132,9 @@ def _describe(components: dict[str, Any], kinds: Iterable[Any]) -> None:
         schema["description"] = inspect.cleandoc(struct.__doc__ or "").partition("\n")[0]
         for name, property_schema in schema["properties"].items():
             property_schema.pop("default", None)
-            text = re.sub(r"\bNone\b", "null", meanings[name]).removesuffix(".")
-            property_schema["description"] = f"{text[:1].upper()}{text[1:]}."
+            # Those of another package may have none.
+            if text := re.sub(r"\bNone\b", "null", meanings.get(name, "")).removesuffix("."):
+                property_schema["description"] = f"{text[:1].upper()}{text[1:]}."
         schema |= {"required": [*schema["properties"]], "additionalProperties": False}
 
 

@@ -1,0 +1,154 @@
+"""An analysis of another package: that of the guide, installed beside streameval."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.daemon.running import running
+from tests.docs.markdown import fences
+from tests.house.checkout import ROOT
+
+GUIDE = ROOT / "docs" / "how-to" / "your-own-analysis.md"
+CONFIG = """
+metrics = ["ctr"]
+labels = ["variant"]
+source = { type = "files", paths = ["events.ndjson"] }
+web = { listen = "127.0.0.1:0" }
+[crowd]
+at_most = 0.5
+"""
+SHARES = {"a": 0.6}
+"""Of ten lists, six are of a and four of b."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of Python's path with the package of the guide, a configuration and its events."""
+    blocks = fences(GUIDE.read_text(encoding="utf-8"))
+    (code,) = (block.code for block in blocks if block.name == "crowd.py")
+    (entry,) = (block.code for block in blocks if "entry-points" in block.code)
+    group, point = entry.removeprefix("[project.entry-points.").replace('"', "").split("\n", 1)
+    _install(tmp_path, code, f"[{group.removesuffix(']')}]\n{point}")
+    events = [
+        {"recommendations": ["x"], "interactions": [], "variant": "aaaaaabbbb"[number]}
+        for number in range(10)
+    ]
+    (tmp_path / "events.ndjson").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    (tmp_path / "streameval.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def _install(folder: Path, code: str, entry_points: str) -> None:
+    """Write a package as an installer does."""
+    (folder / "crowd.py").write_text(code)
+    metadata = folder / "crowd-1.0.dist-info"
+    metadata.mkdir(exist_ok=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: crowd\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+
+
+def _check(folder: Path, config: str = CONFIG) -> subprocess.CompletedProcess[str]:
+    (folder / "streameval.toml").write_text(config)
+    command = [sys.executable, "-m", "streameval", "check", "streameval.toml"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_every_surface_of_a_daemon_has_it(folder: Path) -> None:
+    with running(folder / "streameval.toml", folder, PYTHONPATH=str(folder)) as daemon:
+        document = daemon.consumed(10)
+        exposition = daemon.get("/metrics").text
+        page = daemon.get("/").text
+        description = daemon.get("/api/v1/openapi.json").json()
+        assert daemon.stop() == 0
+    assert document["crowd"] == SHARES
+    samples = {
+        sample.labels["slice"]: sample.value
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if sample.name == "streameval_crowd_ratio"
+    }
+    assert samples == SHARES
+    section = '<section id="crowd" aria-label="Crowd"><h2>Crowd</h2><p>Too many lists: a.</p>'
+    assert page.count(f"{section}</section>") == 1
+    schema = description["components"]["schemas"]["Metrics"]
+    assert schema["properties"]["crowd"] == {
+        "type": "object",
+        "additionalProperties": {"type": "number"},
+        "description": "Slice -> its share of the lists, where that is too large.",
+    }
+    assert "crowd" in schema["required"]
+    jsonschema.validate(document, {"$ref": "#/components/schemas/Metrics", **description})
+
+
+def test_check_has_its_line_and_its_problems(folder: Path) -> None:
+    done = _check(folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["crowd"] == "a slice has at most 50% of the lists"
+    plain = CONFIG.replace('labels = ["variant"]\n', "")
+    assert _check(folder, plain).stderr == (
+        "streameval: streameval.toml: crowd: it needs a label; add labels = ['variant'].\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            "at_most",
+            "at_mots",
+            "crowd.at_mots: unknown key. Did you mean 'at_most'? Allowed here: at_most.",
+        ),
+        ("0.5", '"half"', 'crowd.at_most: found "half"; give a number.'),
+    ],
+)
+def test_its_table_is_checked_as_those_of_ours(
+    folder: Path, old: str, new: str, problem: str
+) -> None:
+    done = _check(folder, CONFIG.replace(old, new))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == f"streameval: streameval.toml: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("point", "problem"),
+    [
+        (
+            "crowd = crowd:CROWN",
+            (
+                "crowd: 'crowd:CROWN' cannot be loaded (AttributeError: module 'crowd' has no "
+                "attribute 'CROWN')."
+            ),
+        ),
+        (
+            "crowd = crowd:Settings",
+            "crowd: 'crowd:Settings' is no streameval.engine.analysis.Analysis; mend its package.",
+        ),
+        (
+            "crowd = crowd:CROWD\nmob = crowd:CROWD",
+            (
+                "mob: 'crowd:CROWD' has a name or a table that is taken: crowd, [crowd]; mend its "
+                "package."
+            ),
+        ),
+    ],
+)
+def test_a_package_that_names_no_analysis_is_refused(
+    folder: Path, point: str, problem: str
+) -> None:
+    code = (folder / "crowd.py").read_text()
+    _install(folder, code, f"[streameval.analyses]\n{point}\n")
+    done = _check(folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"streameval: streameval.analyses: {problem}\n"
