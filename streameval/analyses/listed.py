@@ -9,12 +9,13 @@ from typing import Any, Final, get_origin
 from msgspec import defstruct, field
 
 from streameval.analyses.changes.analysis import CHANGES
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.gaps.analysis import GAPS
 from streameval.config.config import Config
 from streameval.engine.analysis import Analysis
 from streameval.events.errors import ConfigError
 
-_OURS: Final[tuple[Analysis[Any, Any], ...]] = (CHANGES, GAPS)
+_OURS: Final[tuple[Analysis[Any, Any], ...]] = (EXPERIMENTS, CHANGES, GAPS)
 """In the order of the page."""
 
 _GROUP: Final = "streameval.analyses"

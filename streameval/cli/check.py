@@ -14,7 +14,6 @@ from typing import Annotated, Final
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue.items import Attribute
 from streameval.checkpoints.letters.queue import letter_topics
 from streameval.checkpoints.restore import other_settings, resume, same_shape
@@ -136,8 +135,6 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     yield "metrics", ", ".join(metric.text for metric in accumulator.metrics)
     yield "labels", ", ".join(config.series_labels()) or "none: one value per metric"
     yield from _divisions(config)
-    if config.experiment is not None:
-        yield "experiment", _experiment(config.experiment)
     for analysis, settings in configured(config):
         if (line := analysis.line(settings)) is not None:
             yield analysis.table, line
@@ -177,19 +174,6 @@ def _join(options: AttributionOptions) -> str:
         types = f" ({worth})" if worth else ""
         streams.append(f"interactions {', '.join(interaction.sources)}{types}")
     return f"{' with '.join(streams)}; by {key}, within {options.window}"
-
-
-def _experiment(options: Experiment) -> str:
-    """The variants, and what decides."""
-    parts = [f"by {options.label}, against {options.control}"]
-    if options.since is not None:
-        parts.append(f"since {options.since}")
-    if options.primary:
-        parts.append(f"{', '.join(options.primary)} decides")
-    parts += [
-        f"guardrail {name} {limit * 100:+.3g} %" for name, limit in options.guardrails.items()
-    ]
-    return "; ".join(parts)
 
 
 def _divisions(config: Config) -> Iterator[tuple[str, str]]:

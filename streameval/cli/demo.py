@@ -21,8 +21,10 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.comparison import verdict_text
 from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.listed import Configuration
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
 from streameval.config.options import WindowsOptions
@@ -128,7 +130,7 @@ def demo_config(source: SourceOptions, listen: str) -> Config:
         web = WebOptions(listen=listen, first_exposure="0s")
     except OptionError as error:
         raise ConfigError("the command line", "--listen", error.problem) from None
-    return Config(
+    config: Config = Configuration(
         metrics=list(_METRICS),
         labels=["variant"],
         catalog=ITEMS,
@@ -139,6 +141,7 @@ def demo_config(source: SourceOptions, listen: str) -> Config:
         source=source,
         web=web,
     )
+    return config
 
 
 @contextmanager
@@ -191,7 +194,8 @@ def table(snapshot: Snapshot) -> Table:
     present = [variant for variant in VARIANTS if variant in shown]
     for name in (*present, "true lift"):
         grid.add_column(name, justify="right")
-    rows = snapshot.experiment.rows if snapshot.experiment else []
+    report = EXPERIMENTS.report_in(snapshot.findings)
+    rows = report.rows if report else []
     verdicts = {(row.metric, row.variant): verdict_text(row) for row in rows}
     for name in present[1:]:
         grid.add_column(f"{name} is")

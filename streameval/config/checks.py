@@ -12,7 +12,7 @@ from streameval.catalogue.context import check_attribute_name
 from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import SHOWN, Format
+from streameval.decoding.fields import Format
 from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import duration_problem, microseconds
@@ -108,38 +108,10 @@ def _places(config: Config) -> dict[str, str]:
     }
 
 
-def experiment_problems(config: Config) -> Iterator[Problem]:
-    """An experiment without intervals, with an unknown label, or that contradicts itself."""
-    experiment = config.experiment
-    if experiment is None:
-        return
-    if config.intervals is None:
-        yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."
-    if problem := unknown_name_problem(experiment.label, config.series_labels(), "`labels`"):
-        yield "experiment.label", f"{experiment.label!r} is {problem}"
-    elif not _compared(config, experiment.label):
-        yield "experiment.label", f"no metric is kept by {experiment.label!r}."
-    if config.event.rankers and experiment.label == RANKER:
-        if not experiment.same_users:
-            yield "experiment.same_users", "every user meets every ranker; add same_users = true."
-        rankers = (SHOWN, *config.event.ranker_names)
-        if problem := unknown_name_problem(experiment.control, rankers, "the rankers"):
-            yield "experiment.control", f"{experiment.control!r} is {problem}"
-    try:
-        experiment.check(_compared(config, experiment.label))
-    except ConfigError as error:
-        yield f"experiment.{error.key}", error.problem
-
-
 def analysis_problems(config: Config) -> Iterator[Problem]:
     """What keeps an analysis from its table: of each, what it says itself."""
     for analysis, settings in configured(config):
         yield from analysis.check(settings, config.kept())
-
-
-def _compared(config: Config, label: str) -> list[Metric]:
-    judged = [group.metrics for group in config.families() if label in group.dimensions]
-    return list(dict.fromkeys(metric for metrics in judged for metric in metrics))
 
 
 def extent_problems(config: Config) -> Iterator[Problem]:
@@ -425,7 +397,6 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     mapping_problems,
     time_problems,
     extent_problems,
-    experiment_problems,
     analysis_problems,
     source_problems,
     format_problems,

@@ -16,7 +16,6 @@ from msgspec import Meta
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE, make_plan
-from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue import parse
 from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric
@@ -36,7 +35,7 @@ from streameval.config.options import (
     similarity,
 )
 from streameval.decoding.fields import SHOWN, EventFields
-from streameval.engine.analysis import Kept, KeptFamily, configured
+from streameval.engine.analysis import Analysis, Kept, KeptFamily, S, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES
 from streameval.engine.windows.times import Windowing, microseconds, span_text
@@ -80,7 +79,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         depth: ranks kept; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
-        experiment: variants compared with a control; needs `intervals`.
         event: fields of a record.
         registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.
@@ -110,7 +108,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     depth: Annotated[int, Meta(ge=1)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
-    experiment: Experiment | None = None
     event: EventFields = EventFields()
     registry: RegistryOptions | None = None
     attribution: AttributionOptions | None = None
@@ -205,8 +202,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         `given`: as in `inputs`.
         """
         inputs = self.inputs(given)
-        experiment = self.experiment is not None or any(map(self._keeps_users, self.families()))
-        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=experiment)
+        keeps_users = any(map(self._keeps_users, self.families()))
+        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=keeps_users)
 
     def accumulators(
         self, given: Mapping[str, Any] = _NOTHING
@@ -229,9 +226,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _keeps_users(self, family: KeptFamily) -> bool:
         """Whether an analysis needs the users of each slice of a family."""
-        experiment = self.experiment
-        if experiment is not None and family.segment is None:
-            return experiment.label in family.dimensions
         return any(analysis.users(settings, family) for analysis, settings in configured(self))
 
     def kept(self) -> Kept:
@@ -346,7 +340,14 @@ def configuration() -> type[Config]:
 def without_analyses(config: Config) -> Config:
     """The configuration without the tables of analyses."""
     kept = {name: getattr(config, name) for name in Config.__struct_fields__}
-    return Config(**{**kept, "experiment": None})
+    return Config(**kept)
+
+
+def with_analysis(config: Config, analysis: Analysis[S, Any], settings: S | None) -> Config:
+    """The configuration with the table of one analysis, and of no other."""
+    kept: dict[str, Any] = {name: getattr(config, name) for name in Config.__struct_fields__}
+    table: dict[str, Any] = {} if settings is None else {analysis.table: settings}
+    return configuration()(**kept, **table)
 
 
 def relabel(config: Config, labels: Sequence[str]) -> Config:

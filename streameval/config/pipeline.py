@@ -100,7 +100,6 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         dedup=None if config.dedup is None else microseconds(config.dedup),
         clock=ClockRule(microseconds(config.max_ahead)),
         intervals=config.intervals,
-        experiment=config.experiment,
         analyses=configured(config),
         rankers=config.event.ranker_names,
     )

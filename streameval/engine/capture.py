@@ -14,7 +14,6 @@ from streameval.accumulator.readings import (
     statistics_of,
 )
 from streameval.accumulator.table import Table
-from streameval.analyses.experiments.reader import ExperimentReader
 from streameval.engine.analysis import Analysis, Context, Finding, Moment, Reader, WindowCounts
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
@@ -160,14 +159,6 @@ class SnapshotCapture:
         self._history = HistoryReader(self._views, layout.windowing.name)
         context = Context(self._views, labels, layout.intervals, layout.windowing.lateness)
         self._readers = tuple(_readers(layout, context))
-        self._experiment = None
-        if layout.experiment is not None and layout.intervals is not None:
-            compared = [
-                view
-                for view, family in zip(self._views, self._families, strict=True)
-                if family.segment is None
-            ]
-            self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
 
     def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
         """Read all series of the counts."""
@@ -191,7 +182,6 @@ class SnapshotCapture:
             health=self._health(counts, status),
             counted=_without(status.counted, self._hidden(idle)),
             past=self._history.take(now, clock, series),
-            experiment=self._experiment.report(status.unread) if self._experiment else None,
             findings=tuple(self._findings(counts, now, clock, status.unread)),
         )
 

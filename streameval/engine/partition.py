@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.formulas import is_own
-from streameval.analyses.experiments.settings import Experiment
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.analysis import Configured
@@ -68,7 +67,6 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     dedup: int | None = None
     clock: ClockRule = ClockRule()
     intervals: Intervals | None = None
-    experiment: Experiment | None = None
     analyses: Sequence[Configured] = ()
     rankers: tuple[str, ...] = ()
 

@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from streameval.analyses.experiments.report import Report
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.analysis import Finding
@@ -329,7 +328,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         counted: durable evidence since the process started, also of partitions that moved away;
             None without checkpoints.
         past: the history of the values.
-        experiment: variants against control; None if no experiment is configured.
         stored_at: when the checkpoints were written whose values these are, wall-clock seconds
             since the epoch; None if the process counts.
         findings: reports of the configured analyses that have one, in the order of the page.
@@ -344,7 +342,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     health: Health
     counted: Mapping[CounterKey, CounterValue] | None = None
     past: ValueHistory = ValueHistory()
-    experiment: Report | None = None
     stored_at: float | None = None
     findings: tuple[Finding, ...] = ()
 

@@ -1,14 +1,11 @@
-"""Operational families: consumption, checkpoints, the join, memory, and the experiment."""
+"""Operational families: consumption, checkpoints, the join, memory, and what analyses find."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
-from streameval.analyses.experiments.checks import Checks
-from streameval.analyses.experiments.comparison import Verdict
-from streameval.analyses.experiments.report import Report
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import (
@@ -40,7 +37,7 @@ def snapshot_age(seconds: float) -> SampleFamily:
 
 
 def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
-    """Families about the pipeline and the experiment.
+    """Families about the pipeline, and the gauges of analyses.
 
     `lag`: whether to include lag and position, which only Kafka sources have.
     """
@@ -55,8 +52,6 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
         families.extend(_log(health.partitions))
     if health.join is not None:
         families.extend([*_join(health.join), *_join_waiting(health.join)])
-    if snapshot.experiment is not None:
-        families.extend(comparison_families(snapshot.experiment))
     families.extend(found_families(snapshot.findings))
     if health.checkpoint is not None:
         families.extend(_checkpoints(health.checkpoint))
@@ -180,28 +175,7 @@ _CONNECTIONS: Final = {
         "Partitions whose next record waits for its schema; absent without a registry."
     ),
 }
-_AUDIENCE: Final = {
-    _FromAttribute("audience_users", "gauge", "users", "variant"): (
-        "Distinct users of a variant; estimated if there are very many."
-    ),
-    _FromAttribute("audience_ratio_evidence", "gauge", "ratio_evidence"): (
-        "Evidence that users are not split as planned; 1,000 raises an alarm."
-    ),
-    _FromAttribute("audience_shared_ratio", "gauge", "shared"): (
-        "Share of users who are in several variants."
-    ),
-    _FromAttribute("audience_shared_evidence", "gauge", "shared_evidence"): (
-        "Evidence that users in several variants are not an accident; 1,000 raises an alarm."
-    ),
-    _FromAttribute("audience_anonymous_ratio", "gauge", "anonymous"): (
-        "Largest share of a variant's lists without a user id; above 0.02 it raises an alarm."
-    ),
-    _FromAttribute("audience_anonymous_evidence", "gauge", "uneven_evidence"): (
-        "Evidence that lists without a user id are more frequent in some variant; 1,000 raises an "
-        "alarm."
-    ),
-}
-"""Families of `Health` and `Checks` -> HELP text."""
+"""Families of `Health` -> HELP text."""
 
 
 def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
@@ -355,84 +329,4 @@ def memory_limit() -> SampleFamily:
         "gauge",
         "Memory that this process may use: the smallest limit of its control groups and the "
         "machine. Near it, the system kills the process.",
-    )
-
-
-_COMPARED: Final = (
-    ("difference", "difference", "Treatment minus control, day by day."),
-    ("difference_low", "low", "Lower bound of the difference."),
-    ("difference_high", "high", "Upper bound of the difference."),
-    ("lift_ratio", "lift", "Treatment / control - 1."),
-    ("lift_low_ratio", "lift_low", "Lower bound of the lift."),
-    ("lift_high_ratio", "lift_high", "Upper bound of the lift."),
-    (
-        "evidence",
-        "evidence",
-        "Evidence against no difference, up to 1e300; 1 is none, 20 is as rare as 1 in 20.",
-    ),
-    (
-        "groups_effective",
-        "groups",
-        "Effective number of user groups of the smaller arm; below 12 there are no bounds.",
-    ),
-    (
-        "heaviest_group_ratio",
-        "heaviest",
-        "Largest share of the variance in one user group; much above 1 / groups, few users decide.",
-    ),
-)
-"""Name of a gauge, the attribute of a comparison, and the HELP text."""
-
-
-def comparison_families(report: Report) -> list[SampleFamily]:
-    """Gauges of every comparison, and of the checks of the experiment."""
-    control = next(iter(report.checks.users))
-    rows = [
-        (row, {"metric": row.metric, "variant": row.variant, "control": control})
-        for row in report.rows
-    ]
-    comparisons = [
-        own_family(
-            f"compare_{name}",
-            "gauge",
-            f"{text} Absent if unknown.",
-            [
-                (labels, value)
-                for row, labels in rows
-                if (value := getattr(row, attribute)) is not None
-            ],
-        )
-        for name, attribute, text in _COMPARED
-    ]
-    verdicts = own_family(
-        "compare_verdict",
-        "gauge",
-        "1 for the verdict of a comparison, 0 for all other verdicts.",
-        [
-            ({**labels, "verdict": verdict}, float(row.verdict == verdict))
-            for row, labels in rows
-            for verdict in get_args(Verdict)
-            if verdict != "not judged"
-        ],
-    )
-    guardrails = own_family(
-        "compare_guardrail_broken",
-        "gauge",
-        "1 if a guardrail is certainly broken, else 0; absent for metrics without a guardrail.",
-        [
-            (labels, float(row.guardrail_verdict == "broken"))
-            for row, labels in rows
-            if row.guardrail is not None
-        ],
-    )
-    return [*comparisons, verdicts, guardrails, *_audience(report.checks)]
-
-
-def _audience(checks: Checks) -> Iterator[SampleFamily]:
-    yield from _families(checks, _AUDIENCE)
-    yield _one(
-        float(bool(checks.trouble)),
-        "audience_untrusted",
-        "gauge",
-        "1 if a check of the experiment raises an alarm, so that no verdict is given.",
     )

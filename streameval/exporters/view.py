@@ -231,15 +231,17 @@ def comparison(snapshot: Snapshot) -> Variants | None:
     names = snapshot.label_names
     if not names:
         return None
-    report = snapshot.experiment
-    controls = CONTROLS if report is None else (next(iter(report.checks.users)),)
+    baselines = (analysis.baseline(report) for analysis, report in snapshot.findings)
+    configured = next(filter(None, baselines), None)
+    controls = CONTROLS if configured is None else configured[1:]
     values = {
         name: {entry.labels[place] for entry in snapshot.series if entry.family == 0}
         for place, name in enumerate(names)
     }
     usual = "variant" if "variant" in names else names[0]
-    of_report = (name for name in names if report is not None and controls[0] in values[name])
-    label = next(of_report, usual)
+    label = usual
+    if configured is not None and controls[0] in values.get(configured[0], ()):
+        label = configured[0]
     if len(values[label]) < 2 or values[label] <= {"__other__"}:
         return None
     return Variants(

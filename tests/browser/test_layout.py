@@ -21,7 +21,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, heard, moment, values, with_windows
 from tests.exporters.changing import changes_report
-from tests.exporters.experiments import CONTROL, TREATMENT, gap_series, report, variant
+from tests.exporters.experiments import CONTROL, TREATMENT, findings, gap_series, report, variant
 from tests.exporters.pictures import mean, picture
 from tests.house.checkout import PACKAGE
 
@@ -124,7 +124,7 @@ def axe() -> str:
 def test_axe_finds_no_violation(
     site: Site, browser: Browser, axe: str, path: str, width: int, scheme: _Scheme
 ) -> None:
-    site.snapshot = msgspec.structs.replace(with_windows(1), experiment=report())
+    site.snapshot = msgspec.structs.replace(with_windows(1), findings=findings())
     # Only so that the checker's own script may run; the page's policy is tested elsewhere.
     with browser.new_context(bypass_csp=True) as context:
         page = context.new_page()
@@ -143,13 +143,13 @@ def test_axe_finds_no_violation(
 
 def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
     said = heard(page)
-    site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
+    site.snapshot = msgspec.structs.replace(moment(1), findings=findings())
     page.goto(site.address)
     better = page.locator("#experiment .verdict.better")
     expect(better).to_have_count(2)
     expect(better.first).to_contain_text("treatment is better: by at least ")
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
-    site.snapshot = msgspec.structs.replace(moment(2), experiment=report(lost))
+    site.snapshot = msgspec.structs.replace(moment(2), findings=findings(report(lost)))
     expect(page.locator("#experiment .alarm")).to_contain_text("users are not split as planned")
     expect(better).to_have_count(0)
     expect(page.locator("#experiment")).to_have_count(1)
@@ -157,7 +157,7 @@ def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
 
 
 def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) -> None:
-    site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
+    site.snapshot = msgspec.structs.replace(moment(1), findings=findings())
     plain_page.set_viewport_size({"width": 390, "height": 844})
     plain_page.goto(site.address)
     rows = plain_page.locator("#experiment .forest tbody tr")
@@ -179,7 +179,7 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut(
     names = {"control": 1, "treatment": 2, "second": 3, "third": 4, "fourth": 5}
     arms = {name: variant(CONTROL, seed=seed) for name, seed in names.items()}
     result = report(arms, Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01}))
-    site.snapshot = msgspec.structs.replace(moment(1), experiment=result)
+    site.snapshot = msgspec.structs.replace(moment(1), findings=findings(result))
     plain_page.set_viewport_size({"width": width, "height": 900})
     plain_page.goto(site.address)
     card = plain_page.locator("#experiment .card", has=plain_page.locator(".forest")).first
@@ -213,7 +213,7 @@ def test_no_row_of_changes_gaps_and_partitions_is_cut(
 
 
 def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: Page) -> None:
-    site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
+    site.snapshot = msgspec.structs.replace(moment(1), findings=findings())
     page.goto(site.address)
     table = page.locator("#experiment .days:not(.alone) table")
     expect(page.locator("#experiment .days:not(.alone) svg")).to_be_visible()
@@ -221,7 +221,7 @@ def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: 
     page.locator("#experiment .days:not(.alone) summary").click()
     expect(table.locator("tbody tr")).to_have_count(5)
     longer = {"control": variant(CONTROL, days=7), "treatment": variant(TREATMENT, seed=2, days=7)}
-    site.snapshot = msgspec.structs.replace(moment(2), experiment=report(longer))
+    site.snapshot = msgspec.structs.replace(moment(2), findings=findings(report(longer)))
     expect(table.locator("tbody tr")).to_have_count(7)
     expect(table).to_be_visible()
 

@@ -19,14 +19,13 @@ from streameval.events.records import Partition
 from streameval.exporters.families import SampleFamily
 from streameval.exporters.operations import (
     build_information,
-    comparison_families,
     found_families,
     memory_limit,
     operations,
     snapshot_age,
 )
 from tests.exporters.changing import changes_report
-from tests.exporters.experiments import gap_series, report
+from tests.exporters.experiments import findings, gap_series
 from tests.exporters.pictures import busy_health, picture, refused_value
 
 _JOIN = JoinHealth(
@@ -44,8 +43,8 @@ _JOIN = JoinHealth(
 def with_families(page: str) -> str:
     """The page of Prometheus with the families of the pipeline and of an experiment."""
     page = _with_list(page, "## The pipeline", map(_family, _families()))
-    page = _with_list(page, "## The experiment", map(_family, comparison_families(report())))
-    for finding in (Finding(CHANGES, changes_report()), Finding(GAPS, (gap_series(),))):
+    found = (*findings(), Finding(CHANGES, changes_report()), Finding(GAPS, (gap_series(),)))
+    for finding in found:
         families = map(_family, found_families([finding]))
         page = _with_list(page, f"## {finding.analysis.title}", families)
     return page

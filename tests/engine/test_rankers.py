@@ -16,6 +16,7 @@ from streameval import metric
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import families_in, ingest_day, watched_series
 from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.reader import segments_in, variants_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.analyses.gaps.analysis import GAPS
@@ -33,7 +34,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web.answers import experiment, metrics
+from streameval.exporters.web.answers import metrics
 from tests.batches import batch_of
 from tests.exporters.pictures import ManualClock, at, samples
 
@@ -243,7 +244,8 @@ def test_the_series_of_the_rankers_are_never_folded(tmp_path: Path) -> None:
 
 
 def verdicts(config: Config, ingest: Ingest) -> list[Any]:
-    report = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).experiment
+    snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
+    report = EXPERIMENTS.report_in(snapshot.findings)
     assert report is not None
     return report.rows
 
@@ -282,10 +284,10 @@ def test_of_equal_quality_a_ranker_has_as_many_clicks_as_it_shares_items(
 def test_page_api_and_prometheus_say_the_overlap(ranked: Config) -> None:
     ingest = counted(ranked, events(400))
     snapshot = ingest_snapshot(ingest, labels=ranked.series_labels(), now=0.0)
-    assert snapshot.experiment is not None
     html = page(snapshot, state(snapshot, healthy=True), Selection())
     assert SENTENCE in html
-    entries = json.loads(msgspec.json.encode(metrics(snapshot)))["metrics"]
+    answer = json.loads(msgspec.json.encode(metrics(snapshot)))
+    entries = answer["metrics"]
     overlaps = {
         (entry["labels"]["variant"], entry["labels"]["ranker"]): entry["value"]
         for entry in entries
@@ -299,7 +301,7 @@ def test_page_api_and_prometheus_say_the_overlap(ranked: Config) -> None:
     assert f"{SENTENCE[0].upper()}{SENTENCE[1:]}; see ips." in notes
     (row,) = [
         row
-        for row in json.loads(msgspec.json.encode(experiment(snapshot.experiment)))["comparisons"]
+        for row in answer["experiment"]["comparisons"]
         if (row["metric"], row["variant"]) == ("ctr", "challenger")
     ]
     assert (row["verdict"], row["text"]) == ("do not trust", f"challenger: {SENTENCE}")

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.analyses.gaps.report import GapSeries
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse
+from streameval.engine.analysis import Finding
 from streameval.statistics.intervals import GroupSums, Intervals, Method
 from tests.crowds import audience
 
@@ -74,3 +76,8 @@ def report(
         Intervals(),
         method,
     )
+
+
+def findings(of: Report | None = None) -> tuple[Finding, ...]:
+    """What a snapshot has of an experiment."""
+    return (Finding(EXPERIMENTS, of or report()),)

@@ -10,7 +10,7 @@ import msgspec
 from streameval.analyses.experiments.page import section
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page import document
-from tests.exporters.experiments import report
+from tests.exporters.experiments import findings, report
 from tests.exporters.pictures import health, mean, picture
 
 HOUR = 3_600_000_000
@@ -30,7 +30,7 @@ def hours(count: int) -> list[tuple[int | None, Snapshot]]:
 def test_a_file_has_verdicts_checks_values_and_warnings() -> None:
     snapshot = msgspec.structs.replace(
         picture(mean("ctr", ("control",), 1, 4), state=health(trouble="a <doubt>")),
-        experiment=report(),
+        findings=findings(),
     )
     text = document("run <1>", [(None, snapshot)])
     assert "<title>run &lt;1&gt;</title>" in text
@@ -60,7 +60,7 @@ def test_several_spans_have_a_chart_and_a_table_of_all_values() -> None:
 
 
 def test_a_comparison_without_values_has_no_heading_for_metrics() -> None:
-    snapshot = msgspec.structs.replace(picture(), experiment=report())
+    snapshot = msgspec.structs.replace(picture(), findings=findings())
     assert "<h2>Metrics" not in document("run", [(None, snapshot)])
 
 

@@ -14,13 +14,12 @@ from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant
-from streameval.exporters.operations import comparison_families
+from streameval.exporters.operations import found_families
 from streameval.exporters.prometheus import Text
-from streameval.exporters.web.answers import experiment
 from streameval.inference.words import percent
 from streameval.statistics.intervals import GroupSums
 from tests.crowds import audience
-from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
+from tests.exporters.experiments import CONTROL, TREATMENT, findings, report, variant
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def usual() -> Report:
 
 
 def samples(result: Report) -> dict[tuple[str, str, str], float]:
-    text = Text().of(comparison_families(result)).decode()
+    text = Text().of(found_families(findings(result))).decode()
     return {
         (
             sample.name,
@@ -142,7 +141,7 @@ def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
     assert "verdicts and intervals are wrong" not in drawn
-    texts = [comparison.text for comparison in experiment(result).comparisons]
+    texts = [comparison.text for comparison in result.found.comparisons]
     assert texts == ["treatment: do not trust"] * 4
     assert drawn.count("users are not split as planned") == 1
 
@@ -172,7 +171,10 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
     assert drawn.count('<td class="variant">second &lt;b&gt;</td>') == len(CONTROL)
     assert "<b>" not in drawn
     assert "__other__" not in drawn
-    assert {row.variant for row in experiment(result).comparisons} == {"treatment", "second <b>"}
+    assert {row.variant for row in result.found.comparisons} == {
+        "treatment",
+        "second <b>",
+    }
 
 
 def test_the_page_estimates_the_remaining_days() -> None:

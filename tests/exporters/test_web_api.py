@@ -11,16 +11,17 @@ import msgspec
 import pytest
 
 from streameval.analyses.changes.analysis import CHANGES
+from streameval.analyses.experiments.settings import Experiment
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.page.cards import overview
 from streameval.exporters.page.charts import Drawing, side_by_side
 from streameval.exporters.page.selection import Excerpt, Selection, excerpt
 from streameval.exporters.page.state import State, state
-from streameval.exporters.web.answers import Values, metrics
+from streameval.exporters.web.answers import SnapshotAnswer, metrics
 from streameval.exporters.web.api import Api
 from tests.exporters.changing import changes_report
-from tests.exporters.experiments import report
+from tests.exporters.experiments import findings, report
 from tests.exporters.guarded import Guarded, guarded, users
 from tests.exporters.pictures import (
     busy_health,
@@ -74,8 +75,8 @@ def full(version: int = 1) -> Snapshot:
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
     past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyHistory()))
-    findings = (Finding(CHANGES, changes_report()),)
-    return msgspec.structs.replace(snapshot, past=past, experiment=report(), findings=findings)
+    found = (*findings(), Finding(CHANGES, changes_report()))
+    return msgspec.structs.replace(snapshot, past=past, findings=found)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_fifty_concurrent_requests_share_one_rendering(
 ) -> None:
     rendered: list[int] = []
 
-    def counted(snapshot: Snapshot, status: State) -> Values:
+    def counted(snapshot: Snapshot, status: State) -> SnapshotAnswer:
         rendered.append(snapshot.version)
         return metrics(snapshot, status)
 
@@ -302,8 +303,9 @@ def test_the_control_of_an_experiment_is_that_of_the_cards(site: Site) -> None:
         mean("ndcg@10", ("baseline", name), 1.0, 2) for name in ("control", "treatment", "other")
     ]
     names = ("variant", "arm")
+    by_arm = report(experiment=Experiment(label="arm"))
     site.server.snapshot = msgspec.structs.replace(
-        picture(*shown, label_names=names), experiment=report()
+        picture(*shown, label_names=names), findings=findings(by_arm)
     )
     assert site.get("metrics").json()["comparison"] == {"label": "arm", "control": "control"}
 

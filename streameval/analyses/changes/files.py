@@ -202,12 +202,12 @@ def _from_states(request: Request, options: ChangeOptions, around: Surroundings)
 
 def _from_files(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
     """The counts of files."""
-    config = config_of(request)
+    config = config_of(request, CHANGES)
     settings = _settings(config, options, request)
     needed = [settings.label, settings.rollouts, settings.mix]
     labels = list(dict.fromkeys(name for name in needed if name is not None))
     if not {*labels} <= {*config.series_labels(), *config.segments}:
-        config = config_of(msgspec.structs.replace(request, labels=labels))
+        config = config_of(msgspec.structs.replace(request, labels=labels), CHANGES)
     if config.event.time is None:
         raise UsageError("changes need event time: name its field with --time.")
     intervals = config.intervals or Intervals()

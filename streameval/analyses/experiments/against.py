@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.counted import experiment_settings
 from streameval.analyses.experiments.files import CompareResult, check_users, with_caution
 from streameval.analyses.experiments.reader import everyone_in
@@ -114,7 +115,7 @@ def _of_files(request: Request, options: ExperimentOptions, around: Surroundings
 
 def _of_state(request: Request, options: ExperimentOptions, around: Surroundings) -> _Log:
     config, ingest = restore_states(request, around)
-    known = config.experiment or Experiment()
+    known = EXPERIMENTS.settings_in(config) or Experiment()
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     return _Log(config, experiment, intervals, ingest)

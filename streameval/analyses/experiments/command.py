@@ -205,7 +205,6 @@ def compare(  # noqa: PLR0913  each is an option of the command
             separators=separator or [],
             metrics=metric or [],
             labels=[label] if label else [],
-            compares=True,
             added=deciding_metrics(Experiment(primary=decided, guardrails=guarded)),
             config=config,
             time=time,
@@ -267,7 +266,7 @@ _COLOURS: Final = {"better": "green", "worse": "red"}
 
 def as_json(result: CompareResult) -> str:
     """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
-    checks, rows, *_ = result.report
+    checks, rows = result.report.checks, result.report.rows
     content = {
         "experiment": msgspec.to_builtins(result.experiment),
         "method": result.method,
@@ -360,7 +359,7 @@ FORMATS: Final[Mapping[str, Callable[[CompareResult], str]]] = {
 
 
 def _checks(result: CompareResult) -> Iterator[str]:
-    checks, rows, *_ = result.report
+    checks, rows = result.report.checks, result.report.rows
     since = result.experiment.since
     days = "" if since is None else f" since {since}"
     yield (

@@ -309,7 +309,6 @@ def compare(  # noqa: PLR0913  each is an option
             **request_fields(reading),
             metrics=asked.metrics,
             labels=[label] if label else [],
-            compares=True,
             added=[*experiment.get("primary", []), *experiment.get("guardrails", {})],
         )
         options = options._replace(models=models)

@@ -12,12 +12,13 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import has_user_means, ungrouped
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import activity
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
-from streameval.config.config import relabel
+from streameval.config.config import relabel, with_analysis
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import DAY
@@ -76,9 +77,9 @@ def experiment_settings(
 ) -> tuple[Config, Experiment]:
     """The configuration to count with, and the experiment."""
     request = without_sets(request, around)
-    config = config_of(request)
+    config = config_of(request, EXPERIMENTS)
     label = request.labels[0] if request.labels else Experiment().label
-    experiment_options = config.experiment or Experiment(label=label)
+    experiment_options = EXPERIMENTS.settings_in(config) or Experiment(label=label)
     if request.labels:
         experiment_options = msgspec.structs.replace(experiment_options, label=label)
     experiment = of_rankers(
@@ -91,7 +92,7 @@ def experiment_settings(
     # A table need not have the columns of all labels.
     if request.is_tables or not {*labels} <= {*config.series_labels()}:
         request = msgspec.structs.replace(request, labels=labels)
-    config = config_of(request)
+    config = config_of(request, EXPERIMENTS)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     option = request.wording.option
     dated = f"{option('shares')} with dates" if isinstance(experiment.shares, list) else ""
@@ -99,8 +100,8 @@ def experiment_settings(
         what = dated or option("since")
         raise UsageError(f"{what} needs event time: name its field with {option('time')}.")
     counting = Experiment(label=experiment_options.label)
-    config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
-    return config, experiment
+    config = msgspec.structs.replace(config, intervals=intervals)
+    return with_analysis(config, EXPERIMENTS, counting), experiment
 
 
 def of_rankers(config: Config, experiment: Experiment) -> Experiment:
@@ -211,7 +212,7 @@ def count_states(
 ) -> tuple[Experiment, Intervals, Counted]:
     """The lifetime counts of saved states, all partitions together."""
     config, ingest = restore_states(request, around)
-    known = config.experiment or Experiment()
+    known = EXPERIMENTS.settings_in(config) or Experiment()
     if request.labels:
         known = msgspec.structs.replace(known, label=request.labels[0])
     if known.label not in config.series_labels():

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.counted import Counted, count_files, count_models, count_states
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control, with_segments
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.analysis import Finding
 from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.offline.request import ExperimentOptions, Request, only_for_pairs
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
@@ -75,7 +77,9 @@ def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareRes
         return result
     checks = result.report.checks
     notes = (CAUTION.removesuffix("."), *checks.notes)
-    report = result.report._replace(checks=msgspec.structs.replace(checks, notes=notes))
+    checks = msgspec.structs.replace(checks, notes=notes)
+    found = msgspec.structs.replace(result.report.found, checks=checks)
+    report = result.report._replace(found=found)
     return result._replace(report=report)
 
 
@@ -141,5 +145,7 @@ def _check_segments(
 
 def page_of_report(title: str, result: CompareResult) -> str:
     """One HTML file with verdicts, intervals and checks, which loads nothing from elsewhere."""
-    report = msgspec.structs.replace(snapshot_of((), ()), experiment=result.report)
+    report = msgspec.structs.replace(
+        snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),)
+    )
     return page_of(title, [SpanReadings(None, report)])

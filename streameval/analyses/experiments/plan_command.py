@@ -92,7 +92,6 @@ def plan(  # noqa: PLR0913  each is an option of the command
             time_unit=time_unit,
             format=format,
             processes=processes,
-            compares=True,
         ),
         {"lift": lift, "shares": shares, "power": power},
         given_options(confidence=confidence, precision=precision),

@@ -66,7 +66,7 @@ def _plans(
 def _of_files(request: Request, options: Mapping[str, Any], around: Surroundings) -> _Counted:
     config = config_of(request)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
-    config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
+    config = msgspec.structs.replace(config, intervals=intervals)
     if request.is_tables:
         # A table need not have the columns of labels.
         config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])

@@ -12,7 +12,6 @@ from streameval.accumulator.by_user import has_user_means, ungrouped, user_means
 from streameval.accumulator.objections import Objection, objections_to
 from streameval.accumulator.readings import (
     activity,
-    audiences,
     joined,
     readings_of,
     summed_together,
@@ -23,6 +22,7 @@ from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue.metric import Metric
+from streameval.engine.analysis import Context, Moment
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.labels import segment_of
@@ -38,11 +38,8 @@ def variants_in(
     `labels`: names of all labels; families of segments are left out.
     """
     layout, counts = ingest.layout, ingest.copied()
-    views = [
-        FamilyView(spec, layout.windowing.pane)
-        for spec in layout.families
-        if label in spec.dimensions and segment_of(spec.dimensions, labels) is None
-    ]
+    views = [FamilyView(spec, layout.windowing.pane) for spec in layout.families]
+    views = [view for view in views if has_label(view, label, labels)]
     for view in views:
         view.refresh(counts.families[view.spec.name])
     return all_variants(views, [view.lifetime() for view in views], label)
@@ -51,7 +48,7 @@ def variants_in(
 class ExperimentReader:
     """Reads an experiment from the lifetime of every family that has its label.
 
-    `views`: of the families; those of segments are left out.
+    `views`: of the families with its label and no segment.
     """
 
     def __init__(
@@ -59,29 +56,42 @@ class ExperimentReader:
     ) -> None:
         self._experiment = experiment
         self._intervals = intervals
-        self._views = [view for view in views if experiment.label in view.spec.dimensions]
+        self._views = views
         self._tables: list[Table] = []
         self._report: Report | None = None
 
-    def report(self, unread: int) -> Report | None:
+    def read(self, moment: Moment) -> Report | None:
         """The current report; None if no family has the experiment's label.
 
-        `unread`: number of partitions that other processes count; above 0 the report gives no
-        verdict, as users are missing.
+        It gives no verdict while other processes count some partitions, as users are missing.
         """
         tables = [view.lifetime() for view in self._views]
         if len(tables) != len(self._tables) or not all(map(is_, tables, self._tables)):
             self._tables, self._report = tables, self._compared(tables) if tables else None
-        if self._report is None or not unread:
+        if self._report is None or not moment.unread:
             return self._report
         return self._report.untrusted(
-            f"other processes count {unread:,} of the partitions, so this one sees only some of "
-            "the users; streameval compare reads the state that they share"
+            f"other processes count {moment.unread:,} of the partitions, so this one sees only "
+            "some of the users; streameval compare reads the state that they share"
         )
 
     def _compared(self, tables: Sequence[Table]) -> Report:
         metrics, variants = all_variants(self._views, tables, self._experiment.label)
         return compare_with_control(self._experiment, metrics, variants, self._intervals)
+
+
+def experiment_reader(experiment: Experiment, context: Context) -> ExperimentReader | None:
+    """A reader of the configured experiment; None without intervals."""
+    if context.intervals is None:
+        return None
+    views = [view for view in context.views if has_label(view, experiment.label, context.labels)]
+    return ExperimentReader(experiment, context.intervals, views)
+
+
+def has_label(view: FamilyView, label: str, labels: Sequence[str]) -> bool:
+    """Whether a family is split by a label, and by no segment."""
+    dimensions = view.spec.dimensions
+    return label in dimensions and segment_of(dimensions, labels) is None
 
 
 def all_variants(
@@ -112,24 +122,6 @@ def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Va
         for variant in variants_of(view, view.lifetime(), None).values():
             everyone = variant.joined(everyone)
     return metrics, everyone
-
-
-def users_in(ingest: Ingest, labels: Sequence[str]) -> dict[tuple[str, ...], float]:
-    """Label values -> number of users over the lifetime; empty if users are not kept."""
-    layout, counts = ingest.layout, ingest.copied()
-    for spec in layout.families:
-        if spec.dimensions != tuple(labels):
-            continue
-        view = FamilyView(spec, layout.windowing.pane)
-        view.refresh(counts.families[spec.name])
-        table = view.lifetime()
-        slices = view.slices(table)
-        names = (view.labels(number) for number in slices.tolist())
-        return {
-            tuple(values): audience.users
-            for values, audience in zip(names, audiences(table, slices), strict=False)
-        }
-    return {}
 
 
 def segments_in(

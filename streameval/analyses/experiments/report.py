@@ -12,24 +12,55 @@ from streameval.analyses.experiments.verdicts import Compared, explain_row
 from streameval.statistics.intervals import Intervals
 
 
+class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
+    """Variants against control.
+
+    Attributes:
+        checks: checks of the experiment's validity.
+        comparisons: one for each metric and variant.
+    """
+
+    checks: Checks
+    comparisons: list[Compared]
+
+
 class Report(NamedTuple):
     """The current results of an experiment.
 
     Attributes:
+        found: of all users.
+        label: whose values are the variants.
         segments: comparisons of each segment by itself, which share the error among themselves.
         intervals: settings; the share `confidence` of verdicts and bounds is right, however many
             there are.
     """
 
-    checks: Checks
-    rows: list[Compared]
+    found: Comparisons
+    label: str
     intervals: Intervals
     segments: Sequence[Compared] = ()
+
+    @property
+    def checks(self) -> Checks:
+        """The checks of the experiment's validity."""
+        return self.found.checks
+
+    @property
+    def rows(self) -> list[Compared]:
+        """The comparisons of all users."""
+        return self.found.comparisons
+
+    @property
+    def control(self) -> str:
+        """The variant that the others are compared with."""
+        return next(iter(self.checks.users))
 
     def untrusted(self, trouble: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
         checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
-        control = next(iter(checks.users))
-        rows = [explain_row(row, checks.trouble, control) for row in self.rows]
-        segments = [explain_row(row, checks.trouble, control) for row in self.segments]
-        return self._replace(checks=checks, rows=rows, segments=segments)
+        rows, segments = (
+            [explain_row(row, checks.trouble, self.control) for row in rows]
+            for rows in (self.rows, self.segments)
+        )
+        found = Comparisons(checks=checks, comparisons=rows)
+        return self._replace(found=found, segments=segments)

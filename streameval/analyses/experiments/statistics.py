@@ -37,7 +37,7 @@ from streameval.analyses.experiments.planned_shares import (
     day_number,
     plans_of,
 )
-from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.report import Comparisons, Report
 from streameval.analyses.experiments.settings import Experiment, judged_metric, judged_metrics
 from streameval.analyses.experiments.verdicts import (
     Compared,
@@ -151,7 +151,8 @@ def compare_with_control(
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
         checks = msgspec.structs.replace(checks, notes=notes)
     rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
-    return Report(checks, rows, intervals)
+    found = Comparisons(checks=checks, comparisons=rows)
+    return Report(found, experiment.label, intervals)
 
 
 def with_segments(

@@ -9,7 +9,6 @@ import msgspec
 
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.analyses.gaps.report import Gap
-from streameval.config.config import without_analyses
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.offline.counting import count_events
 from streameval.evaluation.offline.request import Request, config_of
@@ -62,7 +61,7 @@ def find_gaps(request: Request, options: GapsOptions, around: Surroundings) -> G
     else:
         # The field is the only label.
         alone = msgspec.structs.replace(without_sets(request, around), labels=[by])
-        config = without_analyses(config_of(alone))
+        config = config_of(alone)
         config = msgspec.structs.replace(config, intervals=config.intervals or Intervals())
         ingest = count_events(request, config, around).ingest
         chosen, is_doubtful = [], ingest.tally.warning() is not None

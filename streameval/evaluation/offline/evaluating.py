@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.analyses.experiments.reader import users_in
+from streameval.accumulator.readings import audiences
 from streameval.config import Config
 from streameval.config.config import relabel
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
+from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import Health, JoinHealth, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
 from streameval.engine.windows.times import DurationError, microseconds
+from streameval.engine.windows.views import FamilyView
 from streameval.evaluation.offline.counting import Counts, count_events, early_warning, event_chunks
 from streameval.evaluation.offline.pairs import check_pair
 from streameval.evaluation.offline.request import (
@@ -90,7 +92,7 @@ def evaluated(request: Request, around: Surroundings, now: float) -> Evaluated:
     _note_doubts(spans, config, around)
     users = {}
     if counts.spans is None and config.intervals is not None:
-        sizes = users_in(counts.ingest, config.series_labels())
+        sizes = _users_in(counts.ingest, config.series_labels())
         users = {Cell(labels, None): number for labels, number in sizes.items()}
     return Evaluated(spans, config, counts, warning is not None, users=users)
 
@@ -233,3 +235,21 @@ def chunks_of(request: Request, config: Config) -> Iterator[EventChunk]:
     `config`: of `evaluated`.
     """
     return event_chunks(request, config, _span_length(config, request))
+
+
+def _users_in(ingest: Ingest, labels: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """Label values -> number of users over the lifetime; empty if users are not kept."""
+    layout, counts = ingest.layout, ingest.copied()
+    for spec in layout.families:
+        if spec.dimensions != tuple(labels):
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        table = view.lifetime()
+        slices = view.slices(table)
+        names = (view.labels(number) for number in slices.tolist())
+        return {
+            tuple(values): audience.users
+            for values, audience in zip(names, audiences(table, slices), strict=False)
+        }
+    return {}

@@ -17,8 +17,9 @@ from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import LISTS_OF_EVENTS, check_config
-from streameval.config.config import relabel, without_formats
+from streameval.config.config import relabel, with_analysis, without_analyses, without_formats
 from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.engine.analysis import Analysis
 from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.tables.events import GAINS, USERS
 from streameval.evaluation.tables.files import FileTable, is_table
@@ -93,7 +94,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         columns: "field=column"; overrides the configuration's field names.
         separators: "|" or "column=|"; between the entries of lists that are text.
         every: length of a span of event time; None for one span.
-        compares: whether to keep the configuration's experiment, unchecked.
         added: metrics besides those given or configured, which an experiment names.
         inputs: catalogue, popularity, similarity, attributes and examination given as objects, by
             name.
@@ -119,7 +119,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     allow_invalid: bool = False
     format: str = "table"
     processes: int = 1
-    compares: bool = False
     added: Sequence[str] = ()
     inputs: Mapping[str, Any] = MappingProxyType({})
     aligned: AlignedEvents | None = None
@@ -192,8 +191,11 @@ def only_for_pairs(request: Request) -> str:
     return f"{option('ties')} and {option('form')} are for {pair}; leave them out."
 
 
-def config_of(request: Request) -> Config:
-    """The configuration of a request; files on the command line replace its source."""
+def config_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Config:
+    """The configuration of a request; files on the command line replace its source.
+
+    `analysis`: the one whose table is kept, unchecked: its options may change it.
+    """
     if request.config is None and not request.named_metrics:
         some = "'ctr', 'ndcg@10'" if request.wording.python else "-m ctr -m ndcg@10"
         raise UsageError(
@@ -203,7 +205,7 @@ def config_of(request: Request) -> Config:
     for text in request.named_metrics:
         parse(text)
     if request.config is None:
-        _require_inputs(request)
+        _require_inputs(request, compares=analysis is not None)
         # Files are finite, so labels need no cap.
         files = _source(request)
         base = Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
@@ -213,13 +215,13 @@ def config_of(request: Request) -> Config:
     config = _overridden(base, request)
     if request.config is None and not request.is_tables:
         config = _with_usual_user(config, request)
-    # Only `compare` reads the experiment, and checks it with its own options.
-    experiment = config.experiment if request.compares else None
+    settings = None if analysis is None else analysis.settings_in(config)
+    config = without_analyses(config)
     for text in request.named_metrics:
         if lacking := lacking_field(text, config, tables=request.is_tables):
             raise UsageError(f"{text!r} needs {lacking}.")
-    config = _checked(msgspec.structs.replace(config, experiment=None), request)
-    return msgspec.structs.replace(config, experiment=experiment)
+    config = _checked(config, request)
+    return config if analysis is None else with_analysis(config, analysis, settings)
 
 
 def _with_usual_user(config: Config, request: Request) -> Config:
@@ -271,7 +273,7 @@ _INPUTS: Final = {
 }
 
 
-def _require_inputs(request: Request) -> None:
+def _require_inputs(request: Request, *, compares: bool) -> None:
     """Refuse metrics whose inputs are missing; only `evaluate` has an option for one of them."""
     where = request.wording.option("config")
     for text in request.named_metrics:
@@ -285,7 +287,7 @@ def _require_inputs(request: Request) -> None:
                 remedy = f"add it with {key} to a configuration and give {where}"
                 if request.wording.python:
                     remedy = f"give {request.wording.option(name)}"
-                if name == "catalog" and not request.compares:
+                if name == "catalog" and not compares:
                     catalog = request.wording.option("catalog")
                     remedy = f"give {catalog}, the number of items or a file of their ids"
                 raise UsageError(f"{text!r} needs {what}; {remedy}.")

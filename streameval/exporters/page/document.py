@@ -9,7 +9,6 @@ from pathlib import Path
 from string import Template
 from typing import TypeAlias
 
-from streameval.analyses.experiments.page import section
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
 from streameval.engine.windows.times import SECOND
@@ -43,9 +42,6 @@ def document(title: str, spans: Sequence[Span]) -> str:
     if last.health.trouble:
         parts.append(tag("p", last.health.trouble, kind="alarm"))
     parts.append(caution(last))
-    if last.experiment is not None:
-        content = (tag("h2", "Experiment"), section(last.experiment))
-        parts.append(tag("section", *content, id="experiment"))
     for analysis, report in last.findings:
         content = (tag("h2", analysis.title), Markup(analysis.section(report)))
         parts.append(tag("section", *content, id=analysis.name))

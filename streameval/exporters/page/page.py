@@ -8,7 +8,6 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from streameval.analyses.experiments.page import section
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import alone, caution, overview
@@ -44,7 +43,6 @@ def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str
         "main",
         _state(snapshot, state, age),
         caution(snapshot),
-        _experiment(snapshot),
         *_analyses(snapshot),
         _metrics(chosen),
         _pipeline(snapshot),
@@ -92,13 +90,6 @@ def _since(snapshot: Snapshot | None) -> Markup:
     if snapshot.counted is not None:
         effect = "Values survive a restart; counters in Prometheus begin again at 0."
     return tag("", f"Started {moment(snapshot.started_at)}, ", age, f" ago. {effect}")
-
-
-def _experiment(snapshot: Snapshot | None) -> Markup:
-    """The experiment with its heading; empty if none is configured."""
-    report = None if snapshot is None else snapshot.experiment
-    content = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
-    return tag("section", *content, id="experiment", aria_label="Experiment")
 
 
 def _analyses(snapshot: Snapshot | None) -> Iterator[Markup]:

@@ -9,9 +9,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.analyses.experiments.checks import Checks
-from streameval.analyses.experiments.report import Report
-from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine
 from streameval.engine.analysis import installed
@@ -73,18 +70,6 @@ class ReadingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None
     problem: str | None
     difference: float | None
-
-
-class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Variants against control.
-
-    Attributes:
-        checks: checks of the experiment's validity.
-        comparisons: one for each metric and variant.
-    """
-
-    checks: Checks
-    comparisons: list[Compared]
 
 
 class PartitionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +154,6 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         stored_at: when the checkpoints were written whose values these are, while the source has
             not assigned partitions yet, seconds since the epoch; None otherwise.
         metrics: one for each metric, slice and window.
-        experiment: the configured experiment; None without one.
     """
 
     source: str
@@ -182,7 +166,6 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Variants | None
     stored_at: float | None
     metrics: list[ReadingAnswer]
-    experiment: ExperimentAnswer | None
 
 
 @cache
@@ -207,7 +190,6 @@ def metrics_answer() -> type[Any]:
 
 def metrics(snapshot: Snapshot, status: State | None = None) -> Values:
     """Everything in a snapshot; each number is the exact double."""
-    report = snapshot.experiment
     found = {
         analysis.name: analysis.answer(analysis.report_in(snapshot.findings))
         for analysis in installed()
@@ -227,16 +209,10 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Values:
             _reading(entry, snapshot.families[entry.family], difference)
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
         ],
-        experiment=None if report is None else experiment(report),
         **found,
         health=_health(snapshot.health),
     )
     return answer
-
-
-def experiment(report: Report) -> ExperimentAnswer:
-    """The report of an experiment."""
-    return ExperimentAnswer(checks=report.checks, comparisons=report.rows)
 
 
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> ReadingAnswer:
