@@ -72,7 +72,6 @@ def gaps(  # noqa: PLR0913  each is an option of the command
         columns=column or [],
         separators=separator or [],
         metrics=metric or [],
-        compares=True,
         config=config,
         time=time,
         time_unit=time_unit,

@@ -138,7 +138,7 @@ class HealthAnswer(engine.PipelineCounts, frozen=True, kw_only=True):
     partitions: list[PartitionAnswer]
 
 
-class Values(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Every value of a snapshot.
 
     Attributes:
@@ -180,7 +180,7 @@ def metrics_answer() -> type[Any]:
     answer: type[Any] = msgspec.defstruct(
         "Metrics",
         [*((analysis.name, analysis.answers) for analysis in among), ("health", HealthAnswer)],
-        bases=(Values,),
+        bases=(SnapshotAnswer,),
         namespace={"__doc__": text},
         frozen=True,
         kw_only=True,
@@ -188,14 +188,14 @@ def metrics_answer() -> type[Any]:
     return answer
 
 
-def metrics(snapshot: Snapshot, status: State | None = None) -> Values:
+def metrics(snapshot: Snapshot, status: State | None = None) -> SnapshotAnswer:
     """Everything in a snapshot; each number is the exact double."""
     found = {
         analysis.name: analysis.answer(analysis.report_in(snapshot.findings))
         for analysis in installed()
         if not analysis.is_alone
     }
-    answer: Values = metrics_answer()(
+    answer: SnapshotAnswer = metrics_answer()(
         source=snapshot.source,
         started_at=snapshot.started_at,
         taken_at=snapshot.taken_at,
