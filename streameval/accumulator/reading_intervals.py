@@ -12,6 +12,8 @@ from streameval.catalogue.reading import Reading
 from streameval.inference.interval_formulas import (
     FEWEST_GROUPS,
     MOST_ANONYMOUS,
+    TOO_FEW_CLICKS,
+    TOO_FEW_USERS,
     interval,
     pool_days,
 )
@@ -92,8 +94,11 @@ def uncovered(shares: Shares) -> str | None:
 
 def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
     """The reason that a value has no interval, although its sums by user stand for it."""
-    if pool_days(sums).groups < FEWEST_GROUPS:
-        return f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
+    estimate = pool_days(sums)
+    if estimate.groups < FEWEST_GROUPS:
+        return TOO_FEW_USERS
     if reading.value <= 0:
         return f"{metric.text} is not above 0 so far."
+    if not estimate.is_usable:
+        return TOO_FEW_CLICKS
     return f"{metric.text} is the same for all users so far."

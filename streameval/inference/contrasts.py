@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from streameval.inference.interval_formulas import FEWEST_GROUPS, Estimate
+from streameval.inference.interval_formulas import FEWEST_GROUPS, Estimate, effective_groups
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums
 
@@ -195,21 +195,21 @@ def _by_value(days: tuple[_Weighted, _Weighted], first: _Spread, second: _Spread
     An arm's relative variance is also predicted from that of the other arm: an arm whose values
     are few because they fell has enough users, and one whose values are few by chance has not.
     """
+    width = first.moves.shape[1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        own_degrees = [
-            np.nan_to_num(np.square(spread.moves / arm.mean).sum(axis=1), nan=math.inf)
+        own = [
+            np.nan_to_num(
+                (width - 1) / width * np.square(spread.moves / arm.mean).sum(axis=1), nan=math.inf
+            )
             for arm, spread in zip(days, (first, second), strict=True)
         ]
         ratio = second.scale / first.scale
-        chance = (
-            np.minimum(own_degrees[0], own_degrees[1] / ratio),
-            np.minimum(own_degrees[1], own_degrees[0] * ratio),
-        )
-    freedoms = [
-        1.0 / (np.square(spread.shares).sum(axis=1) + limit) - 1.0
-        for spread, limit in zip((first, second), chance, strict=True)
+        foretold = own[1] / ratio, own[0] * ratio
+    worths = [
+        effective_groups(np.square(spread.shares).sum(axis=1), *variances)
+        for spread, *variances in zip((first, second), own, foretold, strict=True)
     ]
-    smaller: FloatArray = np.minimum(*freedoms)
+    smaller: FloatArray = np.minimum(*worths)
     return smaller
 
 

@@ -36,6 +36,14 @@ _LARGEST_LOG: Final = 200.0
 _WIDEST: Final = 1e300
 """Limits in standard errors, of the logarithm of a t, and of half widths: bounds stay finite."""
 
+TOO_FEW_USERS: Final = (
+    f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
+)
+TOO_FEW_CLICKS: Final = (
+    f"Too few clicks: they are worth fewer than {FEWEST_GROUPS} of equally active users."
+)
+"""Reasons not to judge a value: by its lists, and by what was counted on them."""
+
 NOISE: Final = 1e-12
 """A relative standard error below this is rounding: the value does not vary between groups."""
 
@@ -53,9 +61,46 @@ class Estimate(NamedTuple):
     groups: float
 
     @property
+    def relative_variance(self) -> float:
+        """The variance of the value by its square; infinite for a value of 0."""
+        if not self.value:
+            return math.inf
+        return (standard_error(self.moves) / self.value) ** 2
+
+    def worth(self, foretold: float = math.inf) -> float:
+        """Effective groups minus 1 if a group counts by its share of the values.
+
+        `foretold`: relative variance that other lists predict of these: a value that is low has
+        few clicks for that reason, and enough users; one with few lists does not.
+        """
+        concentration = 1.0 / (self.groups + 1.0) if self.groups > -1.0 else math.inf
+        return float(effective_groups(concentration, self.relative_variance, foretold))
+
+    @property
     def is_usable(self) -> bool:
-        """Whether there are enough users, and the value is above 0."""
-        return self.groups >= FEWEST_GROUPS and self.value > 0
+        """Whether there are enough users with a value, which is above 0."""
+        return self.value > 0 and self.worth() >= FEWEST_GROUPS
+
+
+def effective_groups(
+    concentration: float | FloatArray, own: float | FloatArray, foretold: float | FloatArray
+) -> FloatArray:
+    """The effective number of user groups, minus 1: the guard against too few users by value.
+
+    A few clicks are no sample, however many users saw the lists: their mean is skewed, and its
+    error is that of the few who clicked. So a group counts by its share of the values, too.
+
+    Args:
+        concentration: sum of the squared shares of the groups in the lists.
+        own: relative variance of the mean.
+        foretold: relative variance that other lists predict; infinite without any.
+
+    Example:
+        >>> float(effective_groups(0.01, 0.01, np.inf)), float(effective_groups(0.01, np.inf, 0.04))
+        (49.0, 19.0)
+    """
+    spread = concentration + np.minimum(own, foretold)
+    return np.asarray(1.0 / np.maximum(spread, sys.float_info.min) - 1.0)
 
 
 def interval(
@@ -65,7 +110,7 @@ def interval(
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval | None:
-    """The interval of a mean; None for too few users, or if all users are alike.
+    """The interval of a mean; None for too few users or clicks, or if all users are alike.
 
     `kind`: "pointwise" is Wilson's interval for a metric from 0 to 1, which stays within 0 to 1.
 

@@ -120,7 +120,7 @@ def _read_often(events: Sequence[Event], intervals: Intervals | None) -> Accumul
 def test_above_the_cap_the_mean_is_that_of_the_users_with_small_hashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "MOST_USERS", 64)
+    monkeypatch.setattr(plan, "MOST_USERS", 128)
     text = "hit_rate(per=user)@1"
     inside, worlds = 0, 40
     for world in range(worlds):

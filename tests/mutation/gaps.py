@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from streameval.analyses.gaps import statistics as gap
-from streameval.analyses.gaps.statistics import _Row, _Tests
+from streameval.analyses.gaps.statistics import _Pairs, _Row, _Tests
+from streameval.inference.interval_formulas import Estimate, effective_groups
 from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 from tests.uncertainty import test_gap
 
@@ -51,6 +53,22 @@ def _above_zero(kept: Any) -> Any:
     return of
 
 
+def _plain(means: Any, moves: Any, errors: Any, rows: Any) -> Any:
+    return _Pairs.of(means, moves, errors, rows), float(means.max())
+
+
+def _by_lists_alone(estimate: Estimate, *_: float) -> float:
+    return estimate.groups
+
+
+def _by_its_own_clicks(kept: Any) -> Any:
+    return lambda self, *_: kept(self)
+
+
+def _by_other_lists(estimate: Estimate, foretold: float = math.inf) -> float:
+    return float(effective_groups(1.0 / (estimate.groups + 1.0), foretold, math.inf))
+
+
 def _eight() -> None:
     assert test_gap.alarms(8) <= 10
 
@@ -77,11 +95,31 @@ MISTAKES = (
     Mistake(
         "a value at 0 has no error",
         test_gap.test_a_value_at_0_by_chance_is_not_surely_worse,
-        replaced(gap, "_own_errors", lambda rows: np.zeros(len(rows))),
+        replaced(gap, "_own_errors", lambda rows, _: np.zeros(len(rows))),
     ),
     Mistake(
         "limits of half widths are too narrow",
         with_its_cases(test_gap.test_a_large_gap_is_certain_and_its_bounds_cover_it),
         around(gap, "half_width", lambda kept: lambda *given, **level: kept(*given, **level) / 9),
+    ),
+    Mistake(
+        "few clicks are enough if many users saw the lists",
+        test_gap.test_a_value_of_a_few_clicks_by_chance_is_left_out,
+        replaced(Estimate, "worth", _by_lists_alone),
+    ),
+    Mistake(
+        "a value without a click is left out, whatever its lists promise",
+        test_gap.test_a_value_at_0_is_the_worst_and_is_compared,
+        around(Estimate, "worth", _by_its_own_clicks),
+    ),
+    Mistake(
+        "many clicks on few lists do not count",
+        test_gap.test_many_clicks_on_few_lists_are_enough,
+        replaced(Estimate, "worth", _by_other_lists),
+    ),
+    Mistake(
+        "rare clicks are compared by their difference",
+        test_gap.test_a_gap_of_rare_clicks_is_that_of_square_roots,
+        replaced(gap, "_scaled_pairs", _plain),
     ),
 )

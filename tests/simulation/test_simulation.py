@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import activity, edges, interleaving, policies
+from tests.simulation import activity, edges, gaps, interleaving, policies
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -28,6 +28,10 @@ def test_the_edges_keep_their_promises() -> None:
 
 def test_users_who_come_more_often_are_noticed() -> None:
     assert [bar for bar in activity.bars(1, 20) if not bar.passed] == []
+
+
+def test_gaps_of_rare_clicks_are_no_chance() -> None:
+    assert [bar for bar in gaps.bars(1, 15) if not bar.passed] == []
 
 
 def test_a_log_judges_another_policy_only_where_it_can() -> None:
@@ -68,6 +72,14 @@ def test_the_edges_keep_their_promises_in_500_runs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_users_who_come_more_often_are_noticed_in_500_runs(seed: int) -> None:
     assert [bar for bar in activity.bars(seed, 500) if not bar.passed] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", range(100, 103))
+def test_gaps_of_rare_clicks_are_no_chance_in_700_runs(seed: int) -> None:
+    """Enough runs to tell 5 % from 8 %."""
+    assert [bar for bar in gaps.bars(seed, 700) if not bar.passed] == []
 
 
 @pytest.mark.nightly

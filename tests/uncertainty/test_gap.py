@@ -16,6 +16,7 @@ from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse
 from streameval.events import Event
 from streameval.events.errors import MetricError, NotComparableError
+from streameval.inference.interval_formulas import pool_days
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Kind
 
@@ -192,8 +193,9 @@ def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
     few = count_lists("hit_rate@1", (list_of(f"few-{user}", hit=False) for user in range(40)))
     many = crowd(0.01, 3_000, seed=4)
     shown = gap({"few": few, "many": many}, "hit_rate@1")
-    assert shown.low == 0.0
-    assert shown.worst == ("few", "many")
+    assert shown.left_out == {
+        "few": "Too few clicks: they are worth fewer than 12 of equally active users."
+    }
 
 
 def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
@@ -308,3 +310,121 @@ def test_the_gap_equals_that_of_fairlearn() -> None:
     assert means == {"de": pytest.approx(1.0, abs=1e-9), "nl": pytest.approx(0.405373043, abs=1e-9)}
     assert disparity.difference == pytest.approx(0.594626957, abs=1e-9)
     assert disparity.ratio == pytest.approx(0.405373043, abs=1e-9)
+
+
+def rare() -> dict[str, SliceSums]:
+    """Four values by 16 groups: two of many clicks, one of a click in every third, one of none."""
+    g = np.arange(16)
+    lists = [30 * (4 - j) + (7 * g + 3 * j) % 11 for j in range(4)]
+    clicks = [(5 * g + j) % 4 + 2 * (2 - j) for j in (0, 1)] + [g % 3 == 0, 0 * g]
+    return {
+        f"v{j}": SliceSums(GroupSums(np.array([0]), x[None].astype(float), n[None]), None)
+        for j, (x, n) in enumerate(zip(clicks, lists, strict=True))
+    }
+
+
+def test_the_users_of_a_value_are_worth_what_they_and_their_lists_say() -> None:
+    values = {name: value.sums for name, value in rare().items()}
+    numerators, denominators = (
+        np.array([sums[part][0] for sums in values.values()]) for part in (1, 2)
+    )
+    whole = pool_days(GroupSums(np.arange(4), numerators, denominators))
+    lists = sum(sums.denominators.sum() for sums in values.values())
+    estimates = {name: pool_days(sums) for name, sums in values.items()}
+    foretold = {
+        name: whole.relative_variance * lists / sums.denominators.sum()
+        for name, sums in values.items()
+    }
+    assert estimates["v2"].relative_variance == pytest.approx(0.113984306374, rel=1e-9)
+    assert foretold["v2"] == pytest.approx(0.00731933175604, rel=1e-9)
+    assert [estimates[name].worth(foretold[name]) for name in values] == pytest.approx(
+        [14.3429156795, 13.8033620648, 13.2938465976, 12.0720522675], rel=1e-9
+    )
+    assert (estimates["v3"].relative_variance, estimates["v3"].worth()) == (math.inf, -1.0)
+
+
+def test_a_gap_of_rare_clicks_is_that_of_square_roots() -> None:
+    shown = gap_of(parse("ctr"), rare(), Intervals(), "fixed")
+    assert shown.compared == ("v3", "v2", "v1", "v0")
+    assert (shown.difference, shown.low, shown.high) == pytest.approx(
+        (0.0439780109945, 0.0367692563675, 0.0511867656215), rel=1e-9
+    )
+
+
+def test_a_value_of_a_few_clicks_by_chance_is_left_out() -> None:
+    """Five groups have a click; their lists would promise no more."""
+    few = np.zeros((1, GROUPS))
+    few[0, :5] = 1.0
+    lists = np.full((1, GROUPS), 20)
+    draw = np.random.default_rng(5)
+    values = {
+        "few": SliceSums(GroupSums(np.array([0]), few, lists // 20), None),
+        **{
+            name: SliceSums(
+                GroupSums(np.array([0]), draw.poisson(0.5, (1, GROUPS)).astype(float), lists), None
+            )
+            for name in ("one", "other")
+        },
+    }
+    shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
+    assert shown.left_out == {
+        "few": "Too few clicks: they are worth fewer than 12 of equally active users."
+    }
+    assert set(shown.compared) == {"one", "other"}
+
+
+def test_the_ratio_is_below_1_for_certain_only_if_the_difference_is_above_0() -> None:
+    """Of rare clicks, logarithms are sure before square roots are."""
+    ratios = []
+    for seed in range(40):
+        draw = np.random.default_rng([48, seed])
+        values = {
+            name: SliceSums(
+                GroupSums(
+                    np.array([0]),
+                    draw.poisson(rate, (1, GROUPS)).astype(float),
+                    np.full((1, GROUPS), 20),
+                ),
+                None,
+            )
+            for name, rate in (("low", 0.08), ("high", 0.2))
+        }
+        shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
+        assert (shown.ratio_high or 1.0) == 1.0 or (shown.low or 0.0) > 0.0
+        ratios.append(shown.ratio_high)
+    assert any((ratio or 1.0) < 1.0 for ratio in ratios)
+
+
+def test_values_below_0_are_compared_by_their_differences() -> None:
+    """Gains may be losses, so that a mean of them has no square root."""
+    draw = np.random.default_rng(3)
+    sums = {
+        name: GroupSums(
+            np.array([0]), draw.normal(10 * level, 3.0, (1, GROUPS)), np.full((1, GROUPS), 10)
+        )
+        for name, level in (("loss", -1.0), ("gain", 2.0))
+    }
+    values = {name: SliceSums(each, None) for name, each in sums.items()}
+    shown = gap_of(parse("value_per_list"), values, Intervals(), "fixed")
+    assert shown.low is not None
+    assert shown.high is not None
+    assert (shown.low + shown.high) / 2 == pytest.approx(shown.difference, rel=1e-9)
+    assert shown.ratio is None
+
+
+def test_many_clicks_on_few_lists_are_enough() -> None:
+    """The other values would promise a click or two of such lists."""
+    draw = np.random.default_rng(6)
+    values = {
+        name: SliceSums(
+            GroupSums(
+                np.array([0]),
+                draw.poisson(clicks, (1, GROUPS)).astype(float),
+                np.full((1, GROUPS), lists),
+            ),
+            None,
+        )
+        for name, clicks, lists in (("few", 0.4, 1), ("one", 0.5, 100), ("other", 0.5, 100))
+    }
+    shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
+    assert shown.compared[-1] == "few"

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from streameval.inference.interval_formulas import FEWEST_GROUPS, NOISE
+from streameval.inference.interval_formulas import FEWEST_GROUPS, NOISE, effective_groups
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
@@ -296,9 +296,9 @@ class _Means(NamedTuple):
 
     @property
     def is_usable(self) -> BoolArray:
-        """Whether enough groups have a value, as far as chance explains that others have none."""
-        spread = self.concentration + np.square(self.log_moves).sum(axis=1)
-        usable: BoolArray = (self.value > 0) & ((FEWEST_GROUPS + 1) * spread <= 1.0)
+        """Whether there are enough users with a value, which is above 0."""
+        worth = effective_groups(self.concentration, _variance(self.log_moves), math.inf)
+        usable: BoolArray = (self.value > 0) & (worth >= FEWEST_GROUPS)
         return usable
 
 

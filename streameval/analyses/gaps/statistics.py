@@ -26,6 +26,8 @@ from streameval.events.errors import MetricError, NotComparableError, UnlikeStat
 from streameval.inference.interval_formulas import (
     FEWEST_GROUPS,
     NOISE,
+    TOO_FEW_CLICKS,
+    TOO_FEW_USERS,
     Estimate,
     half_width,
     half_width_limits,
@@ -108,7 +110,7 @@ def gap_of(
     widths = {value.sums.numerators.shape[1] for value in values.values()}
     if len(widths) > 1:
         raise UnlikeStateError("numbers of user groups", min(widths), max(widths))
-    rows = [_Row.of(name, value) for name, value in values.items()]
+    rows = _guarded([_Row.of(name, value) for name, value in values.items()])
     rows.sort(key=lambda row: (row.estimate.value, row.name))
     compared = [row for row in rows if row.left_out is None]
     measured = Gap(metric=metric.text, kind=kind, confidence=intervals.confidence)
@@ -142,10 +144,34 @@ class _Row(NamedTuple):
         if reason is None and not lists:
             reason = "It has no list with a value."
         if reason is None and estimate.groups < FEWEST_GROUPS:
-            reason = (
-                f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
-            )
+            reason = TOO_FEW_USERS
         return cls(name, counted.sums, estimate, lists, reason)
+
+
+def _guarded(rows: Sequence[_Row]) -> list[_Row]:
+    """The rows without those of too few clicks, unless their lists promised more of them.
+
+    A mean below 0 has no relative error, and is not judged by it.
+    """
+    compared = [row for row in rows if row.left_out is None]
+    if not compared or min(row.estimate.value for row in compared) < 0:
+        return list(rows)
+    relative, lists = _pooled(compared).relative_variance, sum(row.lists for row in compared)
+    return [
+        row._replace(left_out=TOO_FEW_CLICKS)
+        if row.left_out is None and row.estimate.worth(relative * lists / row.lists) < FEWEST_GROUPS
+        else row
+        for row in rows
+    ]
+
+
+def _pooled(rows: Sequence[_Row]) -> Estimate:
+    """The mean of all lists of these values."""
+    numerators, denominators = (
+        np.sum([getattr(row.sums, name).sum(axis=0) for row in rows], axis=0)[None, :]
+        for name in ("numerators", "denominators")
+    )
+    return pool_days(GroupSums(np.zeros(1, np.int64), numerators, denominators))
 
 
 def _alone(metric: Metric, row: _Row, intervals: Intervals, kind: Kind) -> GapValue:
@@ -171,9 +197,8 @@ def _judge(
         np.array([row.estimate.value for row in rows]),
         np.array([row.estimate.moves for row in rows]),
     )
-    errors = _own_errors(rows)
-    pairs = _Pairs.of(means, moves, errors, rows)
-    tests = _Tests(pairs, intervals, measured.kind, float(np.abs(means).max()))
+    errors = _own_errors(rows, _pooled(rows))
+    tests = _Tests(*_scaled_pairs(means, moves, errors, rows), intervals, measured.kind)
     measured = msgspec.structs.replace(
         measured, difference=float(means[-1] - means[0]), low=tests.low(), high=tests.high()
     )
@@ -185,7 +210,7 @@ def _judge(
             errors[positive] / means[positive],
             [row for row in rows if row.estimate.value > 0],
         )
-        measured = _with_ratio(measured, means, _Tests(relative, intervals, measured.kind, 1.0))
+        measured = _with_ratio(measured, means, _Tests(relative, 1.0, intervals, measured.kind))
     highest = metric.higher_is_better is False
     worst = tests.extremes(len(rows), highest=highest)
     return measured, frozenset(
@@ -193,31 +218,46 @@ def _judge(
     )
 
 
+def _scaled_pairs(
+    means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_Row]
+) -> tuple[_Pairs, float]:
+    """Pairs of square roots of ascending means, or of the means if some are below 0; their unit.
+
+    The error of a square root hardly depends on the mean. That of a mean of rare clicks is low
+    where the mean is low by chance, so that the difference would be sure too often.
+    """
+    if not means[0] >= 0 < means[-1]:
+        return _Pairs.of(means, moves, errors, rows), float(np.abs(means).max())
+    roots = np.sqrt(means)
+    slopes = 0.5 / np.where(means > 0, roots, math.sqrt(_pooled(rows).value))
+    pairs = _Pairs.of(roots, moves * slopes[:, None], errors * slopes, rows)
+    stretch = roots[pairs.lower] + roots[pairs.higher]
+    return pairs._replace(stretch=stretch), float(roots[-1]) / 2.0
+
+
 def _with_ratio(measured: Gap, means: FloatArray, logs: _Tests) -> Gap:
-    """`logs`: tests of the logarithms of the means above 0; that of 0 has no bound below."""
+    """`logs`: tests of the logarithms of the means above 0; that of 0 has no bound below.
+
+    The ratio is surely below 1 only if the difference is surely above 0.
+    """
     low, high = logs.low(), logs.high()
     nothing = means[0] <= 0
+    if (low is None and nothing) or (low is not None and not measured.low):
+        low = 0.0
     return msgspec.structs.replace(
         measured,
         ratio=float(means[0] / means[-1]),
         ratio_low=0.0 if nothing else None if high is None else math.exp(-high),
-        ratio_high=1.0 if low is None and nothing else None if low is None else math.exp(-low),
+        ratio_high=None if low is None else math.exp(-low),
     )
 
 
-def _own_errors(rows: Sequence[_Row]) -> FloatArray:
+def _own_errors(rows: Sequence[_Row], whole: Estimate) -> FloatArray:
     """The standard error that a value has at least, shape (values,).
 
     If all lists of a value are alike, such as none with a click, its groups do not vary, although
     by chance they might have: its error is then that of as many lists of all values together.
     """
-    whole = pool_days(
-        GroupSums(
-            np.zeros(1, np.int64),
-            np.sum([row.sums.numerators.sum(axis=0) for row in rows], axis=0)[None, :],
-            np.sum([row.sums.denominators.sum(axis=0) for row in rows], axis=0)[None, :],
-        )
-    )
     spread = standard_error(whole.moves) * math.sqrt(sum(row.lists for row in rows))
     flat = [standard_error(row.estimate.moves) <= NOISE * abs(row.estimate.value) for row in rows]
     sizes = np.array([row.lists for row in rows], np.float64)
@@ -231,6 +271,7 @@ class _Pairs(NamedTuple):
         difference: the mean of the higher minus that of the lower, at least 0.
         error: standard error of the difference; a user group leaves both values at once.
         groups: degrees of freedom, those of the smaller value.
+        stretch: difference of the means by `difference`, if that is of another scale.
     """
 
     lower: IntArray
@@ -238,6 +279,7 @@ class _Pairs(NamedTuple):
     difference: FloatArray
     error: FloatArray
     groups: FloatArray
+    stretch: FloatArray
 
     @classmethod
     def of(
@@ -255,6 +297,7 @@ class _Pairs(NamedTuple):
             means[higher] - means[lower],
             np.sqrt(spread + np.square(errors[lower]) + np.square(errors[higher])),
             np.minimum(groups[lower], groups[higher]),
+            np.ones(lower.size),
         )
 
     def chosen(self, rows: BoolArray) -> Self:
@@ -265,6 +308,7 @@ class _Pairs(NamedTuple):
             difference=self.difference[rows],
             error=self.error[rows],
             groups=self.groups[rows],
+            stretch=self.stretch[rows],
         )
 
 
@@ -276,7 +320,7 @@ class _Tests:
     `unit`: the value that the precision is relative to.
     """
 
-    def __init__(self, pairs: _Pairs, intervals: Intervals, kind: Kind, unit: float) -> None:
+    def __init__(self, pairs: _Pairs, unit: float, intervals: Intervals, kind: Kind) -> None:
         varies = pairs.error > NOISE * unit
         self._pairs = pairs.chosen(varies)
         self._alpha, self._kind = 1.0 - intervals.confidence, kind
@@ -298,14 +342,14 @@ class _Tests:
         """Lower bound of the largest difference, at least 0; None without a spread."""
         if not self._pairs.error.size:
             return None
-        possible = self._pairs.difference - self._limits[0]
+        possible = (self._pairs.difference - self._limits[0]) * self._pairs.stretch
         return max(0.0, self._largest(possible, lambda at: self._bound(at, -1.0)))
 
     def high(self) -> float | None:
         """Upper bound of the largest difference; None without a spread."""
         if not self._pairs.error.size:
             return None
-        possible = self._pairs.difference + self._limits[1]
+        possible = (self._pairs.difference + self._limits[1]) * self._pairs.stretch
         return self._largest(possible, lambda at: self._bound(at, 1.0))
 
     def extremes(self, values: int, *, highest: bool) -> BoolArray:
@@ -342,7 +386,8 @@ class _Tests:
                 self._scale,
                 level=self._level,
             )
-        return float(self._pairs.difference[at]) + sign * self._known[at]
+        bound = float(self._pairs.difference[at]) + sign * self._known[at]
+        return bound * float(self._pairs.stretch[at])
 
 
 def _descending(values: FloatArray) -> Iterator[int]:
