@@ -1,5 +1,6 @@
 """Charts in a notebook."""
 
-from streameval.evaluation.plot import lifts, over_time, readings, row
+from streameval.analyses.experiments.plot import lifts
+from streameval.evaluation.plot import over_time, readings, row
 
 __all__ = ["lifts", "over_time", "readings", "row"]

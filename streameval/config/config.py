@@ -441,7 +441,7 @@ def absent_metrics(saved: Mapping[str, Any]) -> Mapping[str, str]:
 def _naming_metrics() -> set[str]:
     """The keys whose values name metrics: those of analyses may."""
     analyses = {*configuration().__struct_fields__} - {*Config.__struct_fields__}
-    return {"metrics", "metric", "experiment", "changes"} | analyses
+    return {"metrics", "metric"} | analyses
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Charts of readings over time and of comparisons; needs the extra `plot`."""
+"""Charts of readings, also over time; needs the extra `plot`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from streameval.analyses.experiments.comparison import Comparison, verdict_text
 from streameval.catalogue.reading import Reading
 from streameval.events.errors import MetricError
 from streameval.events.extras import import_extra
@@ -24,7 +23,7 @@ _ROWS: Final = (
 )
 
 
-__all__ = ["lifts", "over_time", "readings", "row"]
+__all__ = ["over_time", "readings", "row"]
 
 
 @runtime_checkable
@@ -93,7 +92,7 @@ def over_time(
     """
     if not isinstance(metric, str):
         raise MetricError(f"metric={metric!r:.80}: give the text of a metric, for example 'mrr'")
-    drawn = _axes(axes)
+    drawn = axes_of(axes)
     starts, lines = _lines(
         [metric_row for metric_row in _check_rows(_rows_of(rows)) if metric_row["metric"] == metric]
     )
@@ -135,7 +134,7 @@ def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
     for name, reading in values.items():
         if not isinstance(reading, Reading):
             raise MetricError(f"values[{name!r}]={reading!r:.80}: give a reading of evaluate")
-    drawn = _axes(axes)
+    drawn = axes_of(axes)
     # The method `values` of an evaluation has those of its lists.
     for place, reading in enumerate(values[name] for name in values):
         bounded = reading.interval or reading
@@ -153,58 +152,7 @@ def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
     return drawn
 
 
-def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Axes:
-    """Draw the lift of each comparison with its interval, and a line at no lift.
-
-    The verdicts better and worse are green and red, the others grey. A comparison without an
-    interval has only its name.
-
-    Args:
-        comparisons: of `compare`, or by name, for example the metric; drawn from top to bottom.
-        axes: matplotlib axes to draw on; new ones by default.
-
-    Returns:
-        The axes.
-
-    Raises:
-        MetricError: an argument is not valid.
-        MissingExtraError: matplotlib is not installed.
-
-    Example:
-        >>> nothing = Comparison(kind="fixed", confidence=0.95)
-        >>> bounds = {"lift": 0.2, "lift_low": 0.1, "lift_high": 0.3}
-        >>> better = Comparison(**bounds, verdict="better", kind="fixed", confidence=0.95)
-        >>> drawn = lifts({"ndcg@10": better, "ctr": nothing})
-        >>> [text.get_text() for text in drawn.get_yticklabels()]
-        ['ndcg@10: better: by at least 10.0 %', 'ctr: too few users']
-    """
-    if not isinstance(comparisons, Mapping):
-        raise MetricError(f"comparisons={comparisons!r:.80}: give name -> result of compare")
-    for name, comparison in comparisons.items():
-        if not isinstance(comparison, Comparison):
-            raise MetricError(
-                f"comparisons[{name!r}]={comparison!r:.80}: give the result of compare"
-            )
-    drawn = _axes(axes)
-    for place, comparison in enumerate(comparisons.values()):
-        if comparison.lift is None or comparison.lift_low is None or comparison.lift_high is None:
-            continue
-        colour = {"better": "tab:green", "worse": "tab:red"}.get(comparison.verdict, "tab:gray")
-        drawn.plot(
-            [100.0 * comparison.lift_low, 100.0 * comparison.lift_high],
-            [place, place],
-            color=colour,
-        )
-        drawn.plot([100.0 * comparison.lift], [place], marker="o", color=colour)
-    drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
-    names = [f"{name}: {verdict_text(comparison)}" for name, comparison in comparisons.items()]
-    drawn.set_yticks(range(len(names)), names)
-    drawn.set_ylim(len(names) - 0.5, -0.5)
-    drawn.set(xlabel="lift, %")
-    return drawn
-
-
-def _axes(axes: Axes | None) -> Axes:
+def axes_of(axes: Axes | None) -> Axes:
     plots = import_extra("matplotlib.pyplot", "drawing", "plot")
     if not (axes is None or hasattr(axes, "axvline")):
         raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from streameval import Accumulator, evaluate
-from streameval.evaluation.plot import lifts, over_time, readings, row
 from streameval.events.errors import MetricError, MissingExtraError
+from streameval.plot import lifts, over_time, readings, row
 from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES
 

@@ -13,9 +13,9 @@ import pytest
 
 from streameval import Accumulator, Comparison, ComparisonReport, Intervals, compare, evaluate
 from streameval.analyses.experiments.compare import ComparisonKey
-from streameval.evaluation.plot import lifts
 from streameval.evaluation.tables import files
 from streameval.events.errors import StreamevalError
+from streameval.plot import lifts
 from tests.cli.program import run
 
 METRICS = ("ndcg@5", "mrr")

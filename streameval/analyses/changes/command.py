@@ -33,7 +33,7 @@ from streameval.evaluation.shell.options import (
     Processes,
     Separators,
     UnitOfTime,
-    day_options,
+    day_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.stores import is_state
@@ -170,13 +170,13 @@ def changes(  # noqa: PLR0913  each is an option of the command
         rollouts=rollouts,
         weeks=weeks,
         once_in=once_in,
-        accepted=day_options("--accepted", accepted or []),
+        accepted=[day_option("--accepted", text) for text in accepted or []],
     )
     if tolerate is not None:
         settings["tolerate"] = tolerate
     if json and format not in {"table", "json"}:
         raise UsageError(f"--json and --format {format}: give one of them.")
-    last = next(iter(day_options("--until", [until] if until else [])), None)
+    last = None if until is None else day_option("--until", until)
     result = find_changes(request, ChangeOptions(settings, last, replay), SURROUNDINGS)
     with output():
         sys.stdout.write(FORMATS["json" if json else format](result))

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.counted import experiment_settings
+from streameval.analyses.experiments.counted import ExperimentOptions, experiment_settings
 from streameval.analyses.experiments.files import CompareResult, check_users, with_caution
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.settings import Experiment
@@ -21,7 +21,7 @@ from streameval.config.config import relabel
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.offline.counting import count_events
-from streameval.evaluation.offline.request import ExperimentOptions, Request
+from streameval.evaluation.offline.request import Request
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
 from streameval.evaluation.stores import chosen_metrics, is_state, method_of, restore_states
 from streameval.events.errors import UsageError

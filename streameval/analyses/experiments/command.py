@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -14,9 +15,11 @@ from typer import Exit, Option
 
 from streameval.analyses.experiments.against import compare_policies
 from streameval.analyses.experiments.checks import users_text
+from streameval.analyses.experiments.counted import ExperimentOptions
 from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
+from streameval.analyses.experiments.planned_shares import SINCE, DatedShares, Shares
 from streameval.analyses.experiments.report import Report
-from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.settings import Experiment, deciding_metrics, metric_name
 from streameval.analyses.experiments.verdicts import (
     Compared,
     guardrail_text,
@@ -25,15 +28,7 @@ from streameval.analyses.experiments.verdicts import (
     promise,
 )
 from streameval.evaluation.offline.pairs import models_option
-from streameval.evaluation.offline.request import (
-    ExperimentOptions,
-    Request,
-    deciding_metrics,
-    expand_paths,
-    given_options,
-    metric_name,
-    title_of,
-)
+from streameval.evaluation.offline.request import Request, expand_paths, given_options, title_of
 from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid, report
 from streameval.evaluation.shell.options import (
     AllowInvalid,
@@ -53,11 +48,10 @@ from streameval.evaluation.shell.options import (
     Truth,
     UnitOfTime,
     day_option,
-    number_options,
-    shares_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.evaluation.stores import is_state
+from streameval.evaluation.tables.files import finite
 from streameval.events.errors import UsageError
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.words import percent
@@ -214,9 +208,14 @@ def compare(  # noqa: PLR0913  each is an option of the command
             allow_invalid=allow_invalid,
         ),
         ExperimentOptions(
-            experiment=given_options(control=control, primary=decided, same_users=same_users)
-            | given_options(since=day_option(since), guardrails=guarded)
-            | given_options(shares=shares_option(shares or [])),
+            experiment=given_options(
+                control=control,
+                primary=decided,
+                same_users=same_users,
+                since=None if since is None else day_option("--since", since),
+                guardrails=guarded,
+                shares=shares_option(shares or []),
+            ),
             intervals=given_options(confidence=confidence, precision=precision),
             method=method,
             looks=looks,
@@ -226,6 +225,43 @@ def compare(  # noqa: PLR0913  each is an option of the command
             against=against,
         ),
     )
+
+
+_DATED: Final = re.compile(r"[\d./-]+:")
+"""The beginning of shares that hold from a day on."""
+
+
+def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
+    """The values of an option NAME=NUMBER."""
+    numbers: dict[str, float] = {}
+    for text in filter(None, texts):
+        # Parameters of a metric contain equal signs, too, so the last one separates.
+        name, _, number = text.rpartition("=")
+        value = finite(number)
+        if not name.strip() or value is None:
+            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
+            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+        if name.strip() in numbers:
+            raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
+        numbers[name.strip()] = value
+    return numbers
+
+
+def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
+    """The shares of --shares, which may be given once without a day, or once for each change."""
+    pairs = [text.split(":", 1) if _DATED.match(text) else ["", text] for text in texts]
+    shares = [number_options("--shares", numbers.split(",")) for _, numbers in pairs]
+    days = [day_option("--shares", day) if day else None for day, _ in pairs]
+    if days in ([], [None]):
+        return shares[0] if shares else {}
+    if None in days:
+        raise UsageError(
+            "--shares: given several times, each needs its first day, like "
+            "2026-03-01:control=99,treatment=1."
+        )
+    return [
+        {SINCE: day, **share} for day, share in zip(days, shares, strict=True) if day is not None
+    ]
 
 
 def _limits(guardrails: Sequence[str]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.analyses.experiments import comparison as pairwise
 from streameval.analyses.experiments.comparison import Comparison
-from streameval.analyses.experiments.counted import variant_of
+from streameval.analyses.experiments.counted import ExperimentOptions, variant_of
 from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares
 from streameval.analyses.experiments.settings import Experiment
@@ -29,7 +29,7 @@ from streameval.evaluation.offline.evaluation import (
     warned_notes,
 )
 from streameval.evaluation.offline.given import fields_of, is_path, model_of, source_of
-from streameval.evaluation.offline.request import ExperimentOptions, Request, given_options
+from streameval.evaluation.offline.request import Request, given_options
 from streameval.evaluation.offline.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.exporters.view import figure, lift_bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -14,7 +14,7 @@ from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import activity
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
-from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.settings import Experiment, deciding_metrics
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
@@ -24,23 +24,38 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import DAY
 from streameval.evaluation.offline.counting import count_events, early_warning
 from streameval.evaluation.offline.pairs import check_pair, with_truth_read
-from streameval.evaluation.offline.request import (
-    AlignedEvents,
-    ExperimentOptions,
-    PairSource,
-    Request,
-    config_of,
-    deciding_metrics,
-)
+from streameval.evaluation.offline.request import AlignedEvents, PairSource, Request, config_of
 from streameval.evaluation.offline.surroundings import Surroundings
 from streameval.evaluation.stores import chosen_metrics, restore_states, without_sets
 from streameval.evaluation.tables.files import FileTable
 from streameval.evaluation.tables.rows import Rows
 from streameval.events.errors import UsageError
-from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.intervals import Audience, Intervals, Method
 
 Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
 """Metrics in order, and label value -> variant."""
+
+
+class ExperimentOptions(NamedTuple):
+    """Options of the experiment; they override the configuration.
+
+    Attributes:
+        experiment: given fields of Experiment.
+        intervals: given fields of Intervals.
+        looks: how often the experiment is looked at.
+        by: field whose values are segments, which are compared each by itself.
+        models: variant -> its recommendations, the control first; empty for events.
+        against: metric that the others are compared with, instead of variants.
+    """
+
+    experiment: Mapping[str, Any]
+    intervals: Mapping[str, Any]
+    method: Method | None
+    looks: int
+    by: str | None
+    fail_on: Sequence[str]
+    models: Mapping[str, PairSource | AlignedEvents] = MappingProxyType({})
+    against: str | None = None
 
 
 class Counted(NamedTuple):

@@ -8,7 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.counted import Counted, count_files, count_models, count_states
+from streameval.analyses.experiments.counted import (
+    Counted,
+    ExperimentOptions,
+    count_files,
+    count_models,
+    count_states,
+)
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control, with_segments
@@ -16,7 +22,7 @@ from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import Finding
 from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of
-from streameval.evaluation.offline.request import ExperimentOptions, Request, only_for_pairs
+from streameval.evaluation.offline.request import Request, only_for_pairs
 from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
 from streameval.evaluation.stores import is_state, method_of
 from streameval.events.errors import UsageError, suggestion

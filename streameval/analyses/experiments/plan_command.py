@@ -13,11 +13,7 @@ from typer import Argument, Option
 
 from streameval.analyses.experiments.plan_files import plan_experiments
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted
-from streameval.evaluation.offline.request import (
-    Request,
-    expand_paths,
-    given_options,
-)
+from streameval.evaluation.offline.request import Request, expand_paths, given_options
 from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.shell.errors import output
 from streameval.evaluation.shell.options import (

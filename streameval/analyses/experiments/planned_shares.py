@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.events.ids import is_number
+from streameval.inference.days import number_of_day
 
 SINCE: Final = "since"
 """Key of the first day in shares with dates."""
@@ -18,7 +19,6 @@ Shares: TypeAlias = dict[str, float]
 DatedShares: TypeAlias = list[dict[str, Any]]
 """Entries of `since`, a day, and the share of each variant from then on."""
 
-_EPOCH: Final = date(1970, 1, 1)
 _EXAMPLE: Final = '{ since = "2026-03-01", control = 99, treatment = 1 }'
 
 
@@ -36,7 +36,7 @@ class PlannedShares(NamedTuple):
 
 def day_number(day: date | None) -> int | None:
     """Days since the epoch."""
-    return None if day is None else (day - _EPOCH).days
+    return None if day is None else number_of_day(day)
 
 
 def plans_of(shares: Shares | DatedShares) -> list[PlannedShares]:

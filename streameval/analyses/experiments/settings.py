@@ -10,6 +10,7 @@ import msgspec
 
 from streameval.accumulator.activity import USER_METRICS, Counted, Judged
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares, shares_problem
+from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Kept, KeptFamily, Problem
 from streameval.engine.rankers import RANKER
@@ -113,3 +114,16 @@ def experiment_line(experiment: Experiment) -> str:
         f"guardrail {name} {limit * 100:+.3g} %" for name, limit in experiment.guardrails.items()
     ]
     return "; ".join(parts)
+
+
+def metric_name(text: str) -> str:
+    """The name of a metric as a comparison has it: canonical, or of a metric per user."""
+    per_user = {metric.text for metric in USER_METRICS}
+    return text if text in per_user else parse(text).text
+
+
+def deciding_metrics(experiment: Experiment) -> list[str]:
+    """The metrics that are counted because they decide: primary ones and guardrails."""
+    per_user = {metric.text for metric in USER_METRICS}
+    named = dict.fromkeys([*experiment.primary, *experiment.guardrails])
+    return [name for name in named if name not in per_user]

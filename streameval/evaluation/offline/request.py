@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.formulas import needed_inputs
-from streameval.analyses.experiments.settings import Experiment
 from streameval.catalogue import parse
 from streameval.catalogue.context import ATTRIBUTES
 from streameval.config import Config, WebOptions, load
@@ -30,7 +28,7 @@ from streameval.join.options import AttributionOptions
 from streameval.sources.files import first_record
 from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
-from streameval.statistics.intervals import Intervals, Method
+from streameval.statistics.intervals import Intervals
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
 
@@ -449,41 +447,6 @@ def unknown_column(field: str, fields: Sequence[str]) -> str:
     """The message about an unknown field in `--column`."""
     hint = suggestion(field, fields)
     return f"--column: unknown field {field!r}; known: {', '.join(fields)}.{hint}"
-
-
-class ExperimentOptions(NamedTuple):
-    """Options of the experiment; they override the configuration.
-
-    Attributes:
-        experiment: given fields of Experiment.
-        intervals: given fields of Intervals.
-        looks: how often the experiment is looked at.
-        by: field whose values are segments, which are compared each by itself.
-        models: variant -> its recommendations, the control first; empty for events.
-        against: metric that the others are compared with, instead of variants.
-    """
-
-    experiment: Mapping[str, Any]
-    intervals: Mapping[str, Any]
-    method: Method | None
-    looks: int
-    by: str | None
-    fail_on: Sequence[str]
-    models: Mapping[str, PairSource | AlignedEvents] = MappingProxyType({})
-    against: str | None = None
-
-
-def metric_name(text: str) -> str:
-    """The name of a metric as a comparison has it: canonical, or of a metric per user."""
-    per_user = {metric.text for metric in USER_METRICS}
-    return text if text in per_user else parse(text).text
-
-
-def deciding_metrics(experiment: Experiment) -> list[str]:
-    """The metrics that are counted because they decide: primary ones and guardrails."""
-    per_user = {metric.text for metric in USER_METRICS}
-    named = dict.fromkeys([*experiment.primary, *experiment.guardrails])
-    return [name for name in named if name not in per_user]
 
 
 def given_options(**options: object) -> dict[str, Any]:
