@@ -15,6 +15,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import Format
 from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
+from streameval.engine.windows.labels import NO_CAP
 from streameval.engine.windows.times import duration_problem, microseconds
 from streameval.events.errors import (
     ConfigError,
@@ -47,6 +48,9 @@ _REMEDIES = {
 }
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_MOST_SERIES: Final = 65_536
+"""Combinations that a daemon exports."""
+
 _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
 _SUMMED_AWAY = frozenset({"pod", "container", "endpoint"})
 
@@ -185,6 +189,9 @@ def _key_problem(error: MetricError) -> str:
 
 def label_problems(config: Config) -> Iterator[Problem]:
     """Labels and segments that are repeated or have invalid names."""
+    if _MOST_SERIES < config.max_series != NO_CAP:
+        remedy = f"give a whole number of at least 1 and at most {_MOST_SERIES:,}"
+        yield "max_series", f"found {config.max_series:,}; {remedy}."
     named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
     named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
     definitions = _definitions(config)

@@ -42,6 +42,7 @@ from streameval.engine.windows.times import Windowing, microseconds, span_text
 from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError, damage_as_error
 from streameval.events.listing import listed
+from streameval.events.problems import check_types
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
@@ -65,7 +66,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         segments: fields that split every metric in addition to the labels, one at a time.
         label_cap: most values of a label or segment with their own series, besides `label_values`.
         label_values: label or segment -> values that always have their own series.
-        max_series: most combinations of label values for each family of series.
+        max_series: most combinations of label values for each family of series; at most 65,536.
         labels_idle: values without an event for longer are hidden.
         windows: spans of event time besides the lifetime.
         dedup: event time for which event ids are remembered; None counts duplicates.
@@ -76,7 +77,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         attributes: name -> what items are, such as genres, one table each: [attributes.genre].
         examination: chance that users look at rank 1, 2, ..., for example [1, 0.6, 0.4]; deeper
             ranks have the last one.
-        depth: ranks kept; None: the largest cut-off of the metrics.
+        depth: ranks kept, 0 for whole lists; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
         event: fields of a record.
@@ -95,7 +96,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     segments: list[str] = []
     label_cap: Annotated[int, Meta(ge=1)] = LABEL_CAP
     label_values: dict[str, list[str]] = {}
-    max_series: Annotated[int, Meta(ge=1, le=65_536)] = MAX_SERIES
+    max_series: Annotated[int, Meta(ge=1)] = MAX_SERIES
     labels_idle: str = "24h"
     windows: WindowsOptions | None = None
     dedup: str | None = None
@@ -105,7 +106,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     similarity: SimilarityOptions | None = None
     attributes: dict[str, AttributeOptions] = {}
     examination: list[float] | None = None
-    depth: Annotated[int, Meta(ge=1)] | None = None
+    depth: Annotated[int, Meta(ge=0)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
     event: EventFields = EventFields()
@@ -115,6 +116,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dead_letters: DeadLetterOptions | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     web: WebOptions = WebOptions()
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
     def dimensions(self) -> list[str]:
         """Labels, then segments: the order in which the decoder reads them from every event."""

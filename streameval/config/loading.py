@@ -13,8 +13,8 @@ import msgspec
 from streameval.checkpoints.settings import is_url
 from streameval.config.checks import check_config, metric_problems
 from streameval.config.config import Config, configuration
-from streameval.config.problems import Problem, problems
 from streameval.events.errors import ConfigError
+from streameval.events.problems import Problem, problems
 from streameval.sources.options import SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)

@@ -15,6 +15,7 @@ from streameval.checkpoints.settings import BucketOptions, Policies, bucket_prob
 from streameval.engine.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 from streameval.events import Id
 from streameval.events.errors import MetricError, OptionError, SourceError
+from streameval.events.problems import check_types
 from streameval.sources.files import lines
 from streameval.sources.options import LARGEST_PORT
 
@@ -38,6 +39,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A table with checks that its types cannot express."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         for key, problem in self._problems():
             raise OptionError(key, problem)
 

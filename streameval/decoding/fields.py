@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, label_text
 from streameval.events.errors import OptionError
+from streameval.events.problems import check_types
 
 SHORTEST: Final = 32
 """Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""
@@ -96,6 +97,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_label_bytes: Annotated[int, Meta(ge=SHORTEST, le=LONGEST)] = MAX_LABEL_BYTES
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, problem in self._ranker_problems():
             raise OptionError(f"rankers.{name}", problem)
         if self.rankers is not None:

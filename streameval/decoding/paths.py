@@ -5,6 +5,7 @@ Reading raises `Refusal` if a record does not have the structure of the path.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -46,11 +47,25 @@ def _refusal(value: bytes, failure: Exception) -> Refusal:
         problem = str(failure).replace("`", "")
         is_object = not problem.startswith("Expected")
         return Refusal("number_too_large" if is_object else "not_an_object", problem)
+    detail = next((text for mark, text in _MARKS.items() if value.startswith(mark)), None)
     try:
         value.decode()
     except UnicodeDecodeError as error:
-        return Refusal("not_utf8", f"byte {error.start} of {len(value)} is not UTF-8")
-    return Refusal("not_json", f"{failure}; {len(value)} bytes")
+        return Refusal("not_utf8", detail or f"byte {error.start} of {len(value)} is not UTF-8")
+    return Refusal("not_json", detail or f"{failure}; {len(value)} bytes")
+
+
+_MARKS: Final = {
+    mark: f"it begins with a byte order mark of {name}; write it in UTF-8 without a mark"
+    for mark, name in (
+        (codecs.BOM_UTF8, "UTF-8"),
+        # Before UTF-16, whose mark begins like it.
+        (codecs.BOM_UTF32_LE, "UTF-32"),
+        (codecs.BOM_UTF32_BE, "UTF-32"),
+        (codecs.BOM_UTF16_LE, "UTF-16"),
+        (codecs.BOM_UTF16_BE, "UTF-16"),
+    )
+}
 
 
 _SEGMENT = re.compile(r"[^.\[\]]+(\[\])?")

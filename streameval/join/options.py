@@ -12,6 +12,7 @@ from streameval.decoding.fields import EventFields, Format, TimeUnit
 from streameval.engine.windows.times import SECOND, duration_problem, microseconds
 from streameval.events import LARGEST_GAIN
 from streameval.events.errors import OptionError
+from streameval.events.problems import check_types
 
 Key: TypeAlias = Literal["request_id", "user_item"]
 """What an interaction names: the list, or a user and an item."""
@@ -147,6 +148,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         return event.format, event.message, event.decoder
 
     def __post_init__(self) -> None:
+        check_types(self)
         if (self.time is None) != (self.time_unit is None):
             raise OptionError("time", "give time and time_unit together, or neither.")
         for name, gain in self.types.items():
@@ -197,6 +199,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
 
     def __post_init__(self) -> None:
+        check_types(self)
         for key, least in (("window", SECOND), ("idle_timeout", SECOND), ("lateness", 0)):
             text = getattr(self, key)
             if text is not None and (problem := duration_problem(text, least)):

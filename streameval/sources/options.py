@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.events.errors import OptionError, suggestion
+from streameval.events.problems import check_types
 
 STDIN = "-"
 """The path that means standard input."""
@@ -103,6 +104,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     has_topics = True
 
     def __post_init__(self) -> None:
+        check_types(self)
         start_spec(self.start)
 
     def problems(self, *, stateful: bool) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval import ChangeSettings
 from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
 from streameval.config.config import configuration
@@ -19,11 +20,12 @@ from streameval.config.options import (
     DeadLetterOptions,
     MetricOptions,
     StateOptions,
+    WebOptions,
     WindowsOptions,
     host_and_port,
 )
 from streameval.decoding.fields import EventFields
-from streameval.events.errors import ConfigError
+from streameval.events.errors import ConfigError, OptionError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import many_examples
 
@@ -261,3 +263,52 @@ def _answered(file: Path, table: Any) -> None:
         assert answer.problem
     else:
         assert answer.accumulator().metrics
+
+
+_SOURCE: dict[str, Any] = {"source": SimulatorOptions()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "key", "problem"),
+    [
+        (
+            EventFields,
+            {"time_unit": "seconds"},
+            "time_unit",
+            "found \"seconds\"; allowed are 's', 'ms', 'us', 'iso8601'.",
+        ),
+        (Config, _SOURCE | {"metrics": "ctr"}, "metrics", 'found "ctr"; give a list.'),
+        (
+            Config,
+            _SOURCE | {"label_cap": 0},
+            "label_cap",
+            "found 0; give a whole number of at least 1.",
+        ),
+        (WebOptions, {"route_prefix": False}, "route_prefix", "found false; give text in quotes."),
+        (
+            Config,
+            _SOURCE | {"windows": {"spans": ["5m"]}},
+            "windows",
+            "found {'spans': ['5m']}; give WindowsOptions(...).",
+        ),
+        (
+            Config,
+            _SOURCE | {"catalog": Path("items")},
+            "catalog",
+            f"found {Path('items')!r}; give text, numbers, lists or tables.",
+        ),
+        (ChangeSettings, {"metrics": "ctr"}, "metrics", 'found "ctr"; give a list.'),
+        (
+            ChangeSettings,
+            {"accepted": ["2026-03-01"]},
+            "accepted",
+            "found ['2026-03-01']; give date(...).",
+        ),
+    ],
+)
+def test_a_table_made_in_python_is_checked_as_one_from_a_file(
+    kind: type[Any], values: dict[str, Any], key: str, problem: str
+) -> None:
+    with pytest.raises(OptionError) as refused:
+        kind(**values)
+    assert (refused.value.key, refused.value.problem) == (key, problem)

@@ -24,6 +24,7 @@ _ALONE = {
         'source: this key is missing; for example [source] with type = "kafka", "files" or '
         '"simulator".'
     ),
+    f'metric = ["ndcg@10"]\n{_SOURCE}': ("metric: found [\"ndcg@10\"]; did you mean 'metrics'?"),
     'metrics = ["ctr",\n': (
         "invalid TOML: ... (at end of document); put text in quotes, and define each "
         "key and table once."

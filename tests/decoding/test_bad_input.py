@@ -166,6 +166,17 @@ def test_the_record_behind_the_bad_examples_is_valid(decoder: Decoder) -> None:
     assert isinstance(read(decoder, record()), Event)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [("utf-8-sig", "UTF-8"), ("utf-16", "UTF-16"), ("utf-32", "UTF-32")],
+)
+def test_a_byte_order_mark_is_named(encoding: str, name: str) -> None:
+    value = '{"recommendations": ["a"], "interactions": []}'.encode(encoding)
+    ((_, refused),) = Decoder(EventFields(), []).decode_many([value]).invalid
+    remedy = "write it in UTF-8 without a mark"
+    assert refused.detail == f"it begins with a byte order mark of {name}; {remedy}"
+
+
 @pytest.mark.parametrize(("value", "reason"), BYTES)
 def test_bytes_that_cannot_be_decoded_have_a_reason(
     decoder: Decoder, value: bytes, reason: Reason

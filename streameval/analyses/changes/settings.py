@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from streameval.events.errors import ConfigError, OptionError
-from streameval.events.ids import is_number
+from streameval.events.problems import check_types
 from streameval.inference.days import date_of, number_of_day
 
 WEEKS: Final = "weeks"
@@ -54,16 +54,13 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     accepted: list[date] = []
 
     def __post_init__(self) -> None:
-        once_in: Any = self.once_in
-        if not (isinstance(once_in, str) and _DAYS.fullmatch(once_in) and self.days >= _LEAST):
+        check_types(self)
+        if not (_DAYS.fullmatch(self.once_in) and self.days >= _LEAST):
             self._refuse("once_in", f"give whole days, from {_LEAST}d on, like 91d or 365d")
-        if not (is_number(self.tolerate) and 0.0 <= self.tolerate < 1.0):
+        if not 0.0 <= self.tolerate < 1.0:
             self._refuse("tolerate", "give a share from 0 to below 1, like 0.01")
-        if not (is_number(self.weeks) and 1 <= self.weeks <= 8 and self.weeks == int(self.weeks)):
+        if not 1 <= self.weeks <= 8:
             self._refuse("weeks", "give a number from 1 to 8, like 4")
-        # From Python nothing has converted them.
-        if not all(isinstance(day, date) for day in self.accepted):
-            self._refuse("accepted", "give days, like date(2026, 3, 1)")
         if not self.against:
             self._refuse("against", f'give "{WEEKS}", "{OTHERS}" or a value of the label')
 

@@ -120,6 +120,9 @@ LABEL_CAP: Final = 50
 MAX_SERIES: Final = 1_000
 """Combinations of label values, unless configured."""
 
+NO_CAP: Final = 2**62
+"""A limit that no file reaches: files are finite, and offline all their values have series."""
+
 
 class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many label values get series of their own.

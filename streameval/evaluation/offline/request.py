@@ -18,6 +18,7 @@ from streameval.config.checks import LISTS_OF_EVENTS, check_config
 from streameval.config.config import relabel, with_analysis, without_analyses, without_formats
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.engine.analysis import Analysis
+from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.tables.events import GAINS, USERS
 from streameval.evaluation.tables.files import FileTable, is_table
@@ -40,9 +41,6 @@ ROLES: Final = ("user", "item", "score", "rank", "rating")
 
 OF_ONE_FILE: Final = ("user", "item")
 """Those of both files, which may have a name in each: truth.user=member."""
-
-_NO_CAP = 2**62
-"""A limit that no file reaches."""
 
 _PATHS: Final = (
     *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "type"),
@@ -206,7 +204,7 @@ def config_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> C
         _require_inputs(request, compares=analysis is not None)
         # Files are finite, so labels need no cap.
         files = _source(request)
-        base = Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
+        base = Config(metrics=["ctr"], source=files, label_cap=NO_CAP, max_series=NO_CAP)
     else:
         source = _source(request) if request.files or request.aligned else None
         base = load(request.config, lambda config: _for_files(config, request), source)

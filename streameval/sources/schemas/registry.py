@@ -16,6 +16,7 @@ import msgspec
 from streameval.decoding.invalid import Reason
 from streameval.events.errors import ConfigError, OptionError, SourceError, StreamevalError
 from streameval.events.extras import import_extra
+from streameval.events.problems import check_types
 from streameval.sources.secrets import substitute
 
 Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]
@@ -51,6 +52,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ca_file: str | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
         if "@" in self.url:
             raise OptionError("url", _USER_IN_URL)
 

@@ -1,4 +1,4 @@
-"""What is wrong in a table of a configuration, key by key, from the types of its Struct."""
+"""What is wrong in a table of a configuration, or a Struct made in Python, key by key."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from contextlib import suppress
+from datetime import date
+from functools import cache
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import inspect
+from msgspec.structs import FieldInfo
 
 from streameval.events.errors import OptionError, nearest, suggestion
 
@@ -63,6 +67,58 @@ def problems(struct: Struct, table: Mapping[str, Any], *, strict: bool = True) -
         spans: found "5m"; give a list.
     """
     return list(_Search(dict(_tables(struct, table)), strict).in_value(struct, table, ""))
+
+
+def check_types(struct: msgspec.Struct) -> None:
+    """Refuse values that a table of a file could not have: msgspec only checks what it decodes.
+
+    For `__post_init__`.
+
+    Raises:
+        OptionError: a field does not have its type.
+
+    Example:
+        >>> from streameval.decoding.fields import EventFields
+        >>> EventFields(time_unit="ms").time_unit
+        'ms'
+        >>> EventFields(ids="text")
+        Traceback (most recent call last):
+        ...
+        streameval.events.errors.OptionError: ids: found "text"; allowed are 'string', 'integer'.
+    """
+    unchecked = _without_checks(type(struct))
+    for name, value in msgspec.structs.asdict(struct).items():
+        try:
+            plain = {name: msgspec.to_builtins(value)}
+        except TypeError:
+            problem = f"found {value!r:.60}; give text, numbers, lists or tables."
+            raise OptionError(name, problem) from None
+        try:
+            table = msgspec.convert(plain, unchecked)
+        except msgspec.ValidationError:
+            first, *_ = problems(unchecked, plain)
+            raise OptionError(*first) from None
+        for kind in _other_kinds(value, getattr(table, name)):
+            raise OptionError(name, f"found {value!r:.60}; give {kind.__name__}(...).")
+
+
+def _other_kinds(value: object, converted: object) -> Iterator[type]:
+    """The kinds of objects for which a value has the text or the mapping that files have."""
+    if isinstance(converted, list):
+        for pair in zip(cast("list[object]", value), converted, strict=True):
+            yield from _other_kinds(*pair)
+    elif isinstance(converted, dict):
+        for key, inner in converted.items():
+            yield from _other_kinds(cast("Mapping[str, object]", value)[key], inner)
+    elif not isinstance(value, type(converted)) and isinstance(converted, msgspec.Struct | date):
+        yield type(converted)
+
+
+@cache
+def _without_checks(struct: Struct) -> Struct:
+    """The fields of a Struct without its `__post_init__`, which would check them again."""
+    fields = [(field.name, field.type, None) for field in msgspec.structs.fields(struct)]
+    return msgspec.defstruct(struct.__name__, fields)
 
 
 class _Search:
@@ -122,7 +178,11 @@ class _Search:
         for name, field in fields.items():
             path = f"{key}.{name}".lstrip(".")
             if name in table:
-                yield from self.in_value(field.type, table[name], path)
+                meant = _plain_list(fields, name, table)
+                if meant is not None:
+                    yield Problem(path, f"found {_json(table[name])}; did you mean {meant!r}?")
+                else:
+                    yield from self.in_value(field.type, table[name], path)
             elif field.required:
                 yield Problem(path, _missing(path))
 
@@ -139,6 +199,18 @@ class _Search:
         meant = " or ".join([repr(candidate) for candidate in nearest(name, allowed)] or elsewhere)
         hint = f" Did you mean {meant}?" if meant else ""
         return f"unknown key.{hint} Allowed here: {', '.join(allowed)}."
+
+
+def _plain_list(fields: Mapping[str, FieldInfo], name: str, table: Mapping[str, Any]) -> str | None:
+    """The key of nearly this name that takes the list given where tables are expected; or None."""
+    entries, wants_tables = table[name], any(map(_is_struct, _values(fields[name].type, list)))
+    if not (wants_tables and isinstance(entries, list) and entries):
+        return None
+    for other in nearest(name, fields.keys() - table.keys()):
+        with suppress(msgspec.ValidationError):
+            msgspec.convert(entries, fields[other].type)
+            return other
+    return None
 
 
 def _missing(key: str) -> str:
