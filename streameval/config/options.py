@@ -392,16 +392,22 @@ def _rows(
 
     `header`: whether the first line is a header; by default it is one if it cannot be read.
     """
-    for number, row in enumerate(csv.reader(_decoded(path)), 1):
-        if not row or (number == 1 and header is not None and header(row)):
-            continue
+    rows = csv.reader(_decoded(path))
+    number = 0
+    while True:
+        number += 1
         try:
+            row = next(rows, None)
+            if row is None:
+                return
+            if not row or (number == 1 and header is not None and header(row)):
+                continue
             if len(row) < columns:
                 problem = f"found {len(row)} columns, and {columns} are needed"
                 raise ValueError(problem)  # noqa: TRY301  caught below to add the line number
             yield read(row)
-        except ValueError as error:
-            if number > 1 or header is not None:
+        except (ValueError, csv.Error) as error:
+            if number > 1 or header is not None or isinstance(error, csv.Error):
                 raise SourceError(f"{path}:{number}", str(error), "correct the line") from None
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.evaluation.tables.files import arrow
-from streameval.events.arrow import ArrowTable, as_table
+from streameval.events.arrow import ArrowTable, as_table, refuse_bombs
 from streameval.events.errors import DamagedStateError, SourceError, damage_as_error
+
+_LONGEST_STATE: Final = 1 << 30
+"""Most bytes of the state of a row: more than a table of all items and users takes."""
 
 
 class Cell(NamedTuple):
@@ -98,7 +101,10 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         [1]
     """
     try:
-        table = arrow("parquet").read_table(path, columns=list(Partial._fields))
+        file = arrow("parquet").ParquetDataset(path)
+        for fragment in file.fragments:
+            refuse_bombs(fragment.path, fragment.metadata, _LONGEST_STATE)
+        table = file.read(columns=list(Partial._fields))
     except (OSError, TypeError, ValueError, arrow().ArrowException) as error:
         problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
         remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"

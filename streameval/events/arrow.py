@@ -6,14 +6,18 @@ Functions raise MissingExtraError without pyarrow, and InvalidEventError for dat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.events.errors import InvalidEventError
+from streameval.events.errors import InvalidEventError, SourceError
 from streameval.events.extras import import_extra
 from streameval.events.ragged import Array, IdColumn, Ragged
+from streameval.events.rules import LONGEST_LIST
+
+LONGEST_CELL: Final = 1 << 26
+"""Most bytes of a cell of parquet."""
 
 
 @runtime_checkable
@@ -31,6 +35,34 @@ class ArrowArray(Protocol):
 
 
 ArrowTable: TypeAlias = ArrowStream | ArrowArray
+
+
+def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> None:
+    """Refuse a parquet file that says of itself that a list or a cell is longer than any.
+
+    Parquet stores a value that repeats once, so a kilobyte can hold a list of millions; what a file
+    says of its parts tells without building any.
+
+    Args:
+        path: of the file.
+        metadata: `pyarrow.parquet.FileMetaData`.
+        longest_cell: bytes of a cell.
+
+    Raises:
+        SourceError: it has such a part.
+    """
+    remedy = "cut them before they are written"
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for at in range(group.num_columns):
+            column, name = group.column(at), group.column(at).path_in_schema.partition(".")[0]
+            if column.num_values > group.num_rows * LONGEST_LIST:
+                most = column.num_values // max(1, group.num_rows)
+                problem = f"column {name!r} has lists of {most:,} items"
+                raise SourceError(path, f"{problem}, more than {LONGEST_LIST:,}", remedy)
+            if column.total_uncompressed_size > group.num_rows * longest_cell:
+                problem = f"column {name!r} has cells of more than {longest_cell:,} bytes"
+                raise SourceError(path, problem, remedy)
 
 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from streameval.events.ragged import (
     ragged_column,
     refuse_marks,
 )
-from streameval.events.rules import in_row
+from streameval.events.rules import in_row, refuse_long
 
 _CPU: Final = 1
 """DLPack's device type of main memory."""
@@ -116,6 +116,7 @@ def read(given: Columns | ArrowTable) -> Batch:
 
 def _ids(name: str, given: Any, lengths: Any = None) -> IdColumn:
     column = _column(name, given, lengths)
+    refuse_long(name, column.ragged.lengths)
     kind = column.ragged.values.dtype
     if column.ragged.values.size and kind.kind not in "iuUTO":
         detail = f"{name}: {kind} is not a type of ids; give integers (int64) or strings"

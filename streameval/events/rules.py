@@ -10,6 +10,8 @@ from itertools import chain
 from typing import Any, Final
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from streameval.events.errors import InvalidEventError
 from streameval.events.event import Event, Id
@@ -40,6 +42,19 @@ FEWEST_MARKED: Final = 10
 
 _MANY_MARKS: Final = 10
 """So many interactions with only the items 0 and 1 are a mark for each item of a catalogue."""
+
+
+LONGEST_LIST: Final = 1_000_000
+"""Most items of a list from a file, a table or a frame; records have limits of their own."""
+
+
+def refuse_long(where: str, lengths: NDArray[np.int64]) -> None:
+    """Refuse lists that are too long, before a number is looked up for each of their items."""
+    if lengths.size and int(lengths.max()) > LONGEST_LIST:
+        kind = "interactions" if where == "interactions" else "recommendations"
+        row = int(lengths.argmax())
+        detail = f"row {row}: {where} has {lengths[row]:,} items, more than {LONGEST_LIST:,}"
+        raise InvalidEventError(f"too_many_{kind}", detail)
 
 
 def end_of(ids: Sequence[Id]) -> int:

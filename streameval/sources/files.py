@@ -29,6 +29,8 @@ from streameval.sources.source import NO_END, UNHURRIED, Positions, SourceStatus
 _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SIDE_BY_SIDE = 16
+LONGEST_LINE: Final = 1 << 26
+"""Longest line that is read, bytes: more than Kafka takes for a record."""
 _HEAD: Final = 4096
 """Bytes of a file, as stored, from which its identity is computed."""
 
@@ -83,14 +85,18 @@ class NdjsonFile:
         return lines
 
     def _lists_of_lines(self, blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
-        begun: list[bytes] = []
+        begun, size = list[bytes](), 0
         for block in blocks:
             lines = block.split(b"\n")
             begun.append(lines.pop())
+            size = len(begun[-1]) + (0 if lines else size)
             if lines:
                 lines[0] = b"".join(begun[:-1]) + lines[0]
                 del begun[:-1]
             yield lines
+            if size > LONGEST_LINE:
+                problem = f"line {self.lines_read + 1:,} is longer than {LONGEST_LINE:,} bytes"
+                raise SourceError(self.path, problem, "write one record per line")
         last = b"".join(begun)
         if self._grows and not _is_whole(last.removeprefix(_BYTE_ORDER_MARK)):
             self.unfinished = len(last)

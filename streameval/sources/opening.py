@@ -22,6 +22,8 @@ from streameval.sources import remote
 from streameval.sources.options import STDIN
 
 _BLOCK = 1 << 20
+LARGEST_WHOLE: Final = 1 << 29
+"""Most decompressed bytes of a file that is read at once."""
 _WILD: Final = re.compile(r"[*?[]")
 
 
@@ -126,7 +128,10 @@ def open_descriptor(path: str) -> int:
 
 
 def content(path: str) -> Iterator[bytes]:
-    """The decompressed content of a file, block by block."""
+    """The decompressed content of a file, in blocks of 32 MiB at most.
+
+    For what is read piece by piece; `whole` bounds what is read at once.
+    """
     descriptor = open_descriptor(path)
     try:
         yield from decompress(path, iter(lambda: os.read(descriptor, _BLOCK), b""))
@@ -137,6 +142,22 @@ def content(path: str) -> Iterator[bytes]:
             os.close(descriptor)
 
 
+def whole(path: str, most: int = LARGEST_WHOLE) -> bytes:
+    """The decompressed content of a file.
+
+    Raises:
+        SourceError: it has more than `most` bytes.
+    """
+    pieces, total = [], 0
+    for piece in content(path):
+        total += len(piece)
+        if total > most:
+            problem = f"it holds more than {most:,} bytes"
+            raise SourceError(path, problem, "split it, or write it as parquet in row groups")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
 class _Format(NamedTuple):
     """A format of compressed files.
 
@@ -144,18 +165,29 @@ class _Format(NamedTuple):
         module: what decompresses it; imported when a file needs it.
         decoder: makes a decoder for one compressed stream, with the module.
         error: the module's error for damaged data.
+        step: so many bytes hold at most 16 MiB: a byte of gzip is 1,032 at most, 4 of zstd 128 KiB.
     """
 
     name: str
     module: str
     decoder: Callable[[Any], Any]
     error: str
+    step: int
 
+
+_STEP: Final = 1 << 24
+"""Decompressed bytes from which on a block is passed on."""
 
 _FORMATS: Final[Mapping[bytes, _Format]] = {
-    b"\x1f\x8b": _Format("gzip", "zlib", lambda zlib: zlib.decompressobj(wbits=31), "error"),
+    b"\x1f\x8b": _Format(
+        "gzip", "zlib", lambda zlib: zlib.decompressobj(wbits=31), "error", _STEP // 1_032
+    ),
     b"\x28\xb5\x2f\xfd": _Format(
-        "zstd", "zstandard", lambda zstd: zstd.ZstdDecompressor().decompressobj(), "ZstdError"
+        "zstd",
+        "zstandard",
+        lambda zstd: zstd.ZstdDecompressor().decompressobj(),
+        "ZstdError",
+        _STEP // (1 << 15),
     ),
 }
 """Magic bytes -> format."""
@@ -171,7 +203,8 @@ def decompress(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The decompressed content of a file's blocks: plain, gzip or zstd, members joined.
 
     Each input block yields one output block, possibly empty, so that a caller reading from a pipe
-    never waits for more than one read.
+    never waits for more than one read; several if it holds far more than usual, since a few bytes
+    can hold gigabytes.
     """
     head = b""
     for block in blocks:
@@ -202,12 +235,19 @@ def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[byte
     damaged: type[Exception] = getattr(module, form.error)
     decoder = decoder_of()
     for block in blocks:
-        try:
-            decoder, plain = _feed(decoder, block, decoder_of)
-        except damaged as error:
-            problem = f"its {form.name} data is damaged ({error})"
-            raise SourceError(path, problem, "copy or write the file again") from error
-        yield plain
+        pieces, size = list[bytes](), 0
+        for start in range(0, len(block), form.step):
+            try:
+                decoder, plain = _feed(decoder, block[start : start + form.step], decoder_of)
+            except damaged as error:
+                problem = f"its {form.name} data is damaged ({error})"
+                raise SourceError(path, problem, "copy or write the file again") from error
+            pieces.append(plain)
+            size += len(plain)
+            if size >= _STEP:
+                yield b"".join(pieces)
+                pieces, size = [], 0
+        yield b"".join(pieces)
     if not decoder.eof:
         problem = f"its {form.name} data is truncated"
         raise SourceError(path, problem, "wait until it is fully written")

@@ -16,13 +16,13 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import check_time, microsecond_column
-from streameval.events.arrow import in_microseconds
+from streameval.events.arrow import in_microseconds, refuse_bombs
 from streameval.events.batch import IntArray
 from streameval.events.errors import InvalidEventError, ProblemError, SourceError
 from streameval.events.extras import import_extra
 from streameval.events.ragged import Array
 from streameval.events.times import YEARS, outside_range
-from streameval.sources.opening import content, expand, size
+from streameval.sources.opening import expand, size, whole
 from streameval.sources.remote import is_remote, reader
 
 Kind: TypeAlias = Literal["string", "integer"]
@@ -209,6 +209,7 @@ def _parquet(path: str) -> Iterator[Any]:
     with _explain_errors(path):
         source = _source(path)
         file = arrow("parquet").ParquetFile(source, pre_buffer=is_remote(path))
+        refuse_bombs(path, file.metadata)
         with source, file:
             yield file
 
@@ -224,7 +225,7 @@ def table_of(path: str) -> FileTable:
     semicolons (including RecBole's atomic files); plain, .gz or .zst; "-" is standard input.
     """
     arrow()
-    content_bytes = b"".join(content(path))
+    content_bytes = whole(path)
     if not content_bytes:
         raise EmptyFileError(path, "the file is empty", "it has neither columns nor events")
     with _explain_errors(path):
@@ -232,6 +233,7 @@ def table_of(path: str) -> FileTable:
             file = arrow("parquet").ParquetFile(
                 arrow().BufferReader(content_bytes), pre_buffer=False
             )
+            refuse_bombs(path, file.metadata)
             table = file.read(use_threads=False)
             table.validate(full=True)
             return FileTable(path, table, table.column_names, None)
