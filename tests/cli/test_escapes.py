@@ -13,10 +13,15 @@ from pathlib import Path
 import pytest
 
 from streameval.config import load
+from streameval.config.states import newest_checkpoints, restore
 from streameval.daemon.log import Logfmt
+from streameval.engine.capture import ingest_snapshot
 from streameval.events.errors import ConfigError, SourceError
 from streameval.events.printable import printable
 from streameval.exporters.page.markup import tag
+from streameval.exporters.page.page import page
+from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.state import state
 from tests.cli.program import in_a_terminal, json_lines, run
 from tests.stores.received import events, write_state
 
@@ -65,7 +70,8 @@ COMMANDS = [
     ("compare", "{0}/state"),
     ("compare", "{0}/state", "--format", "json"),
     ("compare", "{0}/state", "--format", "html"),
-    ("compare", "{0}/events.ndjson", "-m", "ctr", "--gap", "variant"),
+    ("gaps", "{0}/state", "--by", "variant"),
+    ("gaps", "{0}/events.ndjson", "-m", "ctr", "--by", "variant"),
     ("plan", "{0}/state"),
     ("changes", "{0}/state", "--label", "variant"),
     ("changes", "{0}/state", "--label", "variant", "--format", "json"),
@@ -83,6 +89,15 @@ def test_no_output_has_a_character_that_controls_a_terminal(
     assert done.returncode == 0, done.stderr
     is_plain(done.stdout)
     is_plain(done.stderr)
+
+
+def test_no_page_has_a_character_that_controls_a_terminal_or_a_sentence(folder: Path) -> None:
+    stored = newest_checkpoints([str(folder / "state")], print)
+    config, ingest = restore(stored, None, print)
+    snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=0.0)
+    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    assert "new\\x1b[31m" in html
+    is_plain(html)
 
 
 def test_json_reads_back_equal(folder: Path) -> None:

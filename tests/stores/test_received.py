@@ -39,7 +39,7 @@ def clicks(hits, k):
     return first.total(first.hits > 0)
 '''
 
-SEVEN = (
+COMMANDS = (
     ("state", "show", "{state}"),
     ("state", "verify", "{state}"),
     ("state", "export", "{state}"),
@@ -47,6 +47,7 @@ SEVEN = (
     ("compare", "{state}"),
     ("plan", "{state}", "--lift", "2%"),
     ("changes", "{state}"),
+    ("gaps", "{state}", "--by", "country"),
 )
 
 
@@ -88,7 +89,7 @@ def received(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _modules: None) ->
     return tmp_path / "state"
 
 
-@pytest.mark.parametrize("arguments", SEVEN, ids=lambda arguments: "-".join(arguments[:2]))
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: "-".join(arguments[:2]))
 def test_no_command_imports_a_module_because_a_state_names_it(
     received: Path, arguments: tuple[str, ...]
 ) -> None:
