@@ -1,4 +1,4 @@
-"""Many slices and partitions: the cost of events, and of a day of panes.
+"""Many slices and partitions: events compared with an earlier build, and a day of panes.
 
 All times are CPU times.
 """
@@ -30,7 +30,7 @@ from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
-from tests.benchmarks.tasks import CLICKED, time_tasks
+from tests.benchmarks.builds import BEFORE, CLICKED, compare_builds
 
 _DAYS = ((4, 4), (50, 4), (200, 8))
 """Slices and partitions of the day of panes."""
@@ -49,14 +49,15 @@ Parts: TypeAlias = Mapping[Partition, tuple[int, Mapping[str, bytes]]]
 
 def main() -> None:
     """Print the cost of events, a restart, a new minute and a second."""
-    print("us per event (slices x partitions)")
-    costs = time_tasks()
-    for name, cost in costs.items():
-        print(f"{name:38}{cost:9.2f}")
-    small, large = (costs[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
+    print(f"{'us per event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
+    now_by_case = {}
+    for name, before, now, ratio in compare_builds():
+        now_by_case[name] = now
+        print(f"{name:38}{before:9.2f}{now:9.2f}{ratio:9.2f}", flush=True)
+    small, large = (now_by_case[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
     print(f"50 x 64 relative to 1 x 1, per event: {large / small:.2f}")
     clicked, bare = (
-        costs[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
+        now_by_case[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
     )
     print(f"a click costs {(clicked - bare) / CLICKED:.1f} us")
     print("a day of panes: restore and first reading; then one more event in each slice:")

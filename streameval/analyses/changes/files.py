@@ -130,7 +130,9 @@ def _check_series(series: Sequence[WatchedSeries], counts: _Counts, request: Req
             )
         raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
     settings = counts.settings
-    values = sorted({value for family in counts.families for value in _values(family, settings)})
+    values = sorted(
+        {value for family in counts.families for value in family.values_of(settings.label)}
+    )
     if settings.against not in {WEEKS, OTHERS, *values}:
         choices = ", ".join((WEEKS, OTHERS, *values))
         hint = suggestion(settings.against, (WEEKS, OTHERS, *values))
@@ -147,24 +149,12 @@ def _check_fields(
         ("mix", settings.mix),
         ("rollouts", settings.rollouts),
     ):
-        divided = [family for family in counts.families if name in family.names]
-        values = {value for family in divided for value in _values_of(family, name or "")}
+        values = {value for family in counts.families for value in family.values_of(name)}
         if values == {MISSING_LABEL}:
             problem = f"no event in {', '.join(request.files)} has the field {name!r}"
             if key in options.settings:
                 raise UsageError(f"{problem}; name the field with --{key}.")
             around.note(f"{problem} of changes.{key}")
-
-
-def _values(family: SlicedCounts, settings: ChangeSettings) -> list[str]:
-    if settings.label is None or settings.label not in family.names:
-        return []
-    return _values_of(family, settings.label)
-
-
-def _values_of(family: SlicedCounts, name: str) -> list[str]:
-    place = list(family.names).index(name)
-    return [values[place] for values in family.values]
 
 
 def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
@@ -241,12 +231,12 @@ def _with_metrics(
     if not request.metrics:
         return settings
     counted = {metric.text for family in families for metric in family.metrics}
-    asked = [parse(text).text for text in request.metrics]
-    for text in asked if is_state(request.files) else ():
+    named = [parse(text).text for text in request.metrics]
+    for text in named if is_state(request.files) else ():
         if text not in counted:
             there = ", ".join(sorted(counted))
             raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
-    return msgspec.structs.replace(settings, metrics=asked)
+    return msgspec.structs.replace(settings, metrics=named)
 
 
 def _count(

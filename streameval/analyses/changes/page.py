@@ -112,49 +112,49 @@ def _chart(change: Change) -> Markup:
 def _line(days: Sequence[ChangeDay], scale: tuple[float, float]) -> list[Markup]:
     """Lines through consecutive days; a day without lists leaves a gap."""
     runs: list[list[str]] = [[]]
-    for place, day in enumerate(days):
+    for index, day in enumerate(days):
         if day.value is None:
             runs.append([])
         else:
-            runs[-1].append(f"{_x(place, days)},{_y(day.value, scale)}")
+            runs[-1].append(f"{_x(index, days)},{_y(day.value, scale)}")
     return [tag("polyline", points=" ".join(run)) for run in runs if run]
 
 
 def _band(days: Sequence[ChangeDay], scale: tuple[float, float]) -> list[Markup]:
     banded = [
-        (place, day.low, day.high)
-        for place, day in enumerate(days)
+        (index, day.low, day.high)
+        for index, day in enumerate(days)
         if day.low is not None and day.high is not None
     ]
     if len(banded) < 2:
         return []
-    upper = [f"{_x(place, days)},{_y(high, scale)}" for place, _, high in banded]
-    lower = [f"{_x(place, days)},{_y(low, scale)}" for place, low, _ in reversed(banded)]
+    upper = [f"{_x(index, days)},{_y(high, scale)}" for index, _, high in banded]
+    lower = [f"{_x(index, days)},{_y(low, scale)}" for index, low, _ in reversed(banded)]
     return [tag("polygon", points=" ".join([*upper, *lower]), kind="usual")]
 
 
 def _marks(change: Change) -> list[Markup]:
     """The days on which the change may have begun, the likeliest, and the rollouts."""
-    places = {day.day: place for place, day in enumerate(change.days)}
+    indices = {day.day: index for index, day in enumerate(change.days)}
     marks = []
     first, last = change.first, change.last
-    if first is not None and last is not None and first in places and last in places:
-        left, right = places[first], places[last]
-        step = _WIDTH / max(len(places) - 1, 1)
+    if first is not None and last is not None and first in indices and last in indices:
+        left, right = indices[first], indices[last]
+        step = _WIDTH / max(len(indices) - 1, 1)
         start = max(left - 0.5, 0.0) * step
         width = min((right + 0.5) * step, _WIDTH) - start
         size = {"x": f"{start:.1f}", "width": f"{width:.1f}", "y": "-4"}
         marks.append(tag("rect", kind="began", height=f"{_HEIGHT + 8:g}", **size))
     for rollout in change.rollouts:
-        if rollout.day in places:
-            x = _x(places[rollout.day], change.days)
+        if rollout.day in indices:
+            x = _x(indices[rollout.day], change.days)
             words = tag("title", f"{rollout.value} began on {day_text(rollout.day)}")
             marks.append(tag("line", words, x1=x, x2=x, y1="-4", y2="12", kind="rollout"))
     return marks
 
 
-def _x(place: int, days: Sequence[ChangeDay]) -> str:
-    return f"{_WIDTH * place / max(len(days) - 1, 1):.1f}"
+def _x(index: int, days: Sequence[ChangeDay]) -> str:
+    return f"{_WIDTH * index / max(len(days) - 1, 1):.1f}"
 
 
 def _y(number: float, scale: tuple[float, float]) -> str:

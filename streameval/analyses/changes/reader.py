@@ -51,7 +51,7 @@ class SlicedCounts:
     Attributes:
         names: names of the labels.
         values: the label values of each slice.
-        shown: the slices whose lists were shown, by their place in `values`.
+        shown: the slices whose lists were shown, by their index in `values`.
         metrics: the metrics that are counted by user group.
     """
 
@@ -60,8 +60,8 @@ class SlicedCounts:
         every = view.slices(self._table).tolist()
         shown = shown_slices(view, every)
         self._numbers = every if label == RANKER else shown
-        place_of = {number: place for place, number in enumerate(self._numbers)}
-        self.shown = list(map(place_of.__getitem__, shown))
+        index_of = {number: index for index, number in enumerate(self._numbers)}
+        self.shown = list(map(index_of.__getitem__, shown))
         self.names = view.spec.dimensions
         self.values = [view.labels(number) for number in self._numbers]
         self.metrics = [
@@ -70,15 +70,22 @@ class SlicedCounts:
             if ungrouped(metric, self._table) is None and not tells_unshown(metric)
         ]
 
+    def values_of(self, label: str | None) -> list[str]:
+        """The value of a label in each slice; empty if the family is not split by it."""
+        if label is None or label not in self.names:
+            return []
+        index = list(self.names).index(label)
+        return [values[index] for values in self.values]
+
     def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
-        """The sums of a metric over some slices, by their place in `values`.
+        """The sums of a metric over some slices, by their index in `values`.
 
         `without`: slices that are left out again.
         """
         groups = self._table.groups
         if groups is None:
             return _no_sums(1)
-        cells, left_out = ([self._numbers[place] for place in part] for part in (slices, without))
+        cells, left_out = ([self._numbers[index] for index in part] for part in (slices, without))
         if left_out:
             return summed_without(metric, groups, cells, left_out)
         return summed_together(metric, groups, cells)
@@ -88,12 +95,12 @@ class SlicedCounts:
         groups = self._table.groups
         if groups is None:
             return Traffic(_NOTHING, _NOTHING, _NOTHING)
-        cells: IntArray = np.array([self._numbers[place] for place in slices], np.int64)
+        cells: IntArray = np.array([self._numbers[index] for index in slices], np.int64)
         return Traffic(*groups.lists_by_day(cells))
 
     def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
         """The reason, in a sentence, not to judge an estimate over some slices, or None."""
-        cells = [self._numbers[place] for place in slices]
+        cells = [self._numbers[index] for index in slices]
         return objection_together(metric, self._table, cells)
 
 
@@ -146,36 +153,19 @@ class _Source(NamedTuple):
 
     def series(self) -> Iterator[WatchedSeries]:
         """The total against weeks, then each value of the label."""
-        yield self._one(None, WEEKS, self.family.shown, None)
-        if self.settings.label is None or self.settings.label not in self.family.names:
-            return
-        values = sorted(set(self._values(self.family, self.settings.label)))
+        yield self._one(None, WEEKS)
         against = self.settings.against
-        for value in values:
-            if value == against and against not in {WEEKS, OTHERS}:
-                continue
-            here = self._of(self.family, value)
-            if against == WEEKS:
-                yield self._one(value, WEEKS, here, None)
-            elif against == OTHERS:
-                yield self._one(value, OTHERS, here, None, others=True)
-            else:
-                yield self._one(value, against, here, against)
+        for value in sorted(set(self.family.values_of(self.settings.label))):
+            if against in {WEEKS, OTHERS} or value != against:
+                yield self._one(value, against)
 
-    def _one(
-        self,
-        value: str | None,
-        against: str,
-        here: Sequence[int],
-        other: str | None,
-        *,
-        others: bool = False,
-    ) -> WatchedSeries:
+    def _one(self, value: str | None, against: str) -> WatchedSeries:
         compared = None
-        if others:
+        if against == OTHERS:
             compared = self._slice(value, rest=True)
-        elif other is not None:
-            compared = self._slice(other)
+        elif against != WEEKS:
+            compared = self._slice(against)
+        slices = self._of(self.family, value)
         return WatchedSeries(
             self.metric.text,
             value,
@@ -183,57 +173,53 @@ class _Source(NamedTuple):
             self.metric.definition.higher_is_better,
             self._slice(value),
             compared,
-            self.family.traffic(here),
-            self._rollouts(here),
+            self.family.traffic(slices),
+            self._rollouts(slices),
         )
 
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
         """A value of the label, or all the others; None for all lists that were shown."""
         everything = range(len(self.family.values))
         here = set(self._of(self.family, value))
-        slices = [place for place in everything if (place in here) is not rest]
+        slices = [index for index in everything if (index in here) is not rest]
         sums = self._sums(self.family, everything, value, rest=rest)
         objection = self.family.objection(self.metric, slices)
         if self.strata is None or self.settings.mix is None:
             return WatchedSlice(sums, objection=objection)
-        mixes = self._values(self.strata, self.settings.mix)
+        mixes = self.strata.values_of(self.settings.mix)
         strata = [
-            [place for place, mix in enumerate(mixes) if mix == name] for name in sorted(set(mixes))
+            [index for index, mix in enumerate(mixes) if mix == name] for name in sorted(set(mixes))
         ]
-        of_strata = [self._sums(self.strata, places, value, rest=rest) for places in strata]
+        of_strata = [self._sums(self.strata, indices, value, rest=rest) for indices in strata]
         return WatchedSlice(sums, of_strata, objection)
 
     def _sums(
-        self, family: SlicedCounts, places: Sequence[int], value: str | None, *, rest: bool
+        self, family: SlicedCounts, indices: Sequence[int], value: str | None, *, rest: bool
     ) -> GroupSums:
         """The sums of those of some slices that have a value, or of all others of them."""
         here = set(self._of(family, value))
-        of_value = [place for place in places if place in here]
+        of_value = [index for index in indices if index in here]
         if rest:
-            return family.sums(self.metric, places, of_value)
+            return family.sums(self.metric, indices, of_value)
         return family.sums(self.metric, of_value)
 
     def _of(self, family: SlicedCounts, value: str | None) -> list[int]:
         if value is None or self.settings.label is None:
             return family.shown
-        values = self._values(family, self.settings.label)
-        return [place for place, name in enumerate(values) if name == value]
+        values = family.values_of(self.settings.label)
+        return [index for index, name in enumerate(values) if name == value]
 
-    @staticmethod
-    def _values(family: SlicedCounts, label: str) -> list[str]:
-        place = list(family.names).index(label)
-        return [values[place] for values in family.values]
-
-    def _rollouts(self, here: Sequence[int]) -> list[tuple[int, str]]:
+    def _rollouts(self, slices: Sequence[int]) -> list[tuple[int, str]]:
         """The day on which each new value of the label first had enough of the lists."""
-        label = self.settings.rollouts
-        if label is None or label not in self.family.names:
+        values = self.family.values_of(self.settings.rollouts)
+        if not values:
             return []
-        total = _by_day(self.family.traffic(here))
-        values = self._values(self.family, label)
+        total = _by_day(self.family.traffic(slices))
         begun = []
-        for value in sorted({values[place] for place in here}):
-            lists = _by_day(self.family.traffic([at for at in here if values[at] == value]))
+        for value in sorted({values[index] for index in slices}):
+            lists = _by_day(
+                self.family.traffic([index for index in slices if values[index] == value])
+            )
             days = [day for day in lists if lists[day] >= _ENOUGH * total[day]]
             if days and min(days) > min(total):
                 begun.append((min(days), value))

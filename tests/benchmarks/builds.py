@@ -1,26 +1,35 @@
-"""Tasks of counting, and their time: ingest, events of an embedding process, joins."""
+"""Compares counting in this build with an earlier build, each in separate processes.
+
+A task runs in both builds, so it names a module by its current and its earlier path.
+"""
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+from typing import IO, Any, Final, cast
 
 import msgspec
 import numpy as np
 
 from streameval import Accumulator, Columns
-from streameval.config import Config
-from streameval.config.options import WindowsOptions
-from streameval.config.pipeline import new_ingest
-from streameval.decoding.fields import EventFields
-from streameval.events.records import Partition
-from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.sources.options import FilesOptions, SimulatorOptions
-from tests.batches import batch_of
 from tests.benchmarks.timing import best_of
 
+BEFORE: Final = "3ec8509"
+"""The last commit whose state was a tree of accumulators."""
+
+_ROUNDS: Final = 7
 _EVENTS, _AT_ONCE = 16_384, 8_192
 CLICKED: Final = 0.2
 """Share of the lists."""
@@ -29,17 +38,53 @@ _START: Final = 1_700_000_000
 _ITEMS: Final = [f"item-{number}" for number in range(5_000)]
 _SHAPES: Final = ((1, 1), (50, 1), (50, 4), (50, 64))
 _LISTS: Final = 40_000
-_COUNTED: Final[Mapping[str, Any]] = {
-    "metrics": ["ndcg@10", "hit_rate@10", "mrr"],
-    "labels": ["variant"],
-}
 
 
-def time_tasks(rounds: int = 5) -> dict[str, float]:
-    """Microseconds of CPU per event of each task: the minimum of several alternating rounds."""
-    tasks = {name: make() for name, make in TASKS.items()}
-    best = best_of({name: task for name, (_, task) in tasks.items()}, rounds)
-    return {name: seconds / tasks[name][0] * 1e6 for name, seconds in best.items()}
+def compare_builds() -> Iterator[tuple[str, float, float, float]]:
+    """Task, microseconds per event in the earlier build and in this one (the minimum of several
+    alternating rounds), and the median ratio of the rounds."""
+    with _earlier() as before:
+        for name in TASKS:
+            with _process(name, before) as old, _process(name, _HERE) as new:
+                rounds = [(_round(old), _round(new)) for _ in range(_ROUNDS)]
+            ratio = median(earlier / now for earlier, now in rounds)
+            yield name, *map(min, zip(*rounds, strict=True)), ratio
+
+
+_HERE: Final = str(Path(__file__).parents[2])
+
+
+@contextmanager
+def _earlier() -> Iterator[str]:
+    """A folder with the package of the earlier build."""
+    command = ["git", "-C", _HERE, "archive", BEFORE, "streameval"]
+    packed = subprocess.run(command, check=True, capture_output=True).stdout
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+        yield folder
+
+
+@contextmanager
+def _process(name: str, root: str) -> Iterator[subprocess.Popen[str]]:
+    program = f"from tests.benchmarks import builds; builds.report({name!r})"
+    paths = {"PYTHONPATH": os.pathsep.join((root, _HERE)), "PYTHONSAFEPATH": "1"}
+    command, pipe = [sys.executable, "-c", program], subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, env={**os.environ, **paths}
+    ) as process:
+        yield process
+
+
+def _round(process: subprocess.Popen[str]) -> float:
+    print(file=process.stdin, flush=True)
+    return float(cast("IO[str]", process.stdout).readline())
+
+
+def report(name: str) -> None:
+    """Print microseconds per event of a task for each line of standard input."""
+    events, task = TASKS[name]()
+    for _ in sys.stdin:
+        print(best_of({name: task}, rounds=1)[name] / events * 1e6, flush=True)
 
 
 Task = tuple[int, Callable[[], object]]
@@ -48,20 +93,25 @@ Task = tuple[int, Callable[[], object]]
 
 def _ingest(slices: int, partitions: int, *, clicks: bool) -> Task:
     """Decode, count and copy batches of records as delivered by polls."""
+    records = _module("streameval.events.records", "streameval.records")
     draw = random.Random(1)
     values = [_event(draw, number, slices, clicks=clicks) for number in range(_EVENTS)]
-    names = [Partition("events", number) for number in range(partitions)]
+    names = [records.Partition("events", number) for number in range(partitions)]
     batches = [
-        batch_of(name, values[start + name.number : start + _AT_ONCE : partitions], start)
+        _batch(records, name, values[start + name.number : start + _AT_ONCE : partitions], start)
         for start in range(0, _EVENTS, _AT_ONCE)
         for name in names
     ]
 
     def count() -> None:
-        ingest = new_ingest(_config())
+        ingest = _ingest_of(_config())
         for batch in batches:
             ingest.apply(batch)
-        ingest.copied()
+        if hasattr(ingest, "copied"):
+            ingest.copied()
+        else:
+            for view in ingest.views.values():
+                view.lifetime()
 
     return _EVENTS, count
 
@@ -98,7 +148,8 @@ def _exposures(*, codes: bool) -> Task:
 
 def _joined(clicked: float) -> Task:
     """Lists and clicks up to five minutes later, in two logs."""
-    logs = [Partition(topic, 0) for topic in ("impressions", "clicks")]
+    records = _module("streameval.events.records", "streameval.records")
+    logs = [records.Partition(topic, 0) for topic in ("impressions", "clicks")]
     draw, now = random.Random(0), 1_000 * _START
     made: list[tuple[int, int, bytes]] = []
     for number in range(_LISTS):
@@ -118,11 +169,11 @@ def _joined(clicked: float) -> Task:
     for start in range(0, len(made), 5_000):
         for number, log in enumerate(logs):
             values = [encoded for _, of, encoded in made[start : start + 5_000] if of == number]
-            batches.append(batch_of(log, values, begun[number]))
+            batches.append(_batch(records, log, values, begun[number]))
             begun[number] += len(values)
 
     def count() -> None:
-        ingest = new_ingest(_joining(logs))
+        ingest = _ingest_of(_joining(logs))
         ingest.begin(logs[0], dict.fromkeys(logs, 0))
         for batch in batches:
             ingest.apply(batch)
@@ -147,28 +198,54 @@ TASKS: Final[Mapping[str, Callable[[], Task]]] = {
 """Ingest by slices x partitions, events of an embedding process, and joins of two streams."""
 
 
-def _config() -> Config:
-    return Config(
-        **_COUNTED,
+def _module(*names: str) -> Any:
+    for name in names:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise ModuleNotFoundError(" or ".join(names))
+
+
+def _config() -> Any:
+    options = _module("streameval.config.options")
+    return _of(
+        _module("streameval.config"),
         label_cap=10_000,
         max_series=10_000,
-        event=EventFields(time="ts", time_unit="s"),
-        source=SimulatorOptions(),
-        windows=WindowsOptions(spans=["5m", "1h", "24h"]),
+        event=_fields("s"),
+        source=_module("streameval.sources.options").SimulatorOptions(),
+        windows=options.WindowsOptions(spans=["5m", "1h", "24h"]),
     )
 
 
-def _joining(logs: Sequence[Partition]) -> Config:
+def _joining(logs: Sequence[Any]) -> Any:
+    options = _module("streameval.join.options", "streameval.config.attribution")
     shown, done = (log.topic for log in logs)
-    interactions = InteractionOptions(source=done, types={"click": 1.0})
-    return Config(
-        **_COUNTED,
-        event=EventFields(time="ts", time_unit="ms"),
-        source=FilesOptions(paths=[shown, done]),
-        attribution=AttributionOptions(
+    interactions = options.InteractionOptions(source=done, types={"click": 1.0})
+    return _of(
+        _module("streameval.config"),
+        event=_fields("ms"),
+        source=_module("streameval.sources.options").FilesOptions(paths=[shown, done]),
+        attribution=options.AttributionOptions(
             impressions=shown, window="5m", lateness="1m", interactions=[interactions]
         ),
     )
+
+
+def _of(config: Any, **settings: Any) -> Any:
+    return config.Config(metrics=["ndcg@10", "hit_rate@10", "mrr"], labels=["variant"], **settings)
+
+
+def _fields(unit: str) -> Any:
+    fields = _module("streameval.decoding.fields", "streameval.pipeline.fields")
+    return fields.EventFields(time="ts", time_unit=unit)
+
+
+def _ingest_of(config: Any) -> Any:
+    pipeline = _module("streameval.config.pipeline", "streameval.config.counting")
+    make = getattr(pipeline, "new_ingest", None) or pipeline.counting
+    return make(config)
 
 
 def _event(draw: random.Random, number: int, slices: int, *, clicks: bool) -> bytes:
@@ -187,3 +264,10 @@ def _lists(draw: random.Random, *, clicks: bool) -> tuple[list[str], list[str]]:
 
 def _encoded(record: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(record)
+
+
+def _batch(records: Any, partition: Any, values: Sequence[bytes], offset: int) -> Any:
+    offsets = range(offset, offset + len(values))
+    return records.RecordBatch(
+        partition=partition, values=values, offsets=offsets, next_offset=offsets.stop
+    )
