@@ -24,7 +24,7 @@ from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
     from streameval.analyses.experiments.compare import ComparisonReport, compare
-    from streameval.evaluation.offline.evaluation import Evaluation, evaluate
+    from streameval.evaluation.evaluation import Evaluation, evaluate
 
 __all__ = [
     "Accumulator",
@@ -67,9 +67,9 @@ if not _log.handlers:
 # What reads files is imported when it is first used: a loop that only counts needs none of it.
 _OFFLINE = {
     "ComparisonReport": "streameval.analyses.experiments.compare",
-    "Evaluation": "streameval.evaluation.offline.evaluation",
+    "Evaluation": "streameval.evaluation.evaluation",
     "compare": "streameval.analyses.experiments.compare",
-    "evaluate": "streameval.evaluation.offline.evaluation",
+    "evaluate": "streameval.evaluation.evaluation",
 }
 
 

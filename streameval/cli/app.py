@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from streameval.cli.commands import COMMANDS
+from streameval.evaluation.options import lines_for_command
 from streameval.evaluation.shell.errors import (
     DONE,
     FAILED,
@@ -104,7 +105,7 @@ def status(arguments: Sequence[str]) -> int:
         report(usage_message(error))
         return error.exit_code
     except StreamevalError as error:
-        report(*error.lines)
+        report(*lines_for_command(error))
         return status_of(error)
     except OSError as error:
         if error.filename is not None:

@@ -18,7 +18,7 @@ from streameval.config.pipeline import join_frontend, layout, schemas_of, with_s
 from streameval.engine.ingest import Ingest
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.offline.readers import ingest_records, owner_from_start
+from streameval.evaluation.configured import ingest_records, owner_from_start
 from streameval.evaluation.shell.errors import FAILED, output, report
 from streameval.evaluation.shell.terminal import json_text, render
 from streameval.events.errors import OptionError, UsageError

@@ -28,13 +28,13 @@ from streameval.config.states import (
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.windows.times import SECOND, moment_text
-from streameval.evaluation.offline.evaluating import SpanReadings
-from streameval.evaluation.offline.surroundings import as_usage_error
 from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
+from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import FAILED, output, report
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import quantity, render
+from streameval.evaluation.spans import SpanReadings
 from streameval.events.errors import (
     BackfillError,
     DamagedStateError,

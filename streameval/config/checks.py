@@ -12,7 +12,7 @@ from streameval.catalogue.context import check_attribute_name
 from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import Format
+from streameval.decoding.fields import LISTS_OF_EVENTS, Format
 from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import NO_CAP
@@ -30,15 +30,6 @@ from streameval.events.errors import (
 from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions, InteractionOptions, Key
-
-LISTS_OF_EVENTS: Final = {
-    "miscalibration": ("history", "each user's history"),
-    "overlap": ("rankers", "the lists of rankers that were not shown"),
-    "serendipity": ("baseline", "each list's baseline"),
-    "unexpectedness": ("baseline", "each list's baseline"),
-    "user_novelty": ("history", "each user's history"),
-}
-"""Metric -> the key of [event] without which it has no value, and what the field holds."""
 
 _REMEDIES = {
     "a catalogue": "add catalog = number of items, or a file of their ids",

@@ -266,10 +266,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The catalogue: the number of items, or their ids; None if not configured."""
         if not isinstance(self.catalog, str):
             return self.catalog
-        try:
-            return frozenset(_item_ids(self.catalog, self._as_id))
-        except ValueError as error:
-            raise SourceError(self.catalog, str(error), "give one id per line") from error
+        return catalogue(self.catalog, self._as_id)
 
     def input_files(self) -> list[str]:
         """The files with what is known of items."""
@@ -320,6 +317,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "intervals": self.intervals,
             "ids": "integer" if self.event.ids == "integer" else "text",
         } | {**given, "attributes": attributes | dict(given.get("attributes", {}))}
+
+
+def catalogue(path: str, as_id: Callable[[str], Id]) -> frozenset[Id]:
+    """The ids of items in a file, one per line.
+
+    Raises:
+        SourceError: the file cannot be read, or a line is no id.
+    """
+    try:
+        return frozenset(_item_ids(path, as_id))
+    except ValueError as error:
+        raise SourceError(path, str(error), "give one id per line") from error
 
 
 def _item_ids(path: str, as_id: Callable[[str], Id]) -> Iterator[Id]:

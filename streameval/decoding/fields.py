@@ -26,6 +26,15 @@ SHOWN: Final = "shown"
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
+LISTS_OF_EVENTS: Final = {
+    "miscalibration": ("history", "each user's history"),
+    "overlap": ("rankers", "the lists of rankers that were not shown"),
+    "serendipity": ("baseline", "each list's baseline"),
+    "unexpectedness": ("baseline", "each list's baseline"),
+    "user_novelty": ("history", "each user's history"),
+}
+"""Metric -> the key of [event] without which it has no value, and what the field holds."""
+
 Format: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
 
 

@@ -156,12 +156,16 @@ class Ingest:
             UncountableRecordsError: records cannot be counted together, because of a bug.
         """
         for piece in batch.pieces(most or AT_ONCE):
-            self._count(piece)
+            self.count(piece, decode_each(self._frontend.decode, piece))
 
-    def _count(self, batch: RecordBatch) -> None:
+    def count(self, batch: RecordBatch, decoded: Any) -> None:
+        """Count a batch that is decoded already; see `apply`.
+
+        `decoded`: what the frontend would give for the batch.
+        """
         state = self._state(batch)
         try:
-            applied = state.apply(batch, decode_each(self._frontend.decode, batch))
+            applied = state.apply(batch, decoded)
             self._proceed(state)
         except Exception as error:
             if not batch.offsets or not is_bug(error):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from streameval.evaluation.tables.files import arrow
+from streameval.evaluation.files import arrow
 from streameval.events.arrow import ArrowTable, as_table, refuse_bombs
 from streameval.events.errors import DamagedStateError, SourceError, damage_as_error
 

@@ -24,6 +24,8 @@ from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.engine.windows.times import DurationError, microseconds
+from streameval.evaluation.events import span_starts
+from streameval.evaluation.files import arrow
 from streameval.evaluation.partial_rows import (
     Cell,
     Partial,
@@ -33,10 +35,8 @@ from streameval.evaluation.partial_rows import (
     row_of,
     stored,
 )
-from streameval.evaluation.tables.events import starts_of
-from streameval.evaluation.tables.files import arrow
 from streameval.events import Id
-from streameval.events.arrow import as_table, column_of, with_users
+from streameval.events.arrow import as_table, column_of, in_microseconds, with_users
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.errors import (
@@ -50,6 +50,7 @@ from streameval.events.errors import (
     damage_as_error,
 )
 from streameval.events.ids import IdKind
+from streameval.events.times import outside_error, outside_range
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 
@@ -239,7 +240,7 @@ class Counter:
         if not table.num_rows:
             return
         labels = [_encoded(table, name) for name in self._by]
-        starts = [] if self._every is None else starts_of(table, self._every)
+        starts = [] if self._every is None else _starts_of(table, self._every)
         if not labels and not starts:
             yield Cell((), None), events
             return
@@ -441,3 +442,16 @@ def _sort_key(item: tuple[Cell, Any]) -> tuple[bool, int, tuple[str, ...]]:
     """Order by start, with lists without a time last, then by labels."""
     (labels, start), _ = item
     return start is None, start or 0, labels
+
+
+def _starts_of(table: Any, every: int) -> list[IntArray]:
+    """The start of each row's span, and whether the row has a time (0 or 1)."""
+    column = in_microseconds(column_of(table, "times").combine_chunks())
+    if not arrow().types.is_integer(column.type):
+        detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
+    times = column.fill_null(0).to_numpy().astype(np.int64)
+    if (outside := outside_range(times)).size:
+        raise outside_error(times[outside[0]])
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    return [span_starts(times, every) * is_valid, is_valid]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
@@ -14,8 +12,9 @@ from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.ingest import Ingest
-from streameval.evaluation.offline.request import Request
-from streameval.evaluation.offline.surroundings import Surroundings
+from streameval.evaluation.options import Note, Setting
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import Surroundings
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 
@@ -28,13 +27,13 @@ def is_state(paths: Sequence[str]) -> bool:
 def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
     """The configuration and the counts of saved states, all partitions together."""
     # First, as a state imports no module: it has the metrics of those that the caller names.
-    for text in request.named_metrics:
+    for text in (*request.options.metrics, *request.added):
         parse(text)
     checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(request.files)}.")
-    path = Path(request.config) if request.config else None
-    config, ingest = restore(checkpoints, path, around.note)
+    path = request.options.config
+    config, ingest = restore(checkpoints, Path(path) if path else None, around.note)
     if config.intervals is None:
         raise UsageError(
             f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
@@ -45,9 +44,9 @@ def restore_states(request: Request, around: Surroundings) -> tuple[Config, Inge
 
 def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
     """The metrics of a state that are asked for; all if none is."""
-    if not request.metrics:
+    if not request.options.metrics:
         return metrics
-    chosen = {parse(text).text for text in request.metrics}
+    chosen = {parse(text).text for text in request.options.metrics}
     known_texts = [metric.text for metric in metrics]
     for text in sorted(chosen.difference(known_texts)):
         raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
@@ -59,7 +58,7 @@ def without_sets(request: Request, around: Surroundings) -> Request:
 
     They cannot be compared, so the input must not be asked for.
     """
-    parsed = {text: parse(text) for text in request.metrics}
+    parsed = {text: parse(text) for text in request.options.metrics}
     left_out = [
         text
         for text, metric in parsed.items()
@@ -67,10 +66,10 @@ def without_sets(request: Request, around: Surroundings) -> Request:
     ]
     for text in left_out:
         around.note(f"{text} is not compared: it is not a mean over lists or items.")
-    chosen = [text for text in request.metrics if text not in left_out]
+    chosen = [text for text in request.options.metrics if text not in left_out]
     if left_out and not chosen and not request.added:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    return msgspec.structs.replace(request, metrics=chosen)
+    return request.with_options(metrics=chosen)
 
 
 def method_of(
@@ -80,6 +79,6 @@ def method_of(
     often = is_state(request.files) or looks > 1
     if method == "fixed" and often:
         what = f"{looks} looks" if looks > 1 else "a state, which grows,"
-        anytime = request.wording.option("method", "anytime")
-        around.note(f"fixed holds for one look only: for {what} use {anytime}.")
+        anytime = Setting("method", "anytime")
+        around.note(Note(f"fixed holds for one look only: for {what} use ", anytime, "."))
     return method or ("anytime" if often else "fixed")

@@ -75,8 +75,10 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     times: Any = None
 
 
-def read(given: Columns | ArrowTable) -> Batch:
+def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     """Columns, or an Arrow table of them, as a batch, with codes of ids if there are no gains.
+
+    `may_be_marks`: whether interactions may be a 0 or 1 for each item by mistake, which is refused.
 
     Raises:
         InvalidEventError: a column is not valid.
@@ -93,7 +95,8 @@ def read(given: Columns | ArrowTable) -> Batch:
     if len(shown.ragged) != len(acts.ragged):
         detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    refuse_marks(shown, acts)
+    if may_be_marks:
+        refuse_marks(shown, acts)
     users = _per_event("users", given.users, len(shown.ragged))
     times = _per_event("times", given.times, len(shown.ragged))
     recommendations: Sequence[Sequence[Id]]

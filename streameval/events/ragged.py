@@ -353,6 +353,9 @@ def _places_of_integers(values: Array, wanted: Sequence[int]) -> IntArray:
 
 def encode_columns(columns: Sequence[IdColumn]) -> list[IdColumn]:
     """Columns with ids replaced by codes; equal ids of all columns get equal codes."""
+    shared = columns[0].names
+    if shared is not None and all(column.names is shared for column in columns):
+        return list(columns)
     codes: dict[Id, int] = {}
     if all(map(_fits, columns)):
         codes_of_columns = [column.ragged.values.astype(np.int64, copy=False) for column in columns]

@@ -252,7 +252,7 @@ class FilesSource:
             self._end(file, partition)
         start = max(before, self._positions.get(partition, 0))
         lines = read[start - before :]
-        return _number_lines(partition, lines, start) if lines else None
+        return numbered(partition, lines, start) if lines else None
 
     def _end(self, file: NdjsonFile, partition: Partition) -> None:
         position = self._positions.get(partition, 0)
@@ -291,7 +291,7 @@ def _is_blank(line: bytes) -> bool:
     return not line or line.isspace()
 
 
-def _number_lines(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
+def numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
     """Lines as records, the first at offset `start`; blank lines only advance the offset."""
     numbers = range(start, start + len(lines))
     values = [line for line in lines if not _is_blank(line)]

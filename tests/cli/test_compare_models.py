@@ -185,4 +185,4 @@ def test_options_of_events_are_refused(
 def test_options_of_pairs_are_refused_for_events(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"recommendations": ["a"], "interactions": [], "user": "u"}\n')
-    assert "--ties and --form are for --recommendations" in compare_error(path, "--ties", "id_asc")
+    assert "--ties is for --recommendations" in compare_error(path, "--ties", "id_asc")

@@ -120,7 +120,7 @@ def test_html_is_one_file_with_the_values_and_nothing_from_elsewhere(events: Pat
 
 def test_a_label_without_events_is_reported(events: Path) -> None:
     done = run("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
-    assert done.returncode == 0
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("streameval: no event has the label 'varaint'; ")
     assert done.stderr.count("\n") == 1
 

@@ -26,10 +26,12 @@ import pytest
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.engine.spans import Dumped
-from streameval.evaluation.offline.counting import accumulator_of, count_events
-from streameval.evaluation.offline.parallel import LostProcessError, map_in_processes
-from streameval.evaluation.offline.request import Request, config_of, expand_paths
+from streameval.evaluation.configured import config_of, count_events
+from streameval.evaluation.evaluation import count_given
+from streameval.evaluation.options import Options
+from streameval.evaluation.processes import LostProcessError, map_parts
 from streameval.evaluation.shell.terminal import SURROUNDINGS
+from streameval.evaluation.sources import expand_paths, given_of
 from streameval.events.errors import InvalidEventError, SourceError
 from streameval.statistics.intervals import Intervals
 from tests.cli.program import (
@@ -95,17 +97,25 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
     tmp_path: Path, every: str | None
 ) -> None:
     paths = [str(parquet(tmp_path / f"{n}.pq", events(40, n))) for n in range(2)]
-    usual: dict[str, Any] = {"labels": ["variant"], "time": "ts", "time_unit": "s"}
     states = []
     for processes in (1, 2):
-        request = Request(paths=paths, metrics=METRICS, every=every, processes=processes, **usual)
-        config = with_intervals(config_of(request))
-        length = None if every is None else 3_600_000_000
-        counts = count_events(request, config, SURROUNDINGS, length)
+        options = Options(
+            metrics=METRICS,
+            by=["variant"],
+            every=every,
+            columns={"time": "ts"},
+            time_unit="s",
+            intervals=Intervals(groups=16),
+            processes=processes,
+        )
+        given = given_of(paths, None, None, options)
         if every is None:
-            slices = [accumulator_of(counts, [name], {}) for name in ("__missing__", "a", "b")]
+            counted = count_given(given, options, SURROUNDINGS)
+            slices = [counted.accumulator([name]) for name in ("__missing__", "a", "b")]
             states.append([b"".join(part.dump()) for part in slices if part is not None])
         else:
+            config = config_of(given, options)
+            counts = count_events(given, options, config, SURROUNDINGS, 3_600_000_000)
             assert counts.spans is not None
             states.append([str(len([*counts.spans.items()])).encode(), *read(counts.spans.dump())])
     assert states[0] == states[1]
@@ -122,10 +132,15 @@ def with_intervals(config: Config) -> Config:
 
 def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> None:
     paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
-    request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
-    config = with_intervals(config_of(request))
-    requests = [msgspec.structs.replace(request, processes=processes) for processes in (1, 2)]
-    alone, two = (count_events(of_number, config, SURROUNDINGS).ingest for of_number in requests)
+    options = Options(metrics=METRICS, by=["variant"], columns={"time": "ts"}, time_unit="s")
+    given = given_of(paths, None, None, options)
+    config = with_intervals(config_of(given, options))
+    alone, two = (
+        count_events(
+            given, msgspec.structs.replace(options, processes=processes), config, SURROUNDINGS
+        ).ingest
+        for processes in (1, 2)
+    )
     assert alone.tally == two.tally
     assert sections(alone) == sections(two)
 
@@ -162,7 +177,7 @@ def test_an_error_names_the_file_and_the_row(tmp_path: Path) -> None:
         assert "bad.pq: row 17: position 0; positions are whole numbers" in said
         lines = (tmp_path / "a.ndjson", damaged)
         done = run("evaluate", *lines, "-m", "hits", "--processes", processes)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert "bad.ndjson.gz: its gzip data is truncated; wait until" in done.stderr
 
 
@@ -207,7 +222,7 @@ def test_a_path_without_files_or_given_twice_is_rejected(
     assert says in usage_error("evaluate", path, f"{tmp_path}/{given}", "-m", "mrr")
 
 
-def end_hard(task: int) -> int:
+def end_hard(task: Sequence[int]) -> Sequence[int]:
     if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return task
@@ -218,7 +233,7 @@ def test_a_killed_worker_process_is_reported_in_one_sentence() -> None:
         pytest.raises(
             LostProcessError, match="killed by signal 9, most likely because memory ran out"
         ),
-        map_in_processes(end_hard, [0, 1], 2) as results,
+        map_parts(end_hard, [0, 1], [1, 1], 2) as results,
     ):
         list(results)
 
@@ -253,9 +268,9 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The worker processes, once both have begun to count."""
+    """The worker processes, once all have begun to count."""
     workers_of: list[psutil.Process] = []
-    while len(workers_of) < 2 and process.poll() is None:
+    while len(workers_of) < 3 and process.poll() is None:
         children = psutil.Process(process.pid).children()
         workers_of = [child for child in children if _counts(child)]
         time.sleep(0.05)
@@ -281,7 +296,7 @@ def test_an_interrupt_ends_all_processes_quietly(counting: subprocess.Popen[byte
 
 def test_no_worker_process_outlives_its_parent(counting: subprocess.Popen[bytes]) -> None:
     counters = workers(counting)
-    assert len(counters) == 2
+    assert len(counters) == 3
     counting.kill()
     assert not psutil.wait_procs(counters, PATIENCE)[1]
 

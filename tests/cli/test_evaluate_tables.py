@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from streameval.decoding.fields import EventFields
-from streameval.evaluation.offline.counting import count_events
-from streameval.evaluation.offline.request import Request, config_of
+from streameval.evaluation.configured import config_of, count_events
+from streameval.evaluation.events import EventRows, Needs
+from streameval.evaluation.files import EmptyFileError, parts_of
+from streameval.evaluation.options import InputError, Options
 from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.evaluation.tables.events import TableOptions, event_rows
-from streameval.evaluation.tables.files import EmptyFileError, table_file, tables_of
+from streameval.evaluation.sources import given_of
 from streameval.events.errors import SourceError
+from streameval.statistics.matching import Search
 from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
@@ -309,8 +311,8 @@ def test_rows_of_items_are_sent_to_their_own_options(tmp_path: Path) -> None:
     said = error_of(tmp_path / "recs.csv")
     assert "--column recommendations=NAME, or give rows of users and items" in said
     assert "as --recommendations and --truth" in said
-    for option in (("--ties", "id_desc"), ("--form", "table")):
-        assert "are for --recommendations with --truth" in error_of(tmp_path / "recs.csv", *option)
+    for option in (("--ties", "id_desc"),):
+        assert "for --recommendations with --truth" in error_of(tmp_path / "recs.csv", *option)
 
 
 def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path: Path) -> None:
@@ -394,8 +396,9 @@ def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
 
 def state(path: str, config: str) -> dict[str, bytes]:
     """The state of all partitions, as a checkpoint has it."""
-    request = Request(paths=[path], config=config)
-    ingest = count_events(request, config_of(request), SURROUNDINGS).ingest
+    options = Options(config=config)
+    given = given_of([path], None, None, options)
+    ingest = count_events(given, options, config_of(given, options), SURROUNDINGS).ingest
     return {
         section.name: b"".join(section.content()())
         for partition in ingest.partitions
@@ -414,10 +417,11 @@ def test_rows_of_items_have_no_windows_segments_or_event_ids(tmp_path: Path) -> 
 
 
 def read_all(path: Path) -> None:
-    options = TableOptions(fields=EventFields())
-    for piece in table_file(str(path)).pieces:
-        for table in tables_of(piece, options.wanted()):
-            event_rows(table, options)
+    rows = EventRows(EventFields(), [], Needs(), Options())
+    parts = parts_of(str(path), Options())
+    rows.find_kind(parts)
+    for part in parts:
+        list(rows.read(part, Search()))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "pq"])
@@ -426,7 +430,7 @@ def test_any_bytes_are_a_table_or_explained(suffix: str, content: bytes) -> None
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"events.{suffix}"
         path.write_bytes(content)
-        with suppress(SourceError, EmptyFileError):
+        with suppress(SourceError, EmptyFileError, InputError):
             read_all(path)
 
 
@@ -437,7 +441,7 @@ def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
         damaged = bytearray(path.read_bytes())
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
         path.write_bytes(damaged[: data.draw(st.integers(1, len(damaged)) | st.none())])
-        with suppress(SourceError, EmptyFileError):
+        with suppress(SourceError, EmptyFileError, InputError):
             read_all(path)
 
 

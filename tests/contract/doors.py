@@ -366,9 +366,9 @@ MAKERS: Final = frozenset(
         ),
         *("decoding/general.py", "decoding/rows.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
-        *("evaluation/tables/rows.py", "accumulator/formulas.py"),
+        *("evaluation/pairs.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
-        *("evaluation/offline/given.py", "evaluation/offline/scores.py"),
+        *("evaluation/sources.py", "evaluation/scores.py"),
     }
 )
 """The modules that make events."""

@@ -129,7 +129,7 @@ def test_an_evaluation_is_drawn_with_intervals_and_by_spans() -> None:
     assert interval is not None
     assert np.asarray(point_of["None"].get_xdata()).tolist() == [interval.low, interval.high]
     assert np.asarray(point_of["o"].get_xdata()).tolist() == [evaluation["ctr"].value]
-    hours = evaluate(events, "ctr", every="1h", time="time", time_unit="s")
+    hours = evaluate(events, "ctr", every="1h", columns={"time": "time"}, time_unit="s")
     (line,) = over_time(hours, "ctr").lines
     assert np.asarray(line.get_ydata()).tolist() == [reading.value for _, reading in hours.items()]
 

@@ -22,8 +22,8 @@ from streameval.config.pipeline import new_ingest
 from streameval.config.states import StoredCheckpoint, restore
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.evaluation.offline.evaluating import SpanReadings
 from streameval.evaluation.shell.readings import as_json
+from streameval.evaluation.spans import SpanReadings
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of

@@ -13,7 +13,7 @@ import pytest
 
 from streameval import Accumulator, Comparison, ComparisonReport, Intervals, compare, evaluate
 from streameval.analyses.experiments.compare import ComparisonKey
-from streameval.evaluation.tables import files
+from streameval.evaluation import files
 from streameval.events.errors import StreamevalError
 from streameval.plot import lifts
 from tests.cli.program import run
@@ -91,13 +91,13 @@ def test_what_is_counted_already_gives_the_same_report() -> None:
 def test_the_truth_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = write_models(tmp_path)
     read: list[str] = []
-    original = files.table_of
+    original = files.blocks_of
 
-    def noted(path: str) -> Any:
-        read.append(path)
-        return original(path)
+    def noted(part: files.TablePart, *how: Any) -> Any:
+        read.append(part.path)
+        return original(part, *how)
 
-    monkeypatch.setattr(files, "table_of", noted)
+    monkeypatch.setattr("streameval.evaluation.rows.blocks_of", noted)
     compare(*paths[:-1], "mrr", truth=paths[-1])
     assert sorted(read) == sorted(map(str, paths))
 

@@ -16,7 +16,7 @@ import pytest
 
 import streameval
 from streameval import Accumulator, Columns, Evaluation, Event, evaluate, metric_at
-from streameval.evaluation.offline.surroundings import NoEventsError
+from streameval.evaluation.result import NoEventsError
 from streameval.events.errors import (
     MetricError,
     StreamevalError,
@@ -142,7 +142,9 @@ FORMS: dict[str, Callable[[Data], tuple[Any, Any]]] = {
     "scores and gains": lambda data: (data.scores, data.gains),
     "float32 scores": lambda data: (data.scores.astype(np.float32), data.gains),
     "ranks": lambda data: (
-        data.shown.assign(rank=data.shown["score"].rank(ascending=False)).drop(columns="score"),
+        data.shown.assign(rank=data.shown.groupby("user")["score"].rank(ascending=False)).drop(
+            columns="score"
+        ),
         data.truth,
     ),
     "other names": lambda data: (
@@ -205,7 +207,9 @@ def test_users_are_read_as_named_even_beside_the_usual_name(tmp_path: Path) -> N
     row = {"recommendations": ["a"], "interactions": ["a"], "users": "u", "member": "m"}
     path = tmp_path / "events.ndjson"
     path.write_text("".join(f"{json.dumps(row | {'member': f'm{n % 3}'})}\n" for n in range(9)))
-    assert list(evaluate(str(path), "mrr", user="member").to_frame("pandas")["users"]) == [3.0]
+    assert list(
+        evaluate(str(path), "mrr", columns={"user": "member"}).to_frame("pandas")["users"]
+    ) == [3.0]
 
 
 def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
@@ -225,7 +229,7 @@ def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
     assert evaluation["mrr"].value == told[0]["value"] == 0.25
     assert evaluation.to_frame()["users"].tolist() == [7.0]
     assert evaluation.values()["mrr"].tolist() == [0.0, 0.5] * 20
-    spans = evaluate(path, "mrr", every="10s", time="t", time_unit="s")
+    spans = evaluate(path, "mrr", every="10s", columns={"time": "t"}, time_unit="s")
     assert spans.to_frame()["start"].nunique() == len(spans) == 4
     assert spans.values("user").shape == (28, 3)
 
@@ -275,7 +279,7 @@ def test_warnings_name_arguments_and_the_line_that_called() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda d: evaluate(unscored(d), d.truth, "mrr"), "score='est'"),
+        (lambda d: evaluate(unscored(d), d.truth, "mrr"), "columns={'score': 'est'}"),
         (lambda d: evaluate(d.shown, "mrr"), "recommendations= and truth="),
         (lambda d: evaluate(by_user(d.shown, "score"), "mrr"), "give truth="),
         (lambda d: evaluate(d.shown, d.truth), "no metric given"),
@@ -283,12 +287,12 @@ def test_warnings_name_arguments_and_the_line_that_called() -> None:
         (lambda d: evaluate(d.shown, d.truth, "novelty@3"), "give popularity="),
         (lambda d: evaluate(d.shown, d.truth, "mrr", by="x"), "by= splits events"),
         (lambda d: evaluate(d.shown, d.truth, "mrr", every="1h"), "every= needs event time"),
-        (lambda d: evaluate(d.shown, d.truth, "mrr", user="uu"), "no column 'uu'"),
+        (lambda d: evaluate(d.shown, d.truth, "mrr", columns={"user": "uu"}), "no column 'uu'"),
         (lambda d: evaluate(d.shown, 5, "mrr"), "truth: found 5"),
         (lambda d: evaluate(d.scores, None, "mrr"), "needs truth="),
         (lambda d: evaluate(d.scores, d.gains[:, :3] > 0, "mrr"), "numbers of columns"),
         (lambda d: evaluate(d.scores, [[0]], "mrr"), "1 lists for 30 rows"),
-        (lambda d: evaluate(d.shown, d.truth, "mrr", exclude=[[1]]), "exclude= is for"),
+        (lambda d: evaluate(d.shown, None, "mrr", exclude={0: [1]}), "exclude= needs truth="),
         (lambda d: evaluate(pl.from_pandas(d.shown).lazy(), d.truth, "mrr"), ".collect()"),
         (lambda _: evaluate({"u": {"a", "b"}}, {"u": ["a"]}, "mrr"), "has a set"),
         (lambda _: evaluate({"u": 5}, {"u": ["a"]}, "mrr"), "user 'u' has 5"),
@@ -348,7 +352,7 @@ class TestScores:
         self, data: Data, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = values(evaluate(data.scores, data.gains, *METRICS))
-        monkeypatch.setattr("streameval.evaluation.offline.scores._ENTRIES", 5 * ITEMS)
+        monkeypatch.setattr("streameval.evaluation.scores._ENTRIES", 5 * ITEMS)
         assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
 
     def test_a_nan_is_an_error(self) -> None:
@@ -410,7 +414,7 @@ class TestEvaluation:
 
     def test_its_frame_has_bounds_lists_and_users(self, evaluation: Evaluation) -> None:
         frame = evaluation.to_frame()
-        assert list(frame) == ["metric", "value", "low", "high", "lists", "users"]
+        assert list(frame) == ["metric", "value", "low", "high", "count", "lists", "users"]
         assert (frame["lists"] == USERS).all()
         assert (frame["users"] == USERS).all()
         row = frame.set_index("metric").loc["mrr"]

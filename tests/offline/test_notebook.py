@@ -118,6 +118,8 @@ def test_rectools_has_these_values(notebook_values: dict[str, Any]) -> None:
         "Recall@10": metrics.Recall(10),
     }
     theirs = metrics.calc_metrics(asked, reco, interactions)
-    ours = evaluate(reco, interactions, *(f"rectools:{name}" for name in asked), rank="rank")
+    ours = evaluate(
+        reco, interactions, *(f"rectools:{name}" for name in asked), columns={"rank": "rank"}
+    )
     for name in asked:
         assert ours[f"rectools:{name}"].value == pytest.approx(theirs[name], rel=1e-12)

@@ -23,7 +23,9 @@ from streameval.analyses.changes.words import (
     sentence,
     set_text,
 )
-from streameval.evaluation.offline.request import Request, expand_paths, given_options
+from streameval.evaluation.options import Options
+from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid
 from streameval.evaluation.shell.options import (
     AllowInvalid,
@@ -33,11 +35,13 @@ from streameval.evaluation.shell.options import (
     Processes,
     Separators,
     UnitOfTime,
+    columns_option,
     day_option,
+    events_given,
+    separators_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
-from streameval.evaluation.stores import is_state
-from streameval.events.errors import UsageError
+from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.events.printable import printable
 from streameval.exporters.families import gauge_families
 from streameval.exporters.prometheus import Text as Exposition
@@ -152,16 +156,13 @@ def changes(  # noqa: PLR0913  each is an option of the command
     newest day may be incomplete and does not count, unless --until names it.
     """
     paths = paths or []
-    request = Request(
-        paths=paths if is_state(paths) else expand_paths(paths),
-        columns=column or [],
-        separators=separator or [],
+    options = Options(
         metrics=metric or [],
-        config=config,
-        time=time,
+        columns=columns_option(column or [], time),
         time_unit=time_unit,
+        separator=separators_option(separator or []),
+        config=config,
         processes=processes,
-        allow_invalid=allow_invalid,
     )
     settings = given_options(
         label=label,
@@ -177,7 +178,9 @@ def changes(  # noqa: PLR0913  each is an option of the command
     if json and format not in {"table", "json"}:
         raise UsageError(f"--json and --format {format}: give one of them.")
     last = None if until is None else day_option("--until", until)
-    result = find_changes(request, ChangeOptions(settings, last, replay), SURROUNDINGS)
+    with as_usage_error(SourceError, InvalidEventError):
+        request = Request(events_given(paths, options), options)
+        result = find_changes(request, ChangeOptions(settings, last, replay), SURROUNDINGS)
     with output():
         sys.stdout.write(FORMATS["json" if json else format](result))
     if result.is_doubtful:

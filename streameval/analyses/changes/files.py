@@ -28,9 +28,9 @@ from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
-from streameval.evaluation.offline.counting import count_events, early_warning
-from streameval.evaluation.offline.request import Request, config_of
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.configured import config_of, count_events, early_warning
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import NoEventsError, Surroundings
 from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.days import date_of, number_of_day
@@ -192,12 +192,13 @@ def _from_states(request: Request, options: ChangeOptions, around: Surroundings)
 
 def _from_files(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
     """The counts of files."""
-    config = config_of(request, CHANGES)
+    config = config_of(request.given, request.options, analysis=CHANGES)
     settings = _settings(config, options, request)
     needed = [settings.label, settings.rollouts, settings.mix]
     labels = list(dict.fromkeys(name for name in needed if name is not None))
     if not {*labels} <= {*config.series_labels(), *config.segments}:
-        config = config_of(msgspec.structs.replace(request, labels=labels), CHANGES)
+        chosen = request.with_options(by=labels)
+        config = config_of(chosen.given, chosen.options, analysis=CHANGES)
     if config.event.time is None:
         raise UsageError("changes need event time: name its field with --time.")
     intervals = config.intervals or Intervals()
@@ -221,17 +222,19 @@ def _settings(config: Config, options: ChangeOptions, request: Request) -> Chang
     settings = ChangeSettings(**msgspec.structs.asdict(settings))
     if settings.label is None and "against" in options.settings and settings.against != WEEKS:
         raise UsageError("--against is for the values of a label; name it with --label.")
-    return msgspec.structs.replace(settings, metrics=[] if request.metrics else settings.metrics)
+    return msgspec.structs.replace(
+        settings, metrics=[] if request.options.metrics else settings.metrics
+    )
 
 
 def _with_metrics(
     settings: ChangeSettings, request: Request, families: Iterable[SlicedCounts]
 ) -> ChangeSettings:
     """The settings with the metrics that were asked for."""
-    if not request.metrics:
+    if not request.options.metrics:
         return settings
     counted = {metric.text for family in families for metric in family.metrics}
-    named = [parse(text).text for text in request.metrics]
+    named = [parse(text).text for text in request.options.metrics]
     for text in named if is_state(request.files) else ():
         if text not in counted:
             there = ", ".join(sorted(counted))
@@ -242,7 +245,7 @@ def _with_metrics(
 def _count(
     request: Request, config: Config, settings: ChangeSettings, around: Surroundings
 ) -> _Counts:
-    counts = count_events(request, config, around)
+    counts = count_events(request.given, request.options, config, around)
     ingest, config = counts.ingest, counts.config
     if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)

@@ -20,9 +20,9 @@ from streameval.config import Config
 from streameval.config.config import relabel
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.evaluation.offline.counting import count_events
-from streameval.evaluation.offline.request import Request
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.configured import count_events
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import NoEventsError, Surroundings
 from streameval.evaluation.stores import chosen_metrics, is_state, method_of, restore_states
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals
@@ -52,13 +52,13 @@ def compare_policies(
     """
     control = parse(against)
     _refuse_options(request, options)
-    metrics = [*request.metrics, control.text]
-    if {parse(text) for text in request.metrics} <= {control}:
+    metrics = [*request.options.metrics, control.text]
+    if {parse(text) for text in request.options.metrics} <= {control}:
         raise UsageError(
             f"--against {against}: name the metric to compare with it, for example "
             '-m "snips(target=uniform)".'
         )
-    request = msgspec.structs.replace(request, metrics=metrics)
+    request = request.with_options(metrics=metrics)
     options = _paired(options, control)
     count = _of_state if is_state(request.files) else _of_files
     log = count(request, options, around)
@@ -85,10 +85,10 @@ def _refuse_options(request: Request, options: ExperimentOptions) -> None:
     """Refuse options about variants: all lists are of one log."""
     experiment = {name: options.experiment.get(name) for name in ("control", "shares")}
     given = {
-        "--label": request.labels,
+        "--label": request.options.by,
         "--by": options.by,
         "--recommendations": options.models,
-        "--truth": request.truth,
+        "--truth": request.given.truth,
         **{f"--{name}": value for name, value in experiment.items()},
     }
     for option in filter(given.get, given):
@@ -107,7 +107,7 @@ def _paired(options: ExperimentOptions, control: Metric) -> ExperimentOptions:
 def _of_files(request: Request, options: ExperimentOptions, around: Surroundings) -> _Log:
     config, experiment = experiment_settings(request, options, around)
     config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request, config, around).ingest
+    ingest = count_events(request.given, request.options, config, around).ingest
     if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
     return _Log(config, experiment, config.intervals or Intervals(), ingest)

@@ -27,15 +27,21 @@ from streameval.analyses.experiments.verdicts import (
     needed_text,
     promise,
 )
-from streameval.evaluation.offline.pairs import models_option
-from streameval.evaluation.offline.request import Request, expand_paths, given_options, title_of
+from streameval.evaluation.evaluation import title_of
+from streameval.evaluation.files import finite
+from streameval.evaluation.options import Options
+from streameval.evaluation.request import Request, given_options, named_paths
+from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid, report
 from streameval.evaluation.shell.options import (
     AllowInvalid,
     Columns,
     Confidence,
     ConfigFile,
+    Delimiter,
+    Exclude,
     FormOption,
+    Header,
     MethodOption,
     Metrics,
     Paths,
@@ -47,12 +53,14 @@ from streameval.evaluation.shell.options import (
     TimeField,
     Truth,
     UnitOfTime,
+    columns_option,
     day_option,
+    events_given,
+    files_given,
+    separators_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
-from streameval.evaluation.stores import is_state
-from streameval.evaluation.tables.files import finite
-from streameval.events.errors import UsageError
+from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.words import percent
 from streameval.statistics.intervals import Method
@@ -128,7 +136,10 @@ def compare(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     truth: Truth = None,
-    form: FormOption = "detect",
+    exclude: Exclude = None,
+    form: FormOption = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
     ties: TiesOption = None,
     method: MethodOption = None,
     looks: Annotated[
@@ -187,44 +198,46 @@ def compare(  # noqa: PLR0913  each is an option of the command
     if gap is not None:
         raise UsageError(f"--gap is a command of its own: streameval gaps --by {gap}.")
     decided, guarded = [metric_name(name) for name in primary or []], _limits(guardrail or [])
-    models, paths = models_option(recommendations or []), paths or []
-    _compare(
-        Request(
-            paths=paths if is_state(paths) else expand_paths(paths),
-            recommendations=next(iter(models.values()), None),
-            truth=truth,
-            form=form,
-            ties=ties,
-            columns=column or [],
-            separators=separator or [],
-            metrics=metric or [],
-            labels=[label] if label else [],
-            added=deciding_metrics(Experiment(primary=decided, guardrails=guarded)),
-            config=config,
-            time=time,
-            time_unit=time_unit,
-            format=format,
-            processes=processes,
-            allow_invalid=allow_invalid,
-        ),
-        ExperimentOptions(
-            experiment=given_options(
-                control=control,
-                primary=decided,
-                same_users=same_users,
-                since=None if since is None else day_option("--since", since),
-                guardrails=guarded,
-                shares=shares_option(shares or []),
-            ),
-            intervals=given_options(confidence=confidence, precision=precision),
-            method=method,
-            looks=looks,
-            by=by,
-            fail_on=fail_on or [],
-            models=models,
-            against=against,
-        ),
+    how = Options(
+        metrics=metric or [],
+        by=[label] if label else [],
+        columns=columns_option(column or [], time),
+        time_unit=time_unit,
+        separator=separators_option(separator or []),
+        form=form,
+        header=None if header is None else header.split(","),
+        delimiter=delimiter,
+        ties=ties,
+        config=config,
+        processes=processes,
     )
+    options = ExperimentOptions(
+        experiment=given_options(
+            control=control,
+            primary=decided,
+            same_users=same_users,
+            since=None if since is None else day_option("--since", since),
+            guardrails=guarded,
+            shares=shares_option(shares or []),
+        ),
+        intervals=given_options(confidence=confidence, precision=precision),
+        method=method,
+        looks=looks,
+        by=by,
+        fail_on=fail_on or [],
+        against=against,
+    )
+    with as_usage_error(SourceError, InvalidEventError):
+        models = {
+            name: files_given(paths or [], path, truth, exclude, how)
+            for name, path in named_paths(recommendations or []).items()
+        }
+        given = next(iter(models.values())) if models else None
+        if given is None and truth is not None:
+            given = files_given(paths or [], None, truth, exclude, how)
+        added = deciding_metrics(Experiment(primary=decided, guardrails=guarded))
+        request = Request(given or events_given(paths or [], how), how, added)
+        _compare(request, options._replace(models=models), format, allow_invalid=allow_invalid)
 
 
 _DATED: Final = re.compile(r"[\d./-]+:")
@@ -270,19 +283,24 @@ def _limits(guardrails: Sequence[str]) -> dict[str, float]:
     return {metric_name(name): limit for name, limit in limits.items()}
 
 
-def _compare(request: Request, options: ExperimentOptions) -> None:
+def _compare(
+    request: Request,
+    options: ExperimentOptions,
+    format: str,  # noqa: A002  the option is called --format
+    *,
+    allow_invalid: bool,
+) -> None:
     """Compare the variants in files or saved states, and write the report."""
     if options.against is not None:
         result = compare_policies(request, options, options.against, SURROUNDINGS)
     else:
         result = compare_variants(request, options, SURROUNDINGS)
     with output():
-        html = request.format == "html"
-        sys.stdout.write(
-            page_of_report(title_of(request), result) if html else FORMATS[request.format](result)
-        )
+        title = title_of(request.files)
+        html = format == "html"
+        sys.stdout.write(page_of_report(title, result) if html else FORMATS[format](result))
     if result.is_doubtful:
-        refuse_invalid(allowed=request.allow_invalid)
+        refuse_invalid(allowed=allow_invalid)
     if any(name in options.fail_on for name in _failures(result.report)):
         raise Exit(FAILED)
 

@@ -18,19 +18,20 @@ from streameval.analyses.experiments.planned_shares import DatedShares, Shares
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Compared, needed_text, promise
-from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
-from streameval.evaluation.offline.evaluation import (
+from streameval.evaluation.evaluation import (
     Evaluation,
     ReadingOptions,
     is_metric,
-    request_fields,
+    metric_texts,
+    options_of,
     warned_notes,
 )
-from streameval.evaluation.offline.given import fields_of, is_path, model_of, source_of
-from streameval.evaluation.offline.request import Request, given_options
-from streameval.evaluation.offline.tabular import Library, frame_of, html_of, latex_of, text_of
+from streameval.evaluation.options import Options
+from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.sources import Given, given_of, is_path
+from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.words import percent
@@ -263,8 +264,8 @@ def compare(  # noqa: PLR0913  each is an option
         confidence: share of verdicts and bounds that are right; 0.95 by default.
         precision: smallest lift that matters; 0.02 by default.
         since: first day to compare.
-        exclude: for scores: the items of each user to leave out.
-        reading: arguments of `evaluate`: user, item, score, columns, ties, catalog, config, ...
+        exclude: the items of each user to leave out of the lists.
+        reading: arguments of `evaluate`: columns, ties, catalog, config, ...
 
     Returns:
         A Comparison of two accumulators in one metric; otherwise a ComparisonReport.
@@ -303,15 +304,11 @@ def compare(  # noqa: PLR0913  each is an option
     )
     options = ExperimentOptions(experiment, chosen, method, looks, by, fail_on=())
     with warned_notes() as around:
-        fields, models = _fields(asked, truth, exclude)
-        request = Request(
-            **fields,
-            **request_fields(reading),
-            metrics=asked.metrics,
-            labels=[label] if label else [],
-            added=[*experiment.get("primary", []), *experiment.get("guardrails", {})],
-        )
-        options = options._replace(models=models)
+        how = options_of(reading, metrics=asked.metrics, by=[label] if label else [])
+        given = _given(asked, truth, exclude, how)
+        added = [*experiment.get("primary", []), *experiment.get("guardrails", {})]
+        request = Request(next(iter(given.values())), how, added)
+        options = options._replace(models=given if len(given) > 1 else {})
         return ComparisonReport(compare_variants(request, options, around))
 
 
@@ -340,7 +337,7 @@ def _asked(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Asked:
     metrics = []
     for given in others:
         if is_metric(given):
-            metrics.append(metric_of(given).text)
+            metrics += metric_texts([given])
         elif metrics:
             raise UsageError(f"{given!r:.80} comes after the metrics; give all runs first.")
         else:
@@ -363,22 +360,19 @@ def _name_of(run: Any, place: int) -> str:
     return usual[place] if place < len(usual) else f"treatment {place}"
 
 
-def _fields(asked: _Asked, truth: Any, exclude: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of the request, and the models."""
+def _given(asked: _Asked, truth: Any, exclude: Any, options: Options) -> dict[str, Given]:
+    """What is counted for each run; one without a name of its own for events and stores."""
     runs = list(asked.runs.values())
     if len(runs) == 1:
         if truth is not None:
             raise UsageError("one run alone: give the others, too, before the metrics.")
         if is_path(runs[0]) and is_store(os.fspath(runs[0])):
-            return {"paths": [os.fspath(runs[0])]}, {}
-        return fields_of(runs[0], None, exclude), {}
+            path = os.fspath(runs[0])
+            return {"": Given("lines", [path], [path])}
+        return {"": given_of(runs[0], None, exclude, options)}
     if truth is None:
         raise UsageError("several runs need truth=, the interactions that they share.")
-    models = {name: model_of(run, truth, exclude) for name, run in asked.runs.items()}
-    first = next(iter(models.values()))
-    if hasattr(first, "columns"):
-        return {"aligned": first}, models
-    return {"recommendations": first, "truth": source_of("truth", truth)}, models
+    return {name: given_of(run, truth, exclude, options) for name, run in asked.runs.items()}
 
 
 def _of_counts(

@@ -22,13 +22,12 @@ from streameval.config.config import relabel, with_analysis
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import DAY
-from streameval.evaluation.offline.counting import count_events, early_warning
-from streameval.evaluation.offline.pairs import check_pair, with_truth_read
-from streameval.evaluation.offline.request import AlignedEvents, PairSource, Request, config_of
-from streameval.evaluation.offline.surroundings import Surroundings
+from streameval.evaluation.configured import config_of, count_events, early_warning
+from streameval.evaluation.options import InputError, Setting
+from streameval.evaluation.request import Request, refuse_of_events
+from streameval.evaluation.result import Surroundings
+from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.stores import chosen_metrics, restore_states, without_sets
-from streameval.evaluation.tables.files import FileTable
-from streameval.evaluation.tables.rows import Rows
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Audience, Intervals, Method
 
@@ -54,7 +53,7 @@ class ExperimentOptions(NamedTuple):
     looks: int
     by: str | None
     fail_on: Sequence[str]
-    models: Mapping[str, PairSource | AlignedEvents] = MappingProxyType({})
+    models: Mapping[str, Given] = MappingProxyType({})
     against: str | None = None
 
 
@@ -92,28 +91,28 @@ def experiment_settings(
 ) -> tuple[Config, Experiment]:
     """The configuration to count with, and the experiment."""
     request = without_sets(request, around)
-    config = config_of(request, EXPERIMENTS)
-    label = request.labels[0] if request.labels else Experiment().label
+    config = _config_of(request)
+    label = request.options.by[0] if request.options.by else Experiment().label
     experiment_options = EXPERIMENTS.settings_in(config) or Experiment(label=label)
-    if request.labels:
+    if request.options.by:
         experiment_options = msgspec.structs.replace(experiment_options, label=label)
     experiment = of_rankers(
         config, msgspec.structs.replace(experiment_options, **options.experiment)
     )
-    request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
+    request = request._replace(added=deciding_metrics(experiment))
     labels = (
         [experiment_options.label] if options.by is None else [experiment_options.label, options.by]
     )
     # A table need not have the columns of all labels.
-    if request.is_tables or not {*labels} <= {*config.series_labels()}:
-        request = msgspec.structs.replace(request, labels=labels)
-    config = config_of(request, EXPERIMENTS)
+    if request.given.is_columns or not {*labels} <= {*config.series_labels()}:
+        request = request.with_options(by=labels)
+    config = _config_of(request)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    option = request.wording.option
-    dated = f"{option('shares')} with dates" if isinstance(experiment.shares, list) else ""
-    if config.event.time is None and (dated or experiment.since is not None):
-        what = dated or option("since")
-        raise UsageError(f"{what} needs event time: name its field with {option('time')}.")
+    is_dated = isinstance(experiment.shares, list)
+    if config.event.time is None and (is_dated or experiment.since is not None):
+        what = [Setting("shares"), " with dates"] if is_dated else [Setting("since")]
+        time = Setting("columns", "FIELD", "time")
+        raise InputError(*what, " needs event time: name its field with ", time, ".")
     counting = Experiment(label=experiment_options.label)
     config = msgspec.structs.replace(config, intervals=intervals)
     return with_analysis(config, EXPERIMENTS, counting), experiment
@@ -129,7 +128,7 @@ def _count_arms(
     request: Request, config: Config, labels: Sequence[str], around: Surroundings
 ) -> Counted:
     """`labels`: of the variants, and of the segments if there are any."""
-    ingest = count_events(request, config, around).ingest
+    ingest = count_events(request.given, request.options, config, around).ingest
     if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
     label, *others = labels
@@ -147,15 +146,15 @@ def count_models(
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files of recommendations with one truth; the users are the same."""
     _check_models(request, options)
-    request = with_truth_read(request)
+    models = _with_truth_read(request, options)
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
     paired = options._replace(experiment=whole)
     config, experiment = experiment_settings(request, paired, around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
     counted = {
-        name: _count_model(_of_model(request, model), config, around.about(name))
-        for name, model in options.models.items()
+        name: _count_model(request._replace(given=model), config, around.about(name))
+        for name, model in models.items()
     }
     variants = {name: variant for name, (_, variant) in counted.items()}
     metrics, _ = next(iter(counted.values()))
@@ -166,11 +165,17 @@ def count_models(
     )
 
 
-def _of_model(request: Request, model: PairSource | AlignedEvents) -> Request:
-    """The request for one model."""
-    if isinstance(model, str | FileTable | Rows):
-        return msgspec.structs.replace(request, recommendations=model)
-    return msgspec.structs.replace(request, aligned=model)
+def _config_of(request: Request) -> Config:
+    return config_of(request.given, request.options, added=request.added, analysis=EXPERIMENTS)
+
+
+def _with_truth_read(request: Request, options: ExperimentOptions) -> Mapping[str, Given]:
+    """The models, with the rows of the truth that they share read once."""
+    first = next(iter(options.models.values()))
+    if first.kind != "pair":
+        return options.models
+    truth = truth_of(first.truth, request.options)
+    return {name: model._replace(truth=truth) for name, model in options.models.items()}
 
 
 def _count_model(
@@ -178,7 +183,7 @@ def _count_model(
 ) -> tuple[Sequence[Metric], Variant]:
     """The metrics, and the lists of one file of recommendations."""
     config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request, config, around).ingest
+    ingest = count_events(request.given, request.options, config, around).ingest
     if trouble := ingest_snapshot(ingest, labels=[], now=0.0).health.trouble:
         around.note(trouble)
     return everyone_in(ingest, [])
@@ -186,21 +191,15 @@ def _count_model(
 
 def _check_models(request: Request, options: ExperimentOptions) -> None:
     """Refuse what files of recommendations with a truth do not have: labels, times, a split."""
-    check_pair(request)
     given = {
-        "label": request.labels,
+        "label": request.options.by,
         "by": options.by,
-        "time": request.time,
+        "time": request.options.columns.get("time"),
         "since": options.experiment.get("since"),
         "shares": options.experiment.get("shares"),
     }
-    option = request.wording.option
     for name in filter(given.get, given):
-        pair = f"{option('recommendations')} and {option('truth')}"
-        raise UsageError(
-            f"{option(name)} is for events; with {pair} every user meets every model, once. Leave "
-            "it out."
-        )
+        raise refuse_of_events(name)
 
 
 def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
@@ -228,8 +227,8 @@ def count_states(
     """The lifetime counts of saved states, all partitions together."""
     config, ingest = restore_states(request, around)
     known = EXPERIMENTS.settings_in(config) or Experiment()
-    if request.labels:
-        known = msgspec.structs.replace(known, label=request.labels[0])
+    if request.options.by:
+        known = msgspec.structs.replace(known, label=request.options.by[0])
     if known.label not in config.series_labels():
         label_names = ", ".join(config.series_labels()) or "none"
         raise UsageError(
@@ -237,7 +236,7 @@ def count_states(
         )
     metrics, variants = variants_in(ingest, known.label, config.series_labels())
     experiment = of_rankers(config, msgspec.structs.replace(known, **options.experiment))
-    request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
+    request = request._replace(added=deciding_metrics(experiment))
     chosen = chosen_metrics(request, metrics)
     by = options.by
     if by is not None and by not in (*config.series_labels(), *config.segments):

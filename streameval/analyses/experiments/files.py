@@ -21,9 +21,11 @@ from streameval.analyses.experiments.statistics import Variant, compare_with_con
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import Finding
-from streameval.evaluation.offline.evaluating import SpanReadings, page_of, snapshot_of
-from streameval.evaluation.offline.request import Request, only_for_pairs
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.direct import check_labels
+from streameval.evaluation.options import InputError, Setting, column
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import NoEventsError, Surroundings
+from streameval.evaluation.spans import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.stores import is_state, method_of
 from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import CAUTION, has_estimates
@@ -58,7 +60,7 @@ def compare_variants(
     """
     experiment, intervals, counted = _count(request, options, around)
     judged = [metric for metric in counted.metrics if metric.text not in counted.left_out]
-    experiment.check(judged, "arguments" if request.wording.python else "command line")
+    experiment.check(judged, "the options")
     _check_variants(counted.variants, request, experiment)
     _check_segments(counted.segments, request, options.by)
     missing = counted.variants.get(MISSING_LABEL)
@@ -92,10 +94,9 @@ def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareRes
 def _count(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
-    if request.is_pair:
+    if options.models:
         return count_models(request, options, around)
-    if request.ties is not None or request.form != "detect":
-        raise UsageError(only_for_pairs(request))
+    check_labels(request.given, request.options)
     count = count_states if is_state(request.files) else count_files
     return count(request, options, around)
 
@@ -104,20 +105,26 @@ def _check_variants(
     variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
     """Raise a UsageError if variants, the control or users are missing."""
-    files, label, wording = ", ".join(request.files), experiment.label, request.wording
+    files, label = ", ".join(request.files), experiment.label
     if not variants:
         raise NoEventsError(f"no valid event in {files}.")
     variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variant_names:
-        raise UsageError(
-            f"no event in {files} has the label {label!r}; name the field of the variant with "
-            f"{wording.option('label', 'FIELD')} or {wording.column(label, 'FIELD')}."
+        raise InputError(
+            f"no event in {files} has the label {label!r}; name the field of the variant with ",
+            Setting("label", "FIELD"),
+            " or ",
+            column(label, "FIELD"),
+            ".",
         )
     if experiment.control not in variants:
         hint = suggestion(experiment.control, variant_names)
-        raise UsageError(
-            f"no event has {label}={experiment.control}; found: {', '.join(variant_names)}. Name "
-            f"the control variant with {wording.option('control')}.{hint}"
+        found = ", ".join(variant_names)
+        raise InputError(
+            f"no event has {label}={experiment.control}; found: {found}. Name the control variant "
+            "with ",
+            Setting("baseline"),
+            f".{hint}",
         )
     if len(variant_names) < 2:
         raise UsageError(
@@ -129,10 +136,11 @@ def _check_variants(
 def check_users(audiences: Sequence[Audience], request: Request) -> None:
     """Raise a UsageError if no list names its user."""
     if all(audience.anonymous == audience.lists for audience in audiences):
-        raise UsageError(
+        raise InputError(
             f"no event in {', '.join(request.files)} names its user. Lists of one user are "
-            "correlated, so a comparison needs users; name their field with "
-            f"{request.wording.column('user', 'FIELD')}."
+            "correlated, so a comparison needs users; name their field with ",
+            column("user", "FIELD"),
+            ".",
         )
 
 
@@ -140,12 +148,15 @@ def _check_segments(
     segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
 ) -> None:
     """Raise a UsageError if no event has the field of the segments."""
-    wording = request.wording
     if set(segments) == {MISSING_LABEL}:
-        raise UsageError(
-            f"no event in {', '.join(request.files)} has the field {by!r} of "
-            f"{wording.option('by')}; name it with {wording.option('by', 'FIELD')} or "
-            f"{wording.column(by or '', 'FIELD')}."
+        raise InputError(
+            f"no event in {', '.join(request.files)} has the field {by!r} of ",
+            Setting("by"),
+            "; name it with ",
+            Setting("by", "FIELD"),
+            " or ",
+            column(by or "", "FIELD"),
+            ".",
         )
 
 

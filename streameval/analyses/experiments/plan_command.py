@@ -13,8 +13,10 @@ from typer import Argument, Option
 
 from streameval.analyses.experiments.plan_files import plan_experiments
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted
-from streameval.evaluation.offline.request import Request, expand_paths, given_options
-from streameval.evaluation.offline.surroundings import as_usage_error
+from streameval.evaluation.files import finite
+from streameval.evaluation.options import Options
+from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import output
 from streameval.evaluation.shell.options import (
     Columns,
@@ -27,11 +29,12 @@ from streameval.evaluation.shell.options import (
     Separators,
     TimeField,
     UnitOfTime,
+    columns_option,
+    events_given,
+    separators_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
-from streameval.evaluation.stores import is_state
-from streameval.evaluation.tables.files import finite
-from streameval.events.errors import MetricError, UsageError
+from streameval.events.errors import InvalidEventError, MetricError, SourceError, UsageError
 from streameval.exporters.view import figure
 from streameval.inference.words import confidence_text, percent
 
@@ -77,24 +80,30 @@ def plan(  # noqa: PLR0913  each is an option of the command
 
     With `fixed`, look once, when they have come; with `anytime`, look whenever you like.
     """
-    plan_files(
-        Request(
-            paths=paths if is_state(paths) else expand_paths(paths),
-            columns=column or [],
-            separators=separator or [],
-            metrics=metric or [],
-            config=config,
-            time=time,
-            time_unit=time_unit,
-            format=format,
-            processes=processes,
-        ),
-        {"lift": lift, "shares": shares, "power": power},
-        given_options(confidence=confidence, precision=precision),
+    options = Options(
+        metrics=metric or [],
+        columns=columns_option(column or [], time),
+        time_unit=time_unit,
+        separator=separators_option(separator or []),
+        config=config,
+        processes=processes,
     )
+    with as_usage_error(SourceError, InvalidEventError):
+        request = Request(events_given(paths, options), options)
+        plan_files(
+            request,
+            {"lift": lift, "shares": shares, "power": power},
+            given_options(confidence=confidence, precision=precision),
+            format,
+        )
 
 
-def plan_files(request: Request, wanted: Mapping[str, str], options: Mapping[str, Any]) -> None:
+def plan_files(
+    request: Request,
+    wanted: Mapping[str, str],
+    options: Mapping[str, Any],
+    format: str,  # noqa: A002  the option is called --format
+) -> None:
     """Plan an experiment for each metric from files or saved states, and write the plans."""
     with as_usage_error(MetricError):
         asked = Wanted(
@@ -104,7 +113,7 @@ def plan_files(request: Request, wanted: Mapping[str, str], options: Mapping[str
         )
     plans = plan_experiments(request, asked, options, SURROUNDINGS)
     with output():
-        sys.stdout.write(_FORMATS[request.format](plans))
+        sys.stdout.write(_FORMATS[format](plans))
 
 
 def _share(option: str, text: str) -> float:

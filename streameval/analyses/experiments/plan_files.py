@@ -12,9 +12,9 @@ from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config.config import relabel
-from streameval.evaluation.offline.counting import count_events
-from streameval.evaluation.offline.request import Request, config_of
-from streameval.evaluation.offline.surroundings import Surroundings, as_usage_error
+from streameval.evaluation.configured import config_of, count_events
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import Surroundings, as_usage_error
 from streameval.evaluation.stores import chosen_metrics, is_state, restore_states
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.statistics.intervals import Intervals
@@ -64,13 +64,13 @@ def _plans(
 
 
 def _of_files(request: Request, options: Mapping[str, Any], around: Surroundings) -> _Counted:
-    config = config_of(request)
+    config = config_of(request.given, request.options)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
     config = msgspec.structs.replace(config, intervals=intervals)
-    if request.is_tables:
+    if request.given.is_columns:
         # A table need not have the columns of labels.
         config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request, config, around).ingest
+    ingest = count_events(request.given, request.options, config, around).ingest
     if not ingest.tally.valid:
         raise UsageError(f"no valid event in {', '.join(request.files)}.")
     return _Counted(*everyone_in(ingest, config.series_labels()), intervals)

@@ -14,7 +14,9 @@ from typer import Option
 from streameval.analyses.gaps.files import GapsOptions, find_gaps
 from streameval.analyses.gaps.report import Gap
 from streameval.analyses.gaps.words import gap_text
-from streameval.evaluation.offline.request import Request, expand_paths, given_options
+from streameval.evaluation.options import Options
+from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import output, refuse_invalid
 from streameval.evaluation.shell.options import (
     AllowInvalid,
@@ -30,9 +32,12 @@ from streameval.evaluation.shell.options import (
     Separators,
     TimeField,
     UnitOfTime,
+    columns_option,
+    events_given,
+    separators_option,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
-from streameval.evaluation.stores import is_state
+from streameval.events.errors import InvalidEventError, SourceError
 from streameval.exporters.view import UNDEFINED, figure
 
 
@@ -66,19 +71,18 @@ def gaps(  # noqa: PLR0913  each is an option of the command
     extreme. Events must name their users, in 256 groups. Values with too few users, `__missing__`
     and `__other__` are shown and not compared.
     """
-    paths = paths or []
-    request = Request(
-        paths=paths if is_state(paths) else expand_paths(paths),
-        columns=column or [],
-        separators=separator or [],
+    options = Options(
         metrics=metric or [],
-        config=config,
-        time=time,
+        columns=columns_option(column or [], time),
         time_unit=time_unit,
+        separator=separators_option(separator or []),
+        config=config,
         processes=processes,
     )
     intervals = given_options(confidence=confidence, precision=precision)
-    result = find_gaps(request, GapsOptions(by, method, intervals), SURROUNDINGS)
+    with as_usage_error(SourceError, InvalidEventError):
+        request = Request(events_given(paths or [], options), options)
+        result = find_gaps(request, GapsOptions(by, method, intervals), SURROUNDINGS)
     with output():
         sys.stdout.write(_FORMATS[format](result.gaps, by))
     if result.is_doubtful:

@@ -10,9 +10,9 @@ import msgspec
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.analyses.gaps.report import Gap
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.offline.counting import count_events
-from streameval.evaluation.offline.request import Request, config_of
-from streameval.evaluation.offline.surroundings import NoEventsError, Surroundings
+from streameval.evaluation.configured import config_of, count_events
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import NoEventsError, Surroundings
 from streameval.evaluation.stores import is_state, method_of, restore_states, without_sets
 from streameval.events.errors import UsageError, suggestion
 from streameval.statistics.intervals import Intervals, Method
@@ -53,17 +53,17 @@ def find_gaps(request: Request, options: GapsOptions, around: Surroundings) -> G
     by, method = options.by, method_of(request, options.method, around)
     if is_state(request.files):
         config, ingest = restore_states(request, around)
-        names, chosen, is_doubtful = config.series_dimensions(), request.metrics, False
+        names, chosen, is_doubtful = config.series_dimensions(), request.options.metrics, False
         if by not in names:
             choices = ", ".join(names) or "none"
             problem = f"--by {by}: neither a label nor a segment of the state: {choices}."
             raise UsageError(f"{problem}{suggestion(by, names)}")
     else:
         # The field is the only label.
-        alone = msgspec.structs.replace(without_sets(request, around), labels=[by])
-        config = config_of(alone)
+        alone = without_sets(request, around).with_options(by=[by])
+        config = config_of(alone.given, alone.options, added=alone.added)
         config = msgspec.structs.replace(config, intervals=config.intervals or Intervals())
-        ingest = count_events(request, config, around).ingest
+        ingest = count_events(request.given, request.options, config, around).ingest
         chosen, is_doubtful = [], ingest.tally.warning() is not None
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     gaps = gaps_in(ingest, by, config.series_labels(), intervals, method, chosen)

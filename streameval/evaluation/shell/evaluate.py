@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import time as clock
 from typing import Annotated
 
 from typer import Argument, Option
 
-from streameval.evaluation.offline.evaluating import evaluated
-from streameval.evaluation.offline.request import Request, expand_paths, title_of
+from streameval.evaluation.evaluation import count_given, title_of
+from streameval.evaluation.options import Options
+from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
     AllowInvalid,
     Columns,
     ConfigFile,
+    Delimiter,
+    Exclude,
     FormOption,
+    Header,
     Metrics,
     Processes,
     ReportFormat,
@@ -23,9 +26,15 @@ from streameval.evaluation.shell.options import (
     TimeField,
     Truth,
     UnitOfTime,
+    columns_option,
+    files_given,
+    inputs_option,
+    separators_option,
 )
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
+from streameval.evaluation.spans import spans_of
+from streameval.events.errors import InvalidEventError, SourceError
 
 
 def evaluate(  # noqa: PLR0913  each is an option of the command
@@ -60,7 +69,10 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
     ] = None,
     truth: Truth = None,
-    form: FormOption = "detect",
+    exclude: Exclude = None,
+    form: FormOption = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
     ties: TiesOption = None,
     processes: Processes = 1,
     allow_invalid: AllowInvalid = False,
@@ -93,25 +105,24 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     read unchanged; for others, --column names the columns: user, item, score, rank or rating. Where
     the files differ: --column recommendations.user=client --column truth.user=member.
     """
-    request = Request(
-        paths=expand_paths(paths or []),
-        recommendations=recommendations,
-        truth=truth,
-        form=form,
-        ties=ties,
-        columns=column or [],
-        separators=separator or [],
+    options = Options(
         metrics=metric or [],
-        labels=by or [],
-        config=config,
-        catalog=catalog,
+        by=by or [],
         every=every,
-        time=time,
+        columns=columns_option(column or [], time),
         time_unit=time_unit,
-        format=format,
+        separator=separators_option(separator or []),
+        form=form,
+        header=None if header is None else header.split(","),
+        delimiter=delimiter,
+        ties=ties,
+        inputs=inputs_option(catalog),
+        config=config,
         processes=processes,
     )
-    result = evaluated(request, SURROUNDINGS, clock.time())
-    write_series(result.spans, request.format, title_of(request))
-    if result.is_doubtful:
+    with as_usage_error(SourceError, InvalidEventError):
+        given = files_given(paths or [], recommendations, truth, exclude, options)
+        counted = count_given(given, options, SURROUNDINGS)
+    write_series(spans_of(counted), format, title_of(counted.names))
+    if counted.is_doubtful:
         refuse_invalid(allowed=allow_invalid)

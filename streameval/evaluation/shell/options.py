@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Annotated, Literal, TypeAlias
 
 from typer import Argument, Option
 
-from streameval.evaluation.offline.request import Form
-from streameval.evaluation.tables.rows import Ties
+from streameval.evaluation.options import Form, Options, Ties
+from streameval.evaluation.sources import Given, given_of
+from streameval.evaluation.stores import is_state
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 
@@ -28,14 +30,15 @@ Columns: TypeAlias = Annotated[
     Option(
         metavar="FIELD=COLUMN",
         help="Column, or field of JSON lines, that holds FIELD of an event: for example "
-        "recommendations=shown or user=profile.id. May be repeated.",
+        "recommendations=shown, user=profile.id or rating=stars; rating= if no column is one. May "
+        "be repeated.",
     ),
 ]
 Separators: TypeAlias = Annotated[
     list[str] | None,
     Option(
-        help="Separator of ids in CSV lists, for all columns (';') or one ('clicks=;'). JSON lists "
-        "need none. May be repeated.",
+        help="Separator of ids in lists of text, for all columns (';') or one ('clicks=;'); empty "
+        "if each cell is one id. JSON lists need none. May be repeated.",
         show_default="| or space",
     ),
 ]
@@ -99,19 +102,78 @@ Truth: TypeAlias = Annotated[
     str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
 ]
 FormOption: TypeAlias = Annotated[
-    Form,
+    Form | None,
     Option(
-        help="Format of --recommendations and --truth: tables with named columns, or trec_eval's "
-        "results and qrels."
+        help="Form of the files, where names and first lines do not tell: tables with named "
+        "columns, or trec_eval's results and qrels, or MIND's behaviors.",
+        show_default="by name",
     ),
+]
+Exclude: TypeAlias = Annotated[
+    str | None,
+    Option(help="(user, item) rows that the lists leave out, such as items seen before."),
+]
+Header: TypeAlias = Annotated[
+    str | None,
+    Option(
+        metavar="NAME,...",
+        help="Names of the columns of text files whose first line has none, like "
+        "user,item,rating,time.",
+    ),
+]
+Delimiter: TypeAlias = Annotated[
+    str | None,
+    Option(help="Between the fields of text files, like ::.", show_default="tab, comma or ;"),
 ]
 TiesOption: TypeAlias = Annotated[
     Ties | None,
     Option(
         help="Order of items with equal scores: earlier row first (the default), larger id first "
-        "(the default for trec_eval's files), or smaller id first."
+        "(the default for trec_eval's files), or smaller id first; worst puts interactions last, "
+        "random shuffles, equally each time."
     ),
 ]
+
+
+def columns_option(texts: Sequence[str], time: str | None = None) -> dict[str, str | None]:
+    """The columns of --column FIELD=COLUMN, and that of --time.
+
+    Raises:
+        UsageError: one has no field, or a field is given twice.
+    """
+    columns: dict[str, str | None] = {}
+    named: list[tuple[str, str | None]] = [("time", time)] if time is not None else []
+    for text in texts:
+        field, given, name = text.partition("=")
+        if not field or not given:
+            example = "--column recommendations=shown"
+            raise UsageError(f"--column: found {text!r}; give FIELD=COLUMN, like {example}.")
+        named.append((field, name or None))
+    for field, column in named:
+        if columns.setdefault(field, column) != column:
+            raise UsageError(f"--column: {field!r} is given twice; give it once.")
+    return columns
+
+
+def separators_option(texts: Iterable[str]) -> dict[str, str]:
+    """Separators by column, from "|" (for every column, with the key "") and "column=|".
+
+    Example:
+        >>> separators_option(["|", "clicks=;", "="])
+        {'': '=', 'clicks': ';'}
+    """
+    separators: dict[str, str] = {}
+    for text in texts:
+        name, _, separator = text.partition("=")
+        separators |= {name: separator} if name and separator else {"": text}
+    return separators
+
+
+def inputs_option(catalog: str | None) -> dict[str, object]:
+    """The catalogue of --catalog, a number or a file."""
+    if catalog is None:
+        return {}
+    return {"catalog": int(catalog) if catalog.isdecimal() else catalog}
 
 
 def day_option(option: str, text: str) -> date:
@@ -120,3 +182,41 @@ def day_option(option: str, text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{option}: found {text!r}; give a day, like 2026-03-01.") from None
+
+
+def files_given(
+    paths: Sequence[str],
+    recommendations: str | None,
+    truth: str | None,
+    exclude: str | None,
+    options: Options,
+) -> Given:
+    """What a command names: files of events, or a pair.
+
+    Raises:
+        UsageError: it names both, or half of a pair.
+    """
+    if recommendations is None and truth is None:
+        if not paths and options.config is None:
+            both = "--recommendations with --truth"
+            raise UsageError(
+                f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`."
+            )
+        return given_of(paths, None, exclude, options) if paths else Given("lines", [])
+    if recommendations is None or truth is None:
+        raise UsageError("--recommendations and --truth belong together; give both.")
+    if paths:
+        both = "--recommendations with --truth"
+        raise UsageError(f"found {paths[0]!r} and {both}; give one or the other.")
+    return given_of(recommendations, truth, exclude, options)
+
+
+def events_given(paths: Sequence[str], options: Options) -> Given:
+    """Files of events, or stores of checkpoints, that a command names.
+
+    Raises:
+        UsageError: there are none, and no configuration names some.
+    """
+    if paths and is_state(paths):
+        return Given("lines", paths, paths)
+    return files_given(paths, None, None, None, options)

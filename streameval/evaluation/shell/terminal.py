@@ -16,7 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
-from streameval.evaluation.offline.surroundings import Surroundings
+from streameval.evaluation.options import Note, for_command
+from streameval.evaluation.result import Surroundings
 from streameval.evaluation.shell.errors import report
 from streameval.events.printable import printable, printable_json
 
@@ -142,5 +143,10 @@ def progress_console() -> Console | None:
     return Console(stderr=True) if sys.stderr.isatty() else None
 
 
-SURROUNDINGS: Final = Surroundings(report, progress)
+def note(doubt: Note | str) -> None:
+    """Write a doubt to standard error, with the options of the command line."""
+    report(for_command(doubt))
+
+
+SURROUNDINGS: Final = Surroundings(note, progress)
 """The terminal: doubts are lines on standard error, progress is a bar there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class ScoredUsers(NamedTuple):
         scores: shape (users, items); an item with minus infinity is not recommended, nor is one
             that a sparse matrix does not store.
         truth: the interactions of each user: a matrix of the same shape, dense or sparse, whose
-            entries other than 0 are gains; or items in lists, one list for each user.
+            entries other than 0 are gains; or for each user items in a list, or item -> gain.
         seen: items to leave out of each list, likewise; None for none.
     """
 
@@ -52,7 +52,10 @@ class ScoredUsers(NamedTuple):
     seen: Any = None
 
     def columns(self, depth: int | None, *, scores: bool) -> Iterator[Columns]:
-        """The events of some users at a time, as arrays; see `AlignedEvents`."""
+        """The events of some users at a time, as arrays.
+
+        `depth`: ranks that are counted; None for whole lists. `scores`: whether to give them.
+        """
         users, items = (int(size) for size in np.shape(self.scores))
         given = self.scores.tocsr() if is_sparse(self.scores) else _matrix(self.scores)
         truth, gains = _interactions("truth", self.truth, (users, items))
@@ -169,6 +172,10 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         rows.sum_duplicates()
         rows.eliminate_zeros()
         return _graded(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
+    if isinstance(given, Mapping):
+        given = _by_row(name, given, shape[0])
+    if isinstance(given, list) and any(isinstance(row, Mapping) for row in given):
+        return _of_dicts(name, given, shape)
     listed = as_numpy(name, given)
     if isinstance(listed, list) and listed and not hasattr(listed[0], "__len__"):
         listed = np.asarray(listed)
@@ -177,12 +184,25 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         return _graded(
             items, np.searchsorted(owners, np.arange(shape[0] + 1)), listed[owners, items]
         )
+    return _lists(name, listed, shape), None
+
+
+def _by_row(name: str, given: Mapping[Any, Any], rows: int) -> list[Any]:
+    """The interactions of each row of scores, given by its number."""
+    unknown = [user for user in given if user not in range(rows)]
+    if unknown:
+        raise UsageError(f"{name}=: {unknown[0]!r:.40} is no row of scores, from 0.")
+    return [given.get(user, ()) for user in range(rows)]
+
+
+def _lists(name: str, listed: Any, shape: tuple[int, int]) -> Ragged:
+    """A list of items for each row of scores; -1 ends a row of a matrix."""
     if isinstance(listed, np.ndarray) and listed.ndim == 1 and listed.dtype.kind in "iu":
         listed = listed[:, None]
     if isinstance(listed, np.ndarray) and listed.ndim == 2:
-        _check_items(name, listed[listed != -1], shape)
         kept = listed != -1
-        return Ragged.of_lengths(listed[kept].astype(np.int64), kept.sum(axis=1)), None
+        _check_items(name, listed[kept], shape)
+        return Ragged.of_lengths(listed[kept].astype(np.int64), kept.sum(axis=1))
     rows = listed
     if isinstance(listed, list):
         rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in listed]
@@ -190,7 +210,18 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
     if len(lists) != shape[0]:
         raise UsageError(f"{name}=: {len(lists)} lists for {shape[0]} rows of scores.")
     _check_items(name, lists.values, shape)
-    return Ragged(lists.values.astype(np.int64), lists.offsets), None
+    return Ragged(lists.values.astype(np.int64), lists.offsets)
+
+
+def _of_dicts(name: str, rows: list[Any], shape: tuple[int, int]) -> tuple[Ragged, Array | None]:
+    """Interactions of which some users have gains: item -> gain."""
+    items, lengths = ragged_column(name, [[*row] for row in rows]), len(rows)
+    if lengths != shape[0]:
+        raise UsageError(f"{name}=: {lengths} rows for {shape[0]} rows of scores.")
+    _check_items(name, items.values, shape)
+    gains = [row.values() if isinstance(row, Mapping) else [1] * len(row) for row in rows]
+    listed = np.array([gain for of_user in gains for gain in of_user], np.float64)
+    return _graded(items.values, items.offsets, listed)
 
 
 def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, Array | None]:

@@ -1,0 +1,451 @@
+"""Lists in the cells of a column: Arrow lists, or lists as text.
+
+Functions raise InputError for a column without lists, for a cell whose list seems to have another
+form than its column, and for an entry that is not an id or number.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streameval.evaluation.files import Column, arrow
+from streameval.evaluation.options import InputError, Setting
+
+_SEPARATORS: Final = "|;,\t"
+_MISSING: Final = ("NaN", "nan", "None", "null", "NULL", "NA", "<NA>", "\\N")
+"""Texts that programs write for a missing value."""
+
+_TEXT: Final = r"""\s*+[uU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")\s*+"""
+_ENTRY: Final = rf"""(?:{_TEXT}|[^'",\[\]]++)?+"""
+_PYTHON: Final = re.compile(rf"\[{_ENTRY}(?:,{_ENTRY})*+\]", re.DOTALL)
+"""A Python list; texts without a comma between them are refused, because Python joins them."""
+
+_INTEGERS: Final = r"^\[\s*(-?(0|[1-9]\d*)\s*(,\s*-?(0|[1-9]\d*)\s*)*)?\]$"
+_NUMBERS: Final = r"^\[[-+0-9.eE,\s]*\]$"
+_WORD: Final = r"""("[^"'\\]*"|'[^"'\\]*')\s*"""
+_QUOTED: Final = rf"^\[\s*({_WORD}(,\s*{_WORD})*)?\]$"
+"""JSON lists of integers, of numbers, and of words without quotes or escapes: the usual ones."""
+
+_LIST_OF_DIGITS: Final = r"^-?\d+(?:(?: +-?\d+)+|(?:\s*,\s*-?\d+)+|(?:\s*;\s*-?\d+)+)$"
+"""Integers with one separator between them."""
+
+Kind = Literal["ids", "numbers", "values"]
+"""What the entries of the lists are: ids; numbers; or numbers and words, null if unknown."""
+
+
+class Separator(NamedTuple):
+    """The separator between entries of lists that are text.
+
+    Attributes:
+        text: None means "|" if the column has one, otherwise white space.
+        explicit: whether it was given for this column, so that its cells are not questioned.
+    """
+
+    text: str | None = None
+    explicit: bool = False
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is one of lists."""
+    types = arrow().types
+    return any(is_(kind) for is_ in (types.is_list, types.is_large_list, types.is_fixed_size_list))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text."""
+    types = arrow().types
+    return any(is_(kind) for is_ in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def require_lists(path: str, name: str, kind: Any) -> None:
+    """Refuse a column of an Arrow type that holds neither lists nor text."""
+    if not (is_list(kind) or is_text(kind) or arrow().types.is_null(kind)):
+        raise InputError(
+            f"{path}: column {name!r} holds {kind}; give a column of lists, or of ids separated by "
+            "spaces or |."
+        )
+
+
+class ListColumn:
+    """The lists of one column of a file, block after block.
+
+    The first cell with several entries tells the form of all: a cell of another form is an error,
+    not an id.
+
+    Args:
+        kind: what the entries are.
+        separator: between them.
+    """
+
+    def __init__(self, kind: Kind, separator: Separator) -> None:
+        self._kind, self._separator = kind, separator
+        self._form: Literal["json", "split"] | None = "split" if separator.explicit else None
+        self._is_confirmed = False
+        self.has_bars = False
+
+    def read(self, column: Column) -> Any:
+        """The lists of a block as an Arrow array of lists; a blank cell is an empty list of ids."""
+        require_lists(column.path, column.name, column.values.type)
+        if is_list(column.values.type):
+            return column.values
+        compute = arrow("compute")
+        texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
+        if self._kind == "ids" and not self._separator.explicit:
+            self._refuse_missing(column, texts)
+        blank = compute.equal(texts, "")
+        if self._bracketed(column, texts, blank):
+            lists = self._of_brackets(column, texts)
+        else:
+            lists = self._split(column, texts, blank)
+        if self._kind == "numbers":
+            return self._numbers(column, lists, blank)
+        return self._values(column, lists, blank) if self._kind == "values" else lists
+
+    def note_bars(self, column: Column) -> bool:
+        """Whether any cell so far has a "|", which then separates."""
+        if is_text(column.values.type) and not self.has_bars:
+            bars = arrow("compute").match_substring(column.values, "|")
+            self.has_bars = bool(arrow("compute").any(bars).as_py())
+        return self.has_bars
+
+    def _refuse_missing(self, column: Column, texts: Any) -> None:
+        missing = arrow("compute").is_in(texts, value_set=arrow().array(_MISSING, texts.type))
+        if (row := _first(missing)) is not None:
+            problem = f"found {texts[row].as_py()!r}, which looks like a missing list"
+            insist = Setting("separator", "|", column.name)
+            raise column.error(row, problem, "leave the cell empty, or ", insist, " if it is an id")
+
+    def _bracketed(self, column: Column, texts: Any, blank: Any) -> bool:
+        """Whether cells are JSON lists; refuses a column of both forms."""
+        if self._separator.explicit:
+            return False
+        compute = arrow("compute")
+        starts = compute.starts_with(texts, "[")
+        bracketed = compute.and_(starts, compute.ends_with(texts, "]"))
+        plain_cell = _first(compute.invert(compute.or_(bracketed, blank)))
+        bracketed_cell = _first(bracketed)
+        if self._form is None and (bracketed_cell is not None or plain_cell is not None):
+            self._form = "split" if bracketed_cell is None else "json"
+        if self._form == "json" and plain_cell is not None:
+            self._of_brackets(column, texts[:plain_cell])
+            raise _no_json(column, plain_cell)
+        if self._form == "split" and bracketed_cell is not None:
+            text = texts[bracketed_cell].as_py()
+            problem = f"found {text!r:.60}, a list in brackets, and cells before have none"
+            remedy = 'write each cell of the column like ["a", "b"]'
+            raise column.error(bracketed_cell, problem, remedy)
+        return self._form == "json"
+
+    def _of_brackets(self, column: Column, texts: Any) -> Any:
+        """JSON lists, or those that Python writes; the usual ones without a Python object each."""
+        compute = arrow("compute")
+        filled = compute.if_else(compute.equal(texts, ""), "[]", texts)
+        inner = compute.utf8_slice_codeunits(filled, 1, -1)
+        usual = _NUMBERS if self._kind == "numbers" else _INTEGERS
+        if _all(compute.match_substring_regex(filled, usual)):
+            return _without_blanks(compute.split_pattern(inner, ","))
+        if self._kind == "ids" and _all(compute.match_substring_regex(filled, _QUOTED)):
+            inner = compute.utf8_trim_whitespace(inner)
+            marked = compute.replace_substring_regex(
+                inner, r"""^\s*['"]|['"]\s*$""", replacement=""
+            )
+            marked = compute.replace_substring_regex(
+                marked, r"""(["'])\s*,\s*["']""", replacement="\x1f"
+            )
+            return _without_blanks(compute.split_pattern(marked, "\x1f"), compute.equal(inner, ""))
+        lists = []
+        for row, text in enumerate(filled.to_pylist()):
+            parsed = _json_list(text)
+            if parsed is None:
+                raise _no_json(column, row)
+            lists.append(self._each(column, row, text, parsed))
+        return _strings(lists)
+
+    def _each(
+        self, column: Column, row: int, text: str, entries: Sequence[Any]
+    ) -> list[str | None]:
+        """The entries of a JSON list as texts."""
+        checked: list[str | None] = []
+        filled = len(entries)
+        while filled and entries[filled - 1] == "":
+            filled -= 1
+        for entry in entries[:filled]:
+            if isinstance(entry, bool) or not isinstance(entry, str | int | float | None):
+                raise self._no_entry(column, row, text)
+            if self._kind != "values" and (entry is None or not str(entry).strip()):
+                raise self._no_entry(column, row, text)
+            if self._kind == "ids" and isinstance(entry, float):
+                raise self._no_entry(column, row, text)
+            checked.append(None if entry is None else str(entry).strip())
+        return checked + [""] * (len(entries) - filled)
+
+    def _no_entry(self, column: Column, row: int, text: str) -> InputError:
+        what = {"ids": "ids", "numbers": "numbers", "values": "numbers or words"}[self._kind]
+        remedy = f"write {what} between separators, or a JSON list of {what}"
+        return column.error(row, f"found {text!r:.60}", remedy)
+
+    def _split(self, column: Column, texts: Any, blank: Any) -> Any:
+        """The lists of cells with a separator between their entries."""
+        compute = arrow("compute")
+        self.note_bars(column)
+        given = self._separator.text
+        if given is None and self.has_bars:
+            given = "|"
+        if not self._separator.explicit:
+            self._refuse_others(column, texts, given)
+        if given == "":
+            lists = _wrapped(texts)
+        elif given is None:
+            lists = compute.utf8_split_whitespace(texts)
+        else:
+            lists = compute.split_pattern(texts, given)
+        lists = _trimmed(lists)
+        none = arrow().scalar([], lists.type)
+        lists = compute.if_else(blank, none, lists)
+        self._refuse_gaps(column, texts, lists)
+        return lists
+
+    def _refuse_gaps(self, column: Column, texts: Any, lists: Any) -> None:
+        """Refuse an empty entry before others; those at the end are padding."""
+        empty = np.flatnonzero(_numpy(arrow("compute").equal(lists.values, "")))
+        if not empty.size or self._kind == "values":
+            return
+        offsets = lists.offsets.to_numpy()
+        ends = offsets[np.searchsorted(offsets, empty, side="right")]
+        following = np.append(empty[1:], -1)
+        inside = (empty + 1 < ends) & (following != empty + 1)
+        if inside.any():
+            row = int(np.searchsorted(offsets, empty[inside][0], side="right")) - 1
+            raise self._no_entry(column, row, texts[row].as_py())
+
+    def _refuse_others(self, column: Column, texts: Any, given: str | None) -> None:
+        """Refuse cells that seem to have another separator than their column."""
+        compute = arrow("compute")
+        brackets = compute.or_(
+            compute.and_(compute.starts_with(texts, "("), compute.ends_with(texts, ")")),
+            compute.and_(compute.starts_with(texts, "{"), compute.ends_with(texts, "}")),
+        )
+        if (row := _first(brackets)) is not None:
+            problem = f"found {texts[row].as_py()!r:.60}, which looks like a list in brackets"
+            raise column.error(row, problem, 'write lists as JSON, like ["a", "b"]')
+        if given is None:
+            suspects = [(mark, compute.match_substring(texts, mark)) for mark in "|;,"]
+        else:
+            has_it = compute.match_substring(texts, given)
+            alone = compute.invert(has_it)
+            # A space inside a cell is ambiguous, unless other cells confirm the caller's
+            # separator: then it may be part of an id, for example a title.
+            self._is_confirmed |= bool(self._separator.text) and _first(has_it) is not None
+            marks = _SEPARATORS if self._is_confirmed else f"{_SEPARATORS} "
+            suspects = [
+                (mark, compute.and_(alone, compute.match_substring(texts, mark)))
+                for mark in marks
+                if mark != given
+            ]
+            sign = re.escape(given)
+            suspects += [
+                (
+                    mark,
+                    compute.and_(
+                        has_it,
+                        compute.match_substring_regex(
+                            texts,
+                            rf"(?:^|{sign})\s*{re.escape(mark)}|{re.escape(mark)}\s*(?:{sign}|$)",
+                        ),
+                    ),
+                )
+                for mark in _SEPARATORS
+                if mark != given and not mark.isspace()
+            ]
+        rows = [(row, mark) for mark, found in suspects if (row := _first(found)) is not None]
+        if rows:
+            row, mark = min(rows, key=lambda pair: pair[0])
+            problem = f"found {texts[row].as_py()!r:.60}, which looks like a list separated by "
+            raise column.error(
+                row,
+                f"{problem}{mark!r}",
+                "read it with ",
+                Setting("separator", mark, column.name),
+                ", or ",
+                Setting("separator", given or " ", column.name),
+                " if it is part of an id",
+            )
+
+    def _numbers(self, column: Column, lists: Any, blank: Any) -> Any:
+        """Lists of numbers; a blank cell is null."""
+        compute = arrow("compute")
+        flat = lists.flatten()
+        filled = compute.if_else(compute.equal(flat, ""), None, flat)
+        try:
+            numbers = filled.cast(arrow().float64())
+        except arrow().ArrowInvalid:
+            numbers = self._parsed(column, lists)
+        if _all(compute.match_substring_regex(flat, r"^-?\d{1,15}$")):
+            numbers = numbers.cast(arrow().int64())
+        offsets = compute.subtract(lists.offsets, lists.offsets[0]).cast(arrow().int64())
+        return arrow().LargeListArray.from_arrays(offsets, numbers, mask=_array(blank))
+
+    def _parsed(self, column: Column, lists: Any) -> Any:
+        numbers: list[float | None] = []
+        for row, entries in enumerate(lists.to_pylist()):
+            for entry in entries or ():
+                try:
+                    numbers.append(float(entry) if entry else None)
+                except ValueError:
+                    raise self._no_entry(column, row, " ".join(map(str, entries))) from None
+        return arrow().array(numbers, arrow().float64())
+
+    def _values(self, column: Column, lists: Any, blank: Any) -> Any:
+        """Lists of numbers and words; text that reads as a number is one, an empty one is null."""
+        del column
+        rows = [
+            None if is_blank else [_value(entry) for entry in entries]
+            for entries, is_blank in zip(lists.to_pylist(), blank.to_pylist(), strict=True)
+        ]
+        entries = [entry for values in rows for entry in values or ()]
+        kinds = {type(entry) for entry in entries}
+        if {float, str} <= kinds:
+            return _as_union(rows, entries)
+        kind = arrow().large_string() if str in kinds else arrow().float64()
+        return arrow().array(rows, arrow().large_list(kind))
+
+
+def lists_in_rows(column: Column, separator: str | None) -> tuple[Any, str | None]:
+    """The lists in the cells of a column that usually has one id a row; None if it has none.
+
+    A column has lists if its type says so, if a cell is in brackets, if a cell has a "|", or if all
+    cells hold integers, several of them with one separator in some. Text with spaces stays one id.
+
+    Args:
+        column: all rows.
+        separator: "" if each cell is one id; None to tell by the cells.
+
+    Returns:
+        An Arrow array of lists and the text of a cell with several entries; or None, None.
+    """
+    kind = column.values.type
+    if is_list(kind):
+        return column.values, None
+    if separator == "" or not is_text(kind) or not len(column.values):
+        return None, None
+    if separator is not None:
+        lists = ListColumn("ids", Separator(separator, explicit=True)).read(column)
+        return lists, None
+    compute = arrow("compute")
+    texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
+    bracketed = compute.and_(compute.starts_with(texts, "["), compute.ends_with(texts, "]"))
+    bars = compute.match_substring(texts, "|")
+    digits = compute.match_substring_regex(texts, _LIST_OF_DIGITS)
+    single = compute.match_substring_regex(texts, r"^(-?\d+)?$")
+    example = next((row for row in map(_first, (bracketed, bars)) if row is not None), None)
+    if example is None:
+        example = _first(digits)
+        if example is None or not _all(compute.or_(digits, single)):
+            return None, None
+        sign = re.sub(r"[\d\s-]", "", texts[example].as_py())[:1]
+        lists = ListColumn("ids", Separator(sign or None)).read(column)
+        return lists, texts[example].as_py()
+    return ListColumn("ids", Separator()).read(column), texts[example].as_py()
+
+
+def _first(mask: Any) -> int | None:
+    """The first row of an Arrow mask that is true."""
+    rows = np.flatnonzero(_numpy(mask))
+    return int(rows[0]) if rows.size else None
+
+
+def _all(mask: Any) -> bool:
+    """Whether an Arrow mask is true in all rows."""
+    return bool(_numpy(mask).all())
+
+
+def _array(mask: Any) -> Any:
+    return mask.combine_chunks() if hasattr(mask, "combine_chunks") else mask
+
+
+def _numpy(mask: Any) -> Any:
+    return arrow("compute").fill_null(mask, fill_value=False).to_numpy(zero_copy_only=False)
+
+
+def _strings(lists: Sequence[Sequence[str | None]]) -> Any:
+    return arrow().array(lists, arrow().large_list(arrow().large_string()))
+
+
+def _trimmed(lists: Any) -> Any:
+    """Lists of texts without white space around the entries, as large lists."""
+    compute = arrow("compute")
+    values = compute.utf8_trim_whitespace(lists.flatten()).cast(arrow().large_string())
+    offsets = compute.subtract(lists.offsets, lists.offsets[0]).cast(arrow().int64())
+    return arrow().LargeListArray.from_arrays(offsets, values)
+
+
+def _wrapped(texts: Any) -> Any:
+    """A list of one entry for each text."""
+    offsets = arrow().array(np.arange(len(texts) + 1))
+    return arrow().LargeListArray.from_arrays(offsets, texts)
+
+
+def _without_blanks(lists: Any, empty: Any = None) -> Any:
+    """Lists of trimmed texts; a single blank entry, or a row of `empty`, is an empty list."""
+    compute = arrow("compute")
+    lists = _trimmed(lists)
+    if empty is None:
+        firsts = compute.list_element(lists, 0)
+        single = compute.equal(compute.list_value_length(lists), 1)
+        empty = compute.and_(single, compute.equal(firsts, ""))
+    return compute.if_else(empty, arrow().scalar([], lists.type), lists)
+
+
+def _no_json(column: Column, row: int) -> InputError:
+    text = (column.values[row].as_py() or "").strip()
+    remedy = 'write each cell of the column like ["a", "b"]; of arrays, that is .tolist()'
+    return column.error(row, f"found {text!r:.60}, which is not a JSON list", remedy)
+
+
+def _json_list(text: str) -> list[Any] | None:
+    """The entries of a JSON list, or of a Python list."""
+    try:
+        parsed = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        parsed = _literal(text)
+    return parsed if isinstance(parsed, list) else None
+
+
+def _literal(text: str) -> Any:
+    if not _PYTHON.fullmatch(text):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+
+
+def _value(entry: str | None) -> float | str | None:
+    if entry is None:
+        return None
+    try:
+        return float(entry)
+    except ValueError:
+        return entry or None
+
+
+def _as_union(rows: Sequence[Sequence[Any] | None], entries: Sequence[Any]) -> Any:
+    """An Arrow array of lists of numbers and words."""
+    is_word = arrow().array([isinstance(entry, str) for entry in entries])
+    by_kind = [
+        arrow().array([entry if isinstance(entry, kind) else None for entry in entries], of_kind)
+        for kind, of_kind in ((float, arrow().float64()), (str, arrow().large_string()))
+    ]
+    values = arrow().UnionArray.from_sparse(is_word.cast(arrow().int8()), by_kind)
+    offsets = arrow().array(np.cumsum([0, *(len(row or ()) for row in rows)]))
+    unknown = arrow().array([row is None for row in rows])
+    return arrow().LargeListArray.from_arrays(offsets, values, mask=unknown)

@@ -1,0 +1,506 @@
+"""`streameval.evaluate`: one call for files, frames, mappings, lists and scores."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import PurePath
+from typing import Any, Final, TypedDict, Unpack
+
+from streameval.accumulator import Accumulator
+from streameval.catalogue import metric_of, parse
+from streameval.catalogue.context import Given as Attributes
+from streameval.catalogue.items import Popularity, Similarity
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.decoding.fields import TimeUnit
+from streameval.engine.windows.times import moment_text
+from streameval.evaluation.direct import count_directly
+from streameval.evaluation.fields import RANKERS
+from streameval.evaluation.options import Form, Note, Options, Ties
+from streameval.evaluation.result import EvaluationCounts, EvaluationRow, Surroundings
+from streameval.evaluation.sources import Given, given_of
+from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
+from streameval.evaluation.values import Per, values_of
+from streameval.events import Id
+from streameval.events.errors import MetricError, SuspiciousEventsWarning, UsageError
+from streameval.exporters.view import figure
+from streameval.statistics.intervals import Interval, Intervals
+
+_INTERVALS: Final = Intervals()
+
+
+class Evaluation(Mapping[str, Reading]):
+    """The readings of `evaluate`: a mapping from the text of a metric to its Reading.
+
+    Split by labels or spans, the keys name them, too: 'ctr{variant="a"}'; see `slice`.
+
+    Example:
+        >>> found = evaluate({"u1": ["a", "b"], "u2": ["c"]}, {"u1": {"b"}, "u2": {"d"}}, "mrr")
+        >>> found["mrr"].value
+        0.25
+        >>> print(found)
+        metric  value   low  high  count  lists  users
+        mrr     0.2500             2      2      2
+    """
+
+    def __init__(self, counted: EvaluationCounts) -> None:
+        self._counted = counted
+        self._rows = counted.rows()
+        self._readings = {_key(row): row.reading for row in self._rows}
+
+    def __getitem__(self, key: str) -> Reading:
+        try:
+            return self._readings[key]
+        except KeyError:
+            pass
+        # Another spelling of a metric, for example P@5, is found by its canonical text.
+        with _metric_errors(key, self._readings):
+            return self._readings[parse(key).text]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readings)
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    @property
+    def counted(self) -> EvaluationCounts:
+        """The counts from which it was read."""
+        return self._counted
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the labels that split the events."""
+        return list(self._rows[0].labels) if self._rows else []
+
+    def accumulator(self, **labels: str) -> Accumulator:
+        """The counts of a slice, for example to merge or to save; a copy.
+
+        Raises:
+            UsageError: there is no such slice, or the events are split by spans.
+        """
+        counted = self._counted.accumulator([labels.get(name, "") for name in self.labels])
+        if counted is None:
+            raise UsageError(
+                f"no accumulator of {labels or 'all events'}: name a value of each of "
+                f"{', '.join(self.labels) or 'no labels'}, without spans."
+            )
+        return counted
+
+    def slice(self, **labels: str) -> dict[str, Reading]:
+        """The readings of the slice with these labels, by the text of the metric.
+
+        Raises:
+            UsageError: there is no such slice.
+        """
+        chosen = [row for row in self._rows if labels.items() <= row.labels.items()]
+        texts = {row.reading.metric: row.reading for row in chosen}
+        if len(texts) != len(chosen) or not chosen:
+            slices_known = sorted({str(dict(row.labels)) for row in self._rows})
+            raise UsageError(f"{labels}: not one slice; the slices: {', '.join(slices_known)}.")
+        return texts
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `streameval evaluate --format json`, for `streameval.plot.over_time`."""
+        return [
+            {
+                **({} if row.start is None else {"start": moment_text(row.start)}),
+                "metric": row.reading.metric,
+                "labels": dict(row.labels),
+                "value": row.reading.value if row.reading.defined else None,
+                "count": row.reading.count,
+            }
+            for row in self._rows
+        ]
+
+    def to_frame(self, library: Library | None = None) -> Any:
+        """A frame: span and labels if there are any, metric, value, low, high, count, lists, users.
+
+        `low` and `high` are the confidence interval, else the bounds of an estimate. `count` is
+        what the value is divided by, such as lists, or items with interactions. What is undefined
+        or unknown is missing.
+
+        `library`: "pandas", "polars" or "pyarrow"; None for the one that is in use.
+
+        Raises:
+            MissingExtraError: no library of frames is installed.
+        """
+        columns = self._split_columns()
+        readings = [row.reading for row in self._rows]
+        columns["metric"] = [reading.metric for reading in readings]
+        columns["value"] = [reading.value if reading.defined else None for reading in readings]
+        columns["low"] = [_bounds(reading)[0] for reading in readings]
+        columns["high"] = [_bounds(reading)[1] for reading in readings]
+        columns["count"] = [reading.count for reading in readings]
+        columns["lists"] = [reading.lists for reading in readings]
+        columns["users"] = [row.users for row in self._rows]
+        return frame_of(columns, library)
+
+    def values(self, per: Per = "list", library: Library | None = None) -> Any:
+        """A frame with the value of each metric for each list, or for each user.
+
+        Lists are in the order of the events, or of the first appearance of their users. An
+        undefined value is NaN. Files are read again. Unlike those of other mappings, these are not
+        the values of the keys; `dict(evaluation).values()` are.
+
+        Args:
+            per: "list", or "user" for all lists of a user together.
+            library: as for `to_frame`.
+
+        Raises:
+            MetricError: no metric has a value for a list.
+            UsageError: `per` is neither.
+
+        Example:
+            >>> found = evaluate([["a", "b"], ["c", "d"]], [["b"], ["d", "c"]], "recall@1")
+            >>> found.values(library="pyarrow").to_pydict()
+            {'user': [0, 1], 'recall@1': [0.0, 0.5]}
+        """
+        if per not in ("list", "user"):
+            raise UsageError(f"per={per!r}: give 'list' or 'user'.")
+        counted = self._counted
+        return frame_of(values_of(counted.empty(), counted.chunks(), self.labels, per), library)
+
+    def to_html(self, title: str | None = None) -> str:
+        """One HTML file to send to a colleague: values with intervals, and a chart of spans.
+
+        It loads nothing from elsewhere.
+
+        `title`: the heading; by default the name of the file.
+        """
+        from streameval.evaluation.spans import page_of, spans_of  # noqa: PLC0415  rarely needed
+
+        heading = title_of(self._counted.names) if title is None else title
+        return page_of(heading, spans_of(self._counted))
+
+    def latex(self) -> str:
+        """A `tabular` in LaTeX with a row for each reading."""
+        return latex_of(*self._texts())
+
+    def __repr__(self) -> str:
+        return text_of(*self._texts())
+
+    def _repr_html_(self) -> str:
+        return html_of(*self._texts(), "streameval.evaluate")
+
+    def _split_columns(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        if any(row.start is not None for row in self._rows):
+            columns["start"] = [
+                None if row.start is None else moment_text(row.start) for row in self._rows
+            ]
+        names = dict.fromkeys(name for row in self._rows for name in row.labels)
+        for name in names:
+            columns[name] = [row.labels.get(name) for row in self._rows]
+        if any(row.window != "lifetime" for row in self._rows):
+            columns["window"] = [row.window for row in self._rows]
+        return columns
+
+    def _texts(self) -> tuple[list[str], list[list[str]]]:
+        columns = self._split_columns()
+        heads = [*columns, "metric", "value", "low", "high", "count", "lists", "users"]
+        rows = []
+        for place, row in enumerate(self._rows):
+            reading = row.reading
+            numbers = [reading.value if reading.defined else math.nan, *_bounds(reading)]
+            about = [str(column[place] or "") for column in columns.values()]
+            texts = ["" if number is None else figure(number) for number in numbers]
+            users = "" if row.users is None else f"{row.users:,.0f}"
+            counts = [f"{reading.count:,}", f"{reading.lists:,}", users]
+            rows.append([*about, reading.metric, *texts, *counts])
+        return heads, rows
+
+
+def _key(row: EvaluationRow) -> str:
+    """The text of the metric, with slice and span if there are any."""
+    about = {} if row.start is None else {"start": moment_text(row.start)}
+    about |= {**row.labels}
+    if row.window != "lifetime":
+        about["window"] = row.window
+    inside = ",".join(f'{name}="{value}"' for name, value in about.items())
+    return f"{row.reading.metric}{{{inside}}}" if inside else row.reading.metric
+
+
+def _bounds(reading: Reading) -> tuple[float | None, float | None]:
+    """The confidence interval, else the bounds of an estimate."""
+    bounded: Interval | Reading = reading.interval or reading
+    return bounded.low, bounded.high
+
+
+@contextmanager
+def _metric_errors(key: str, keys: Iterable[str]) -> Iterator[None]:
+    """Say which readings there are."""
+    try:
+        yield
+    except (KeyError, MetricError):
+        raise KeyError(f"{key!r}: not evaluated; there is {', '.join(keys)}") from None
+
+
+def title_of(names: Sequence[str]) -> str:
+    """The heading of a file about what was given."""
+    first, *others = names or ["recommendations"]
+    name = PurePath(first).name or first
+    return f"{name} and {len(others):,} more" if others else name
+
+
+class OldNames(TypedDict, total=False):
+    """Arguments that became keys of `columns`, and one with another name; for one release."""
+
+    user: str | None
+    item: str | None
+    score: str | None
+    rating: str | None
+    rank: str | None
+    time: str | None
+    separators: Sequence[str]
+
+
+class ReadingOptions(OldNames, total=False):
+    """How recommendations and truth are read; the arguments of `evaluate` of these names."""
+
+    columns: Mapping[str, str | None] | None
+    time_unit: TimeUnit | None
+    separator: str | Mapping[str, str] | None
+    form: Form | None
+    header: Sequence[str] | None
+    delimiter: str | None
+    ties: Ties | None
+    catalog: int | str | os.PathLike[str] | Collection[Id] | None
+    popularity: Popularity | Mapping[Any, float] | None
+    similarity: Similarity | None
+    attributes: Attributes | None
+    examination: Sequence[float] | None
+    config: str | os.PathLike[str] | None
+    processes: int
+
+
+def evaluate(  # noqa: PLR0913  each is an option
+    recommendations: Any,
+    truth: Any = None,
+    *metrics: str | Metric | Callable[..., Any] | Sequence[Any],
+    by: str | Sequence[str] = (),
+    every: str | None = None,
+    columns: Mapping[str, str | None] | None = None,
+    time_unit: TimeUnit | None = None,
+    separator: str | Mapping[str, str] | None = None,
+    form: Form | None = None,
+    header: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    ties: Ties | None = None,
+    exclude: Any = None,
+    catalog: int | str | os.PathLike[str] | Collection[Id] | None = None,
+    popularity: Popularity | Mapping[Any, float] | None = None,
+    similarity: Similarity | None = None,
+    attributes: Attributes | None = None,
+    examination: Sequence[float] | None = None,
+    intervals: Intervals | None = _INTERVALS,
+    config: str | os.PathLike[str] | None = None,
+    processes: int = 1,
+    **old: Unpack[OldNames],
+) -> Evaluation:
+    """Evaluate recommendations, with the bits and the warnings of the command of this name.
+
+    Args:
+        recommendations: a path (files, folders, patterns, s3://, gs://, az://); a frame of pandas,
+            Polars, Arrow or DuckDB; a mapping of users as ranx, pytrec_eval, Surprise and
+            ir_measures have it; a list of items for each user; or scores of users (rows) for items
+            (columns), as a matrix or tensor. Without a truth: events with their interactions - a
+            path, a frame with a row per event, Events, pairs, `Columns` or a `Batch`.
+        truth: the interactions in any of these forms, whichever the recommendations have: rows of
+            users and items with or without a rating, which is the gain. Beside scores a matrix of
+            the same shape, dense or sparse, whose entries are gains; or lists of items, or item ->
+            gain. May be left out: a metric here counts as the first of `metrics`.
+        metrics: for example "ndcg@10", or lists of them; from `config` if there are none.
+        by: fields or columns of the events to split by.
+        every: length of spans of event time, for example "1h".
+        columns: field -> column, where it has no usual name: {"item": "sku", "rating": "stars"},
+            {"recommendations": "shown"}, {"truth.user": "member"}, {"time": "ts"}. None where there
+            is none: {"rating": None} counts every row alike.
+        time_unit: unit of event time: "s", "ms", "us" or "iso8601".
+        separator: between the ids of a cell: ";" for all columns, {"clicks": ";"} for one. ""
+            keeps a cell as one id.
+        form: "csv", "json", "parquet", "arrow", "trec" or "mind" for files whose names and first
+            lines do not tell.
+        header: names of the columns of files whose first line has none.
+        delimiter: between the fields of text, such as "::"; by default tab, comma or semicolon.
+        ties: order of equal scores: "arrival", "id_desc" or "id_asc"; "worst" puts interactions
+            last, "random" shuffles, equally each time.
+        exclude: items of each user to leave out of the lists, in the forms of a truth.
+        catalog: the number of items, their ids, or a file of them.
+        popularity: item -> number of users.
+        similarity: of pairs of items.
+        attributes: name -> (item -> its values), for metrics with `by` or `among`.
+        examination: chance that users look at rank 1, 2, ..., for debiased_ctr.
+        intervals: settings of confidence intervals; None for none, which is faster.
+        config: a TOML file to take metrics, labels, inputs and [event] from; it is counted as by
+            a daemon.
+        processes: number of processes that count files.
+        old: user, item, score, rating, rank and time, which are keys of `columns`, and separators,
+            which is `separator`; they go with the next release.
+
+    Raises:
+        UsageError: the arguments contradict each other, or can be read in two ways.
+        SourceError: a file cannot be read; InvalidEventError: an event is not valid.
+        NoEventsError: there is no valid event.
+        MetricError: a metric is unknown or lacks an input.
+        MissingExtraError: frames, files and mappings need pyarrow, which is not installed.
+
+    Example:
+        >>> run = {"u1": {"tea": 0.9, "milk": 0.8}, "u2": {"jam": 0.7, "tea": 0.1}}
+        >>> evaluate(run, {"u1": {"milk": 1}, "u2": {"jam": 1}}, "ndcg@2", "mrr")["mrr"].value
+        0.75
+        >>> import numpy as np
+        >>> scores, clicked = np.array([[0.9, 0.8, 0.1], [0.2, 0.3, 0.4]]), [[1], [0]]
+        >>> evaluate(scores, clicked, "hit_rate@1", "hit_rate@2")["hit_rate@2"].value
+        0.5
+        >>> evaluate(scores, clicked, "hit_rate@1", exclude=[[0], []])["hit_rate@1"].value
+        0.5
+    """
+    if truth is not None and is_metric(truth):
+        truth, metrics = None, (truth, *metrics)
+    reading = ReadingOptions(
+        columns=columns,
+        time_unit=time_unit,
+        separator=separator,
+        form=form,
+        header=header,
+        delimiter=delimiter,
+        ties=ties,
+        catalog=catalog,
+        popularity=popularity,
+        similarity=similarity,
+        attributes=attributes,
+        examination=examination,
+        config=config,
+        processes=processes,
+        **old,
+    )
+    with warned_notes() as around:
+        options = options_of(
+            reading,
+            metrics=metric_texts(metrics),
+            by=(by,) if isinstance(by, str) else tuple(by),
+            every=every,
+            intervals=intervals,
+        )
+        return Evaluation(
+            count_given(given_of(recommendations, truth, exclude, options), options, around)
+        )
+
+
+def count_given(given: Given, options: Options, around: Surroundings) -> EvaluationCounts:
+    """Count what a caller gave: directly, or with a configuration as a daemon does."""
+    if options.config is None and not any(name.startswith(RANKERS) for name in options.columns):
+        return count_directly(given, options, around)
+    from streameval.evaluation.configured import count_configured  # noqa: PLC0415  the engine is large
+
+    return count_configured(given, options, around)
+
+
+def is_metric(given: Any) -> bool:
+    """Whether it is a metric, or a list of them, rather than a truth; a path is none."""
+    if isinstance(given, Metric) or (callable(given) and not hasattr(given, "shape")):
+        return True
+    if isinstance(given, list | tuple):
+        return bool(given) and all(
+            isinstance(one, str | Metric) and is_metric(one) for one in given
+        )
+    if not isinstance(given, str):
+        return False
+    try:
+        parse(given)
+    except MetricError:
+        return False
+    return True
+
+
+def metric_texts(metrics: Iterable[Any]) -> list[str]:
+    """The texts of metrics, some of which may be in lists."""
+    listed = [
+        one for given in metrics for one in (given if isinstance(given, list | tuple) else [given])
+    ]
+    return [metric_of(metric).text for metric in listed]
+
+
+def options_of(reading: ReadingOptions, **asked: Any) -> Options:
+    """The options of a call; `asked`: fields of `Options` besides those about reading."""
+    given: dict[str, Any] = {**reading}
+    columns = dict(given.get("columns") or {})
+    moved = {name: given.get(name) for name in ("user", "item", "score", "rating", "rank", "time")}
+    for name, value in moved.items():
+        if value is not None:
+            _warn_of_old(f"{name}={value!r}", f"columns={{{name!r}: {value!r}}}")
+            columns[name] = value
+    separator = _separators(given.get("separator"))
+    for text in given.get("separators", ()):
+        name, _, between = text.partition("=")
+        both = {name: between} if name and between else {"": text}
+        _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
+        separator |= both
+    config = given.get("config")
+    return Options(
+        columns=columns,
+        time_unit=given.get("time_unit"),
+        separator=separator,
+        form=given.get("form"),
+        header=given.get("header"),
+        delimiter=given.get("delimiter"),
+        ties=given.get("ties"),
+        inputs=_inputs(given),
+        config=None if config is None else os.fspath(config),
+        processes=given.get("processes", 1),
+        **asked,
+    )
+
+
+def _warn_of_old(before: str, now: str) -> None:
+    warnings.warn(f"{before} goes with the next release; give {now}.", FutureWarning, stacklevel=5)
+
+
+def _separators(given: str | Mapping[str, str] | None) -> dict[str, str]:
+    if given is None:
+        return {}
+    return {"": given} if isinstance(given, str) else dict(given)
+
+
+def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs of metrics about items, by name."""
+    names = ("catalog", "popularity", "similarity", "attributes", "examination")
+    inputs = {name: given[name] for name in names if given.get(name) is not None}
+    if isinstance(inputs.get("catalog"), os.PathLike):
+        inputs["catalog"] = os.fspath(inputs["catalog"])
+    popularity = inputs.get("popularity")
+    if popularity is not None and not isinstance(popularity, Popularity):
+        inputs["popularity"] = Popularity(popularity)
+    return inputs
+
+
+@contextmanager
+def warned_notes() -> Iterator[Surroundings]:
+    """Surroundings whose notes become warnings of the line that called the library."""
+    notes: list[str] = []
+
+    def note(doubt: Note | str) -> None:
+        notes.append(str(doubt))
+
+    @contextmanager
+    def progress(_: int | None) -> Iterator[Callable[[int, int], None]]:
+        yield lambda *_: None
+
+    try:
+        yield Surroundings(note, progress)
+    except BaseException:
+        # Where warnings are errors, they must not hide the error.
+        with suppress(SuspiciousEventsWarning):
+            _warn(notes)
+        raise
+    _warn(notes)
+
+
+def _warn(notes: Iterable[str]) -> None:
+    for note in notes:
+        warnings.warn(note, SuspiciousEventsWarning, stacklevel=5)

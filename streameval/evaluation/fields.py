@@ -1,0 +1,182 @@
+"""Which field or column holds what of an event, and what a metric lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from streameval.accumulator.formulas import needed_inputs
+from streameval.catalogue import parse
+from streameval.catalogue.context import ATTRIBUTES
+from streameval.catalogue.metric import Metric
+from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, TimeUnit
+from streameval.evaluation.events import GAINS
+from streameval.evaluation.options import InputError, Note, Options, Setting, column
+from streameval.evaluation.sources import Given
+from streameval.events.errors import suggestion
+
+RANKERS: Final = "rankers."
+"""Before the name of a ranker that was not shown: rankers.challenger=rankings.challenger."""
+
+_PER_ITEM: Final = "per_item."
+"""Before the name of values beside the items: per_item.propensity=p."""
+
+_PATHS: Final = (
+    *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "type"),
+    *("user", "time", "event_id", "positions", "scores", "baseline", "history"),
+)
+"""Keys of [event] that name a field of JSON lines."""
+
+_COLUMNS: Final = (
+    *("recommendations", "interactions", "positions", "scores", "user", "time", "event_id"),
+)
+"""Keys of [event] that name a column of a table."""
+
+_INPUTS: Final = {
+    "catalog": ("a catalogue", 'catalog = "items.txt"'),
+    "popularity": ("the items' popularity", 'popularity = { path = "popularity.csv" }'),
+    "similarity": ("the items' similarity", 'similarity = { vectors = "vectors.csv" }'),
+    "examination": ("the chance that users look at each rank", "examination = [1, 0.6, 0.4]"),
+}
+
+
+def event_fields(
+    base: EventFields, given: Given, options: Options, labels: Sequence[str]
+) -> EventFields:
+    """The fields of an event as they were named.
+
+    `base`: those of a configuration, or the usual ones. `labels`: labels and segments.
+
+    Raises:
+        InputError: an event has no field of a name that was given.
+    """
+    named: dict[str, Any] = {}
+    inside = {
+        "labels": dict(base.labels),
+        "per_item": dict(base.per_item or {}),
+        "rankers": dict(base.rankers or {}),
+    }
+    for field, name in options.columns.items() if not given.is_pair else ():
+        table, key = _place_of(field, given, labels)
+        if name is None or field == "time":
+            continue
+        if table is None:
+            named[key] = name
+        else:
+            inside[table][key] = name
+    named |= {
+        table: entries or ({} if table == "labels" else None) for table, entries in inside.items()
+    }
+    time = options.columns.get("time", base.time)
+    # Timestamp columns of tables need no unit, and times as text are mostly ISO 8601.
+    assumed: TimeUnit | None = "iso8601" if given.is_columns and time is not None else None
+    unit = options.time_unit or base.time_unit or assumed
+    if time is not None and unit is None:
+        raise InputError(
+            "the unit of event time is missing: give ",
+            Setting("time_unit"),
+            f" for {time!r}: s, ms, us or iso8601.",
+        )
+    named.pop(GAINS, None)
+    # Replacing does not check.
+    return EventFields(**msgspec.structs.asdict(base) | named | {"time": time, "time_unit": unit})
+
+
+def _place_of(field: str, given: Given, labels: Sequence[str]) -> tuple[str | None, str]:
+    """The table of [event] that has a field, None for itself, and the key there.
+
+    Raises:
+        InputError: an event of this form has no such field.
+    """
+    known = _COLUMNS if given.is_columns else _PATHS
+    if field in labels:
+        return "labels", field
+    if field in known or (field == GAINS and given.is_columns):
+        return None, field
+    if field.startswith(_PER_ITEM):
+        return "per_item", field.removeprefix(_PER_ITEM)
+    if field.startswith(RANKERS) and not given.is_columns:
+        return "rankers", field.removeprefix(RANKERS)
+    more = [GAINS] if given.is_columns else [f"{RANKERS}NAME"]
+    fields = [*known, *more, f"{_PER_ITEM}NAME", *labels]
+    hint = suggestion(field, fields)
+    raise InputError(
+        Setting("columns"), f": unknown field {field!r}; known: {', '.join(fields)}.{hint}"
+    )
+
+
+def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | None:
+    """What a metric needs and no event here can have, with a remedy; else None."""
+    if given.is_columns and metric.values.get("type"):
+        return Note("types of interactions, which tables cannot have; give JSON lines")
+    for name in metric.item_values_without(fields.per_item or ()):
+        return Note(
+            f"{name!r} of each item; name its field with ", column(f"{_PER_ITEM}{name}", "FIELD")
+        )
+    key, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
+    if not key or (getattr(fields, key) and not given.is_columns):
+        return None
+    if given.is_columns:
+        return Note(f"{what}, which tables cannot have; give JSON lines")
+    field = f"{RANKERS}NAME" if key == "rankers" else key
+    return Note(f"{what}; name its field with ", column(field, "FIELD"))
+
+
+def check_fields(metrics: Iterable[Metric], fields: EventFields, given: Given) -> None:
+    """Refuse a metric for which no event here has a field."""
+    for metric in metrics:
+        if (lacking := lacking_field(metric, fields, given)) is not None:
+            raise InputError(f"{metric.text!r} needs ", *lacking.parts, ".")
+
+
+def check_metrics(options: Options) -> list[Metric]:
+    """The metrics that were asked for, which have their inputs.
+
+    Raises:
+        MetricError: one is unknown.
+        InputError: there is none, or one lacks an input.
+    """
+    if not options.metrics:
+        raise InputError(
+            "no metric given; add some, for example 'ctr', 'ndcg@10' (`streameval metrics` lists "
+            "them all), or ",
+            Setting("config", "FILE"),
+            ".",
+        )
+    metrics = list(dict.fromkeys(map(parse, options.metrics)))
+    for metric in metrics:
+        for name in needed_inputs(metric):
+            for missing in _missing_input(name, options):
+                raise InputError(f"{metric.text!r} needs ", *missing)
+    return metrics
+
+
+def is_given(name: str, options: Options) -> bool:
+    """Whether a caller gave an input."""
+    if name.startswith(ATTRIBUTES):
+        return name.removeprefix(ATTRIBUTES) in options.inputs.get("attributes", ())
+    return name in options.inputs
+
+
+def _missing_input(name: str, options: Options) -> Iterator[tuple[str | Setting, ...]]:
+    if is_given(name, options):
+        return
+    where = Setting("config", "FILE")
+    if name.startswith(ATTRIBUTES):
+        attribute = name.removeprefix(ATTRIBUTES)
+        table = f'[{name}] path = "{attribute}.csv"'
+        in_python = f"give attributes={{{attribute!r}: item -> values}}"
+        in_file = f"or add {table} to a configuration and give "
+        yield f"the attribute {attribute!r}; {in_python}, {in_file}", where, "."
+    elif name == "catalog":
+        what = ", the number of items or a file of their ids."
+        yield "a catalogue; give ", Setting("catalog"), what
+    elif name in _INPUTS:
+        what, key = _INPUTS[name]
+        yield (
+            f"{what}; give {name}= in Python, or add {key} to a configuration and give ",
+            where,
+            ".",
+        )

@@ -1,0 +1,582 @@
+"""Files and frames of rows as blocks of Arrow columns: CSV, parquet, Arrow and JSON lines.
+
+Functions raise SourceError for a file that cannot be read, and InputError for one whose form cannot
+be told.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from itertools import accumulate, islice
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from streameval.evaluation.options import Form, InputError, Options, Setting
+from streameval.events.arrow import refuse_bombs
+from streameval.events.errors import ProblemError, SourceError
+from streameval.events.extras import import_extra
+from streameval.sources.files import lines
+from streameval.sources.opening import content, size
+from streameval.sources.opening import whole as whole_content
+from streameval.sources.remote import is_remote, reader
+
+ROWS: Final = 1 << 16
+"""Rows read and counted together: fewer cost more per row, more need more memory."""
+
+_BLOCK: Final = 1 << 20
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_DELIMITERS: Final = "\t,;"
+_SEPARATOR_OF_UNITS: Final = b"\x1f"
+"""Stands for a delimiter of several characters, such as the :: of MovieLens."""
+
+_PARQUET: Final = b"PAR1"
+_SUFFIXES: Final[dict[str, Form]] = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".inter", ".dat", ".data"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow"),
+}
+_LINES: Final = (".ndjson", ".jsonl", ".json")
+_PICKLES: Final = (".pkl", ".pickle", ".joblib")
+
+MIND: Final = ("impression", "user", "time", "history", "impressions")
+"""The columns of MIND's behaviors.tsv, which has no header."""
+
+
+def arrow(part: str = "") -> Any:
+    """pyarrow, or one of its parts: "csv", "compute", "parquet"."""
+    return import_extra(
+        f"pyarrow.{part}".rstrip("."), "evaluating tables, frames and mappings", "parquet"
+    )
+
+
+class EmptyFileError(ProblemError):
+    """A file has no bytes; as one with columns alone, it has no event."""
+
+
+def _empty(path: str) -> EmptyFileError:
+    return EmptyFileError(path, "the file is empty", "it has neither columns nor events")
+
+
+class Frame(NamedTuple):
+    """Rows that a caller has, not in a file.
+
+    Attributes:
+        rows: Arrow table.
+        idle: of a caller's lists, those without an entry, which have no row; None without.
+    """
+
+    name: str
+    rows: Any
+    idle: Any = None
+
+
+Table: TypeAlias = str | Frame
+"""The path of a file, or a caller's rows."""
+
+
+class Column(NamedTuple):
+    """One column of some rows.
+
+    Attributes:
+        path: of the file, or the name of the frame.
+        values: Arrow array.
+        place: names the file and the line of a row.
+    """
+
+    path: str
+    name: str
+    values: Any
+    place: Callable[[int], str]
+
+    def error(self, row: int, problem: str, *remedy: str | Setting) -> InputError:
+        """An error about the value in a row, from 0."""
+        where = f"{self.place(row)}, column {self.name!r}"
+        return InputError(f"{where}: {problem}; ", *remedy, ".")
+
+
+class RowBlock(NamedTuple):
+    """Some rows of a table.
+
+    Attributes:
+        rows: Arrow table of the columns that were asked for.
+        names: names of all columns of the file, in order.
+        first: index in the file of the first row.
+        header: lines of text before the first row; None if the file is no text.
+    """
+
+    path: str
+    rows: Any
+    names: Sequence[str]
+    first: int = 0
+    header: int | None = None
+
+    def place(self, row: int) -> str:
+        """The file, and the line of a row, from 0, in text, else its number, from 1."""
+        return place_of(self.path, self.first + row, self.header)
+
+    def column(self, name: str) -> Column:
+        """The column of this name."""
+        return Column(self.path, name, plain(self.rows[name].combine_chunks()), self.place)
+
+
+def place_of(path: str, row: int, header: int | None) -> str:
+    """A file and the line of a row, from 0; its number, from 1, if lines are not known."""
+    number = None if header is None else _line_of(path, row + header)
+    return f"{path}: row {row + 1}" if number is None else f"{path}: line {number}"
+
+
+def _line_of(path: str, row: int) -> int | None:
+    """The line of a row, from 0; None for a pipe, which cannot be read again."""
+    if size(path) is None:
+        return None
+    quoted, records = False, 0
+    text = whole_content(path)
+    for number, line in enumerate(re.split(rb"\r\n|\n|\r", text), 1):
+        if not quoted and line:
+            if records == row:
+                return number
+            records += 1
+        quoted ^= line.count(b'"') % 2 == 1
+    return None
+
+
+def plain(values: Any) -> Any:
+    """An Arrow array without a dictionary and without views, which Arrow can hardly compute on."""
+    types, kind = arrow().types, values.type
+    if types.is_dictionary(kind):
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if types.is_string(kind) or types.is_string_view(kind) or types.is_null(kind):
+        return values.cast(arrow().large_string())
+    return values
+
+
+def require(path: str, name: str, names: Sequence[str], *remedy: str | Setting) -> None:
+    """Refuse a file without exactly one column of this name."""
+    count = names.count(name)
+    if count != 1:
+        problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
+        last = ("remove all but one of them",) if count else remedy
+        raise InputError(f"{path}: {problem}; {listing(names)}; ", *last, ".")
+
+
+def listing(names: Sequence[str]) -> str:
+    """The names of some columns, for messages."""
+    return f"its columns: {', '.join(map(str, names[:20]))}"
+
+
+def suffix_of(path: str) -> str:
+    """The extension of a file without that of its compression.
+
+    Example:
+        >>> suffix_of("s3://shop/EVENTS.CSV.gz"), suffix_of("ml-100k/u.data"), suffix_of("events")
+        ('.csv', '.data', '')
+    """
+    name = PurePath(path)
+    return (name.with_suffix("") if name.suffix in {".gz", ".zst"} else name).suffix.lower()
+
+
+def is_lines(path: str) -> bool:
+    """Whether a file has JSON lines by its name."""
+    return suffix_of(path) in _LINES
+
+
+def is_table(path: str) -> bool:
+    """Whether a file has columns by its name.
+
+    Example:
+        >>> is_table("events.parquet"), is_table("events.csv.gz"), is_table("events.ndjson")
+        (True, True, False)
+    """
+    return suffix_of(path) in _SUFFIXES
+
+
+def holds_rows(path: str) -> bool:
+    """Whether a file has events or rows, by its name."""
+    return is_table(path) or is_lines(path)
+
+
+class TablePart(NamedTuple):
+    """Rows of a table that one process reads at once.
+
+    Attributes:
+        size: approximate size in bytes; 0 if it is unknown.
+        groups: row groups of parquet; empty for the whole table.
+        first: index in the file of the first row.
+        kind: Arrow's schema; None for text, whose columns are all strings.
+    """
+
+    table: Table
+    size: int
+    groups: tuple[int, ...] = ()
+    first: int = 0
+    kind: Any = None
+
+    @property
+    def path(self) -> str:
+        """The path, or the name of the frame."""
+        return name_of(self.table)
+
+
+def name_of(table: Table) -> str:
+    """The path, or the name of the frame."""
+    return table if isinstance(table, str) else table.name
+
+
+def form_of(path: str, options: Options) -> Form:
+    """The form of a file: what was given, else what its name tells; text otherwise.
+
+    Raises:
+        InputError: it is a pickle, or has a form that is not read.
+    """
+    if options.form not in (None, "table"):
+        return options.form
+    suffix = suffix_of(path)
+    if suffix in _PICKLES:
+        raise InputError(
+            f"{path}: a pickle runs code when it is read; load it yourself and give the frame or "
+            "mapping, or write it as parquet."
+        )
+    if suffix in (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy"):
+        raise InputError(
+            f"{path}: {suffix} is not read; load it and give the frame or matrix, or write it as "
+            "parquet."
+        )
+    return "json" if suffix in _LINES else _SUFFIXES.get(suffix, "csv")
+
+
+def parts_of(table: Table, options: Options) -> list[TablePart]:
+    """All rows of a table: a part for each row group of parquet, else one."""
+    if isinstance(table, Frame):
+        return [TablePart(table, 0, kind=table.rows.schema)]
+    length, form = size(table), form_of(table, options)
+    if length == 0:
+        raise _empty(table)
+    if form == "arrow":
+        with _explained(table), _arrow_file(table) as file:
+            return [TablePart(table, length or 0, kind=file.schema)]
+    if form != "parquet" or length is None:
+        return [TablePart(table, length or 0)]
+    with _parquet(table) as file:
+        metadata, kind = file.metadata, file.schema_arrow
+        rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    starts = accumulate(rows, initial=0)
+    return [
+        TablePart(table, length * count // max(1, metadata.num_rows), (group,), first, kind)
+        for group, (count, first) in enumerate(zip(rows, starts, strict=False))
+    ] or [TablePart(table, length, kind=kind)]
+
+
+def whole(parts: Sequence[TablePart]) -> TablePart:
+    """The parts of a file as one."""
+    groups = tuple(group for part in parts for group in part.groups)
+    return parts[0]._replace(groups=groups, size=sum(part.size for part in parts))
+
+
+Wanted: TypeAlias = Callable[[str, Sequence[str]], Collection[str]]
+"""The columns to read, from the path and the names of all columns; raises if some are missing."""
+
+
+def blocks_of(part: TablePart, wanted: Wanted, options: Options) -> Iterator[RowBlock]:
+    """The rows of a part; at least one block, which may have no rows."""
+    table = part.table
+    if isinstance(table, Frame):
+        names = table.rows.column_names
+        yield RowBlock(table.name, table.rows.select(_chosen(wanted, table.name, names)), names)
+        return
+    form = form_of(table, options)
+    if form == "parquet":
+        yield from _parquet_blocks(part, wanted)
+    elif form == "arrow":
+        yield from _arrow_blocks(table, wanted)
+    elif form == "json":
+        yield from _json_blocks(table, wanted)
+    else:
+        yield from _text_blocks(table, wanted, options)
+
+
+def _chosen(wanted: Wanted, path: str, names: Sequence[str]) -> list[str]:
+    columns = wanted(path, names)
+    return [name for name in dict.fromkeys(names) if name in columns]
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Convert Arrow's errors about a file to SourceErrors."""
+    try:
+        yield
+    except (arrow().ArrowException, OSError, ValueError) as error:
+        problem = " ".join(str(error).split())
+        remedy = "write the file again, or say what it is with form="
+        raise SourceError(path, problem, remedy) from error
+
+
+def _source(path: str) -> Any:
+    if path.endswith((".gz", ".zst")) or size(path) is None:
+        return arrow().BufferReader(whole_content(path))
+    return reader(path) if is_remote(path) else arrow().OSFile(path)
+
+
+@contextmanager
+def _parquet(path: str) -> Iterator[Any]:
+    """An open parquet file, for reading in parts."""
+    with _explained(path):
+        source = _source(path)
+        if source.read(len(_PARQUET)) != _PARQUET:
+            remedy = "write the file again, or rename it if it is CSV"
+            raise SourceError(path, "does not begin like a parquet file", remedy)
+        file = arrow("parquet").ParquetFile(source, pre_buffer=is_remote(path))
+        refuse_bombs(path, file.metadata)
+        with source, file:
+            yield file
+
+
+def _parquet_blocks(part: TablePart, wanted: Wanted) -> Iterator[RowBlock]:
+    with _parquet(part.path) as file:
+        names, first = file.schema_arrow.names, part.first
+        groups = part.groups or range(file.metadata.num_row_groups)
+        chosen = _chosen(wanted, part.path, names)
+        if not len(groups):
+            yield RowBlock(part.path, file.schema_arrow.empty_table().select(chosen), names)
+        # Without threads, because one that starts at the end of a short process may abort it.
+        for batch in file.iter_batches(ROWS, list(groups), chosen, use_threads=False):
+            batch.validate(full=True)
+            yield RowBlock(part.path, arrow().Table.from_batches([batch]), names, first)
+            first += batch.num_rows
+
+
+@contextmanager
+def _arrow_file(path: str) -> Iterator[Any]:
+    """An open Arrow file: of random access (feather), or a stream."""
+    source = _source(path)
+    with source:
+        try:
+            yield arrow("ipc").open_file(source)
+        except arrow().ArrowInvalid:
+            source.seek(0)
+            yield arrow("ipc").open_stream(source)
+
+
+def _arrow_blocks(path: str, wanted: Wanted) -> Iterator[RowBlock]:
+    with _explained(path), _arrow_file(path) as file:
+        names, first = file.schema.names, 0
+        chosen = _chosen(wanted, path, names)
+        stored = getattr(file, "num_record_batches", None)
+        batches = file if stored is None else map(file.get_batch, range(stored))
+        yield RowBlock(path, file.schema.empty_table().select(chosen), names)
+        for batch in batches:
+            batch.validate(full=True)
+            yield RowBlock(path, arrow().Table.from_batches([batch]).select(chosen), names, first)
+            first += batch.num_rows
+
+
+def _json_blocks(path: str, wanted: Wanted) -> Iterator[RowBlock]:
+    """JSON lines of rows: an object each."""
+    first, decoder = 0, msgspec.json.Decoder(dict[str, Any])
+    records = lines(path)
+    while part := list(islice(records, ROWS)):
+        rows = []
+        for row, line in enumerate(part, first):
+            try:
+                rows.append(decoder.decode(line))
+            except msgspec.MsgspecError as error:
+                remedy = 'give an object per line, like {"user": 1, "item": 2}'
+                raise SourceError(path, f"row {row + 1}: {error}", remedy) from error
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        chosen = _chosen(wanted, path, names)
+        with _explained(path):
+            columns = {name: arrow().array([row.get(name) for row in rows]) for name in chosen}
+        yield RowBlock(path, arrow().table(columns), names, first)
+        first += len(rows)
+    if not first:
+        raise _empty(path)
+
+
+class _Text:
+    """The content of a text file, as Arrow reads it from Python.
+
+    `delimiter`: one of several characters is replaced by a single one.
+    """
+
+    closed = False
+
+    def __init__(self, path: str, delimiter: str | None) -> None:
+        self._blocks = content(path)
+        self._rest = b""
+        self._long = delimiter.encode() if delimiter and len(delimiter) > 1 else None
+        self._carry = b""
+        self.head = self._read_head()
+
+    def read(self, wanted: int = -1) -> bytes:
+        while wanted < 0 or len(self._rest) < wanted:
+            block = next(self._blocks, None)
+            if block is None:
+                self._rest, self._carry = self._rest + self._carry, b""
+                break
+            self._rest += self._plain(block)
+        end = len(self._rest) if wanted < 0 else wanted
+        piece, self._rest = self._rest[:end], self._rest[end:]
+        return piece
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _read_head(self) -> bytes:
+        head = self.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
+        self._rest = head + self._rest
+        return head
+
+    def _plain(self, block: bytes) -> bytes:
+        if self._long is None:
+            return block
+        block, self._carry = self._carry + block, b""
+        # A delimiter may be cut by the end of a block.
+        for length in range(len(self._long) - 1, 0, -1):
+            if block.endswith(self._long[:length]):
+                block, self._carry = block[:-length], block[-length:]
+                break
+        return block.replace(self._long, _SEPARATOR_OF_UNITS)
+
+
+def _text_blocks(path: str, wanted: Wanted, options: Options) -> Iterator[RowBlock]:
+    """Rows of text, whose columns are all strings: 007 is not an integer."""
+    text = _Text(path, options.delimiter)
+    if not text.head:
+        raise _empty(path)
+    if text.head.startswith(_PARQUET):
+        remedy = f"rename it to {PurePath(path).stem}.parquet, or give form='parquet'"
+        raise SourceError(path, "it is a parquet file", remedy)
+    given = MIND if options.form == "mind" else options.header
+    delimiter = _delimiter(text.head, options)
+    names = list(given) if given is not None else _header(path, text.head, delimiter)
+    parser = arrow("csv")
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    first, header = 0, int(given is None)
+    chosen = _chosen(wanted, path, names)
+    try:
+        rows = parser.open_csv(
+            arrow().PythonFile(text, "r"),
+            parser.ReadOptions(
+                use_threads=False, block_size=_BLOCK, column_names=given and list(given)
+            ),
+            parser.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=given is None,
+                quote_char=False if given is not None else '"',
+                invalid_row_handler=refuse,
+            ),
+            parser.ConvertOptions(
+                column_types=dict.fromkeys(names, arrow().large_string()), include_columns=chosen
+            ),
+        )
+        yield RowBlock(path, rows.schema.empty_table(), names, header=header)
+        for batch in rows:
+            yield RowBlock(path, arrow().Table.from_batches([batch]), names, first, header)
+            first += batch.num_rows
+    except (arrow().ArrowException, ValueError) as error:
+        raise _explanation(path, error, wrong, delimiter) from error
+
+
+def _explanation(path: str, error: Exception, wrong: Sequence[Any], delimiter: str) -> Exception:
+    """What is wrong with a text file, from what Arrow refused."""
+    _refuse_bytes(path)
+    if wrong:
+        row = wrong[0]
+        where = f"row {row.number}" if row.number is not None else "a row"
+        found = f"{where} has {row.actual_columns} fields, not {row.expected_columns}"
+        return InputError(
+            f"{path}: {found}: {row.text!r:.60}; quote fields with {delimiter!r}, or give ",
+            Setting("delimiter"),
+            " and ",
+            Setting("header"),
+            ".",
+        )
+    problem = " ".join(str(error).split())
+    if "straddl" in problem:
+        problem = f"a row is longer than {_BLOCK:,} bytes, or a quote is not closed"
+    remedy = "give a parquet file, or CSV in UTF-8 with the same number of fields in each line"
+    return SourceError(path, problem, remedy)
+
+
+def _refuse_bytes(path: str) -> None:
+    """Refuse a file that is not UTF-8, naming the line and the byte; a pipe is not read again."""
+    if size(path) is None:
+        return
+    number, rest = 1, b""
+    for block in content(path):
+        text = rest + block
+        try:
+            text.decode()
+            rest = b""
+        except UnicodeDecodeError as error:
+            cut = len(text) - error.start
+            if cut < 4 and error.reason == "unexpected end of data":
+                rest, text = text[error.start :], text[: error.start]
+            else:
+                line = number + text.count(b"\n", 0, error.start)
+                problem = f"line {line}: byte 0x{text[error.start]:02x} is not UTF-8"
+                raise SourceError(path, problem, "save the file as UTF-8 text") from None
+        number += text.count(b"\n")
+    if rest:
+        problem = f"line {number}: byte 0x{rest[0]:02x} is not UTF-8"
+        raise SourceError(path, problem, "save the file as UTF-8 text")
+
+
+def _delimiter(head: bytes, options: Options) -> str:
+    if options.form == "mind":
+        return "\t"
+    if options.delimiter is not None:
+        single = len(options.delimiter) == 1
+        return options.delimiter if single else _SEPARATOR_OF_UNITS.decode()
+    for delimiter in _DELIMITERS:
+        if len(_first_row(head, delimiter)) > 1:
+            return delimiter
+    return ","
+
+
+def _first_row(head: bytes, delimiter: str) -> list[str]:
+    """The fields of the first row that is not empty, with line ends of any system."""
+    text = StringIO(head.decode("utf-8", "surrogateescape"), newline="")
+    try:
+        return next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+    except csv.Error:
+        return []
+
+
+def _header(path: str, head: bytes, delimiter: str) -> list[str]:
+    names = _first_row(head, delimiter)
+    if any("\udc80" <= char <= "\udcff" for name in names for char in name):
+        _refuse_bytes(path)
+    if any(finite(name.replace("::", "")) is not None for name in names):
+        first = delimiter.join(names)
+        separated: list[str | Setting] = []
+        if "::" in first:
+            separated = [Setting("delimiter", "::"), " and "]
+        raise InputError(
+            f"{path}: the first line, {first[:60]!r}, has numbers, not names of columns; name the "
+            "columns with ",
+            *separated,
+            Setting("header", "user,item,rating,time"),
+            ".",
+        )
+    return names
+
+
+def finite(value: object) -> float | None:
+    """A finite number from a number or its text; None if it is not one."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,161 @@
+"""What a caller asks of files and frames, as objects; how messages name these settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+
+from streameval.decoding.fields import TimeUnit
+from streameval.events.errors import StreamevalError, UsageError
+from streameval.statistics.intervals import Intervals
+
+Form: TypeAlias = Literal["table", "json", "csv", "parquet", "arrow", "trec", "mind"]
+"""Form of files whose names or first lines do not tell; "table" is any but trec_eval's."""
+
+FORMS: Final[Sequence[Form]] = get_args(Form)
+
+Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc", "worst", "random"]
+"""Which of several equal scores comes first: the earlier row, the larger id, the smaller id, an
+item without an interaction, or the one with the smaller hash of user and item."""
+
+_OPTIONS: Final[Mapping[str, str]] = {"columns": "column", "baseline": "control"}
+"""Arguments whose option on the command line has another name."""
+
+
+class Setting(NamedTuple):
+    """A setting that a message names, as its reader writes it.
+
+    Attributes:
+        name: the argument.
+        value: None to name the argument alone; "" says that there is none.
+        key: of an argument that is a mapping.
+
+    Example:
+        >>> str(Setting("ties", "arrival")), Setting("ties", "arrival").for_command()
+        ("ties='arrival'", '--ties arrival')
+        >>> str(column("rating", "stars")), column("rating", "stars").for_command()
+        ("columns={'rating': 'stars'}", '--column rating=stars')
+    """
+
+    name: str
+    value: str | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.name}="
+        value = repr(self.value) if self.value or self.name == "separator" else "None"
+        return f"{self.name}={value if self.key is None else f'{{{self.key!r}: {value}}}'}"
+
+    def for_command(self) -> str:
+        """The option of the command line."""
+        if (self.name, self.key) == ("columns", "time"):
+            return f"--time {self.value}"
+        option = f"--{_OPTIONS.get(self.name, self.name).replace('_', '-')}"
+        if self.value is None:
+            return option
+        value = self.value if self.key is None else f"{self.key}={self.value}"
+        return f"{option} {_quoted(value)}"
+
+
+def column(field: str, name: str = "NAME") -> Setting:
+    """The setting that names the column of a field; with an empty name, that it has none."""
+    return Setting("columns", name, field)
+
+
+def _quoted(value: str) -> str:
+    """A value as a POSIX shell takes it."""
+    if "\t" in value:
+        return "$'" + value.replace("\t", "\\t") + "'"
+    plain = value.replace("=", "").replace("-", "").replace("_", "").replace(".", "")
+    return value if plain.isalnum() else f"'{value}'"
+
+
+class Note:
+    """A sentence with the settings that it names.
+
+    Example:
+        >>> message = Note("name it with ", column("user"), ".")
+        >>> str(message), message.for_command()
+        ("name it with columns={'user': 'NAME'}.", 'name it with --column user=NAME.')
+    """
+
+    def __init__(self, *parts: str | Setting) -> None:
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.parts))
+
+    def for_command(self) -> str:
+        """The sentence as the command line says it."""
+        return "".join(
+            part.for_command() if isinstance(part, Setting) else part for part in self.parts
+        )
+
+
+class InputError(UsageError):
+    """What was given cannot be evaluated as it is; the message names settings that help.
+
+    Attributes:
+        message: the sentence, which a command says with its options.
+    """
+
+    def __init__(self, *parts: str | Setting) -> None:
+        self.message = Note(*parts)
+        super().__init__(str(self.message))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.message.parts
+
+    def for_command(self) -> str:
+        """The sentence as the command line says it."""
+        return self.message.for_command()
+
+
+def for_command(said: object) -> str:
+    """A message, or an error, as the command line says it."""
+    return said.for_command() if isinstance(said, Note | InputError) else str(said)
+
+
+def lines_for_command(error: StreamevalError) -> Sequence[str]:
+    """The sentences of an error, as the command line says them."""
+    return [error.for_command()] if isinstance(error, InputError) else error.lines
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How recommendations and truth are read, split and counted.
+
+    Attributes:
+        metrics: texts, in order; those of `config` if there are none.
+        by: fields or columns to split by.
+        every: length of spans of event time, like "1h"; None for all time.
+        columns: field -> column; None where there is no such column.
+        time_unit: of numbers and text that are event times.
+        separator: between the ids of a cell; of each column, by its name, or of all, with "".
+            "" keeps a cell as one id.
+        form: of files, where neither name nor first line tells.
+        header: names of the columns of files whose first line has none.
+        delimiter: between the fields of text files.
+        ties: order of equal scores; None for the default of the form.
+        inputs: catalog, popularity, similarity, attributes and examination, by name.
+        intervals: settings of confidence intervals; None for none.
+        config: path of a configuration.
+        processes: number of processes that count files.
+    """
+
+    metrics: Sequence[str] = ()
+    by: Sequence[str] = ()
+    every: str | None = None
+    columns: Mapping[str, str | None] = {}
+    time_unit: TimeUnit | None = None
+    separator: Mapping[str, str] = {}
+    form: Form | None = None
+    header: Sequence[str] | None = None
+    delimiter: str | None = None
+    ties: Ties | None = None
+    inputs: Mapping[str, Any] = {}
+    intervals: Intervals | None = None
+    config: str | None = None
+    processes: int = 1

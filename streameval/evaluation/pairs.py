@@ -1,0 +1,337 @@
+"""Recommendations and truth, joined by user: one event for each user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+
+from streameval.evaluation.events import of_one_kind, span_starts
+from streameval.evaluation.files import arrow
+from streameval.evaluation.options import InputError, Note, Setting, Ties, column
+from streameval.evaluation.rows import Side
+from streameval.events.batch import IntArray
+from streameval.events.columns import Columns
+from streameval.events.ragged import Array, IdColumn, Ragged
+
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+"""The golden ratio in 64 bits, which spreads products over all bits."""
+
+
+class Joined:
+    """Two sides with users and items coded together.
+
+    Args:
+        shown: the recommendations.
+        truth: the interactions.
+        ties: order of equal scores; None for the earlier row, with a note where that decides hits.
+        integers: whether ids of text become integers.
+
+    Attributes:
+        notes: doubts about the rows.
+        is_integer: whether all ids of items are integers.
+
+    Raises:
+        InputError: one side has no rows, or no user is in both.
+    """
+
+    def __init__(self, shown: Side, truth: Side, ties: Ties | None, *, integers: bool) -> None:
+        self._shown, self._truth = shown, truth
+        self.notes: list[Note] = []
+        idle = [side.idle for side in (shown, truth) if side.idle is not None]
+        users = of_one_kind([shown.users, truth.users, *idle])
+        items = of_one_kind([shown.items, truth.items], integers=integers)
+        self.is_integer = bool(arrow().types.is_integer(items[0].type))
+        self._users, user_codes = _coded(users)
+        self._items, self._of = _coded(items)
+        self._by, rest = user_codes[:2], iter(user_codes[2:])
+        self._present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
+        for side, codes, present in zip((shown, truth), self._by, self._present, strict=True):
+            present[codes] = True
+            if side.idle is not None:
+                present[next(rest)] = True
+        self._refuse_strangers()
+        self._note_users()
+        self._note_repeats()
+        self._note_order()
+        self._ties = ties
+        self._note_ties()
+        self._ranks = self._positions()
+
+    def columns(
+        self, every: int | None, *, users: bool, scores: bool
+    ) -> Iterator[tuple[int | None, Columns]]:
+        """The events of each span of time, in the order of first appearance of their users.
+
+        A user's items are sorted by descending score, or by rank; else they keep the file's order.
+        A user in only the truth has an empty list, a user in only the recommendations no
+        interactions. A rating is the gain of an interaction.
+
+        Yields:
+            The start of the span, microseconds since the epoch, None for all time; and its events.
+        """
+        times = (self._shown.times, self._truth.times)
+        if every is None or times[0] is None or times[1] is None:
+            rows = [np.arange(len(codes)) for codes in self._by]
+            yield None, self._events(*rows, users=users, scores=scores, whole=True)
+            return
+        parts = [_split(span_starts(of_side, every)) for of_side in times if of_side is not None]
+        none = np.zeros(0, np.int64)
+        for start in sorted(parts[0].keys() | parts[1].keys()):
+            mine, theirs = (part.get(start, none) for part in parts)
+            yield start, self._events(mine, theirs, users=users, scores=scores, whole=False)
+
+    def _events(
+        self, mine: IntArray, theirs: IntArray, *, users: bool, scores: bool, whole: bool
+    ) -> Columns:
+        """The events of some rows of either side."""
+        codes = [self._by[0][mine], self._by[1][theirs]]
+        count = len(self._users)
+        names = self._users
+        if not whole:
+            present, first = np.unique(np.concatenate(codes), return_index=True)
+            order = present[np.argsort(first, kind="stable")]
+            renamed = np.zeros(count, np.int64)
+            renamed[order] = np.arange(order.size)
+            codes, count = [renamed[part] for part in codes], order.size
+            names = names.take(arrow().array(order))
+        placed = mine[self._order(codes[0], mine)]
+        acted = theirs[np.argsort(codes[1], kind="stable")]
+        edges, bounds = _offsets(codes[0], count), _offsets(codes[1], count)
+        worth, gains = self._shown.worth, self._truth.worth
+        gains = None if gains is None or (gains == 1).all() else gains
+        ranks = self._ranks
+        return Columns(
+            users=names if users else None,
+            recommendations=self._lists(self._of[0][placed], edges),
+            interactions=self._lists(self._of[1][acted], bounds),
+            gains=None if gains is None else (gains[acted], bounds),
+            scores=(worth[placed], edges) if scores and worth is not None else None,
+            positions=None if ranks is None else (ranks[placed], edges),
+        )
+
+    def _lists(self, codes: IntArray, offsets: IntArray) -> IdColumn:
+        if self.is_integer:
+            ids: Array = self._items.to_numpy()[codes]
+            return IdColumn(Ragged(ids, offsets))
+        return IdColumn(Ragged(codes, offsets), self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        if not hasattr(self, "_listed"):
+            self._listed: list[str] = self._items.to_pylist()
+        return self._listed
+
+    def _order(self, users: IntArray, rows: IntArray) -> IntArray:
+        """The order of rows by user, then by rank."""
+        keys = [users]
+        shown = self._shown
+        if shown.by_rank and shown.ranks is not None:
+            keys.insert(0, shown.ranks[rows])
+        elif shown.worth is not None:
+            keys.insert(0, -shown.worth[rows])
+            if (decides := self._tie_key()) is not None:
+                keys.insert(0, decides[rows])
+        return np.lexsort(keys)
+
+    def _tie_key(self) -> Array | None:
+        """What orders rows of equal scores; None for their order in the file."""
+        if self._ties in (None, "arrival"):
+            return None
+        if self._ties == "worst":
+            return self._hits.astype(np.int64)
+        if self._ties == "random":
+            return self._hashes()
+        order = np.empty(len(self._items), np.int64)
+        order[arrow("compute").sort_indices(self._items).to_numpy()] = np.arange(order.size)
+        by_id: IntArray = order[self._of[0]]
+        return by_id if self._ties == "id_asc" else -by_id
+
+    def _hashes(self) -> Array:
+        """A number for each row that depends on its user and item alone."""
+        users, items = _hashes_of(self._users), _hashes_of(self._items)
+        with np.errstate(over="ignore"):
+            mixed = (users[self._by[0]] ^ (items[self._of[0]] * _MIX)) * _MIX
+        hashes: Array = mixed ^ (mixed >> np.uint64(31))
+        return hashes
+
+    @property
+    def _hits(self) -> Array:
+        """Whether each row shows an item that its user interacted with."""
+        size = max(1, len(self._items))
+        worth = self._truth.worth
+        liked = np.ones(len(self._by[1]), np.bool_) if worth is None else worth > 0
+        mine, theirs = (by * size + of for by, of in zip(self._by, self._of, strict=True))
+        return np.isin(mine, theirs[liked])
+
+    def _refuse_strangers(self) -> None:
+        """Refuse sides of which one has no rows, or which share no user; items are only noted."""
+        shown, truth = self._shown, self._truth
+        sides = {"recommendations": shown, "truth": truth}
+        empty = [name for name, side in sides.items() if not side.size and side.idle is None]
+        if len(empty) == 1:
+            raise InputError(Setting(empty[0]), " has no rows; give the users and items of both.")
+        if not empty and not (self._present[0] & self._present[1]).any():
+            raise InputError(*_strangers("user", shown.users, truth.users))
+        if shown.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
+            self.notes.append(Note(*_strangers("item", shown.items, truth.items)))
+
+    def _note_users(self) -> None:
+        """Note users of one side alone; spans of time may lack some."""
+        mine, theirs = self._present
+        without = [int((~part).sum()) for part in (mine, theirs)]
+        if self._shown.times is None and any(without):
+            self.notes.append(
+                Note(
+                    f"users in both files: {int((mine & theirs).sum()):,}; without "
+                    f"recommendations: {without[0]:,}; without truth: {without[1]:,}. All of them "
+                    "are events."
+                )
+            )
+
+    def _note_repeats(self) -> None:
+        """Note a list with an item several times; spans of time may repeat one."""
+        shown = self._shown
+        if shown.times is not None or not shown.size:
+            return
+        pairs = self._by[0] * len(self._items) + self._of[0]
+        order = np.argsort(pairs, kind="stable")
+        again = np.diff(pairs[order]) == 0
+        if again.any():
+            row = int(order[1:][again].min())
+            user, item = shown.users[row].as_py(), shown.items[row].as_py()
+            self.notes.append(
+                Note(
+                    f"rows of recommendations that repeat an item of the same user: "
+                    f"{int(again.sum()):,}, for example item {item!r:.40} of user {user!r:.40}; "
+                    "each takes a rank of the list. Remove them, unless the recommender repeats "
+                    "items."
+                )
+            )
+
+    def _note_order(self) -> None:
+        """Note ranks that are all equal, and ranks that contradict the scores."""
+        shown, users = self._shown, self._by[0]
+        if shown.ranks is None or not shown.size:
+            return
+        if shown.by_rank:
+            order = np.lexsort((shown.ranks, users))
+            same = np.diff(users[order]) == 0
+            if same.any() and not np.diff(shown.ranks[order])[same].any():
+                self.notes.append(
+                    Note(
+                        "all ranks of a user's recommendations are equal, so they keep the order "
+                        "of their file: is the column a rank?"
+                    )
+                )
+        elif shown.worth is not None:
+            order = np.lexsort((shown.ranks, -shown.worth, users))
+            same = np.diff(users[order]) == 0
+            if (same & (np.diff(shown.ranks[order]) < 0)).any():
+                self.notes.append(
+                    Note(
+                        "scores and ranks of the recommendations order the items differently; they "
+                        "are sorted by score, or with ",
+                        column("rank"),
+                        " by rank.",
+                    )
+                )
+
+    def _note_ties(self) -> None:
+        """Note lists in which the order of equal scores decides which items are hits."""
+        shown = self._shown
+        if self._ties is not None or shown.worth is None or shown.by_rank or not shown.size:
+            return
+        order = np.lexsort((-shown.worth, self._by[0]))
+        users, worth, hits = self._by[0][order], shown.worth[order], self._hits[order]
+        begins = np.flatnonzero(
+            np.concatenate(([True], (np.diff(users) != 0) | (np.diff(worth) != 0)))
+        )
+        sizes = np.diff(np.append(begins, len(order)))
+        of_group = np.add.reduceat(hits.astype(np.int64), begins)
+        undecided = (of_group > 0) & (of_group < sizes)
+        lists = np.unique(users[begins[undecided]]).size
+        if lists:
+            constant = "all scores are equal; " if (shown.worth == shown.worth[0]).all() else ""
+            self.notes.append(
+                Note(
+                    f"{constant}lists with equal scores for a hit and another item: {lists:,}; the "
+                    "earlier row comes first. ",
+                    Setting("ties", "worst"),
+                    " puts hits last, ",
+                    Setting("ties", "random"),
+                    " shuffles.",
+                )
+            )
+
+    def _positions(self) -> IntArray | None:
+        """The rank of each row, if the ranks of a list are not 1, 2, 3, ...
+
+        None if they are, or if they only order: some are no whole numbers, or equal in a list.
+        """
+        shown, users = self._shown, self._by[0]
+        if not shown.by_rank or shown.ranks is None or not shown.size:
+            return None
+        if shown.times is not None:
+            return None
+        ranks = shown.ranks
+        whole = bool((ranks == np.floor(ranks)).all()) and float(ranks.min()) >= 0
+        order = np.lexsort((ranks, users))
+        same = np.diff(users[order]) == 0
+        distinct = not (same & (np.diff(ranks[order]) == 0)).any()
+        if not (whole and distinct):
+            return None
+        from_zero = float(ranks.min()) == 0
+        if from_zero:
+            self.notes.append(Note("ranks of the recommendations begin at 0, which is rank 1."))
+        numbers = ranks.astype(np.int64) + from_zero
+        sizes = np.bincount(users)
+        starts = np.concatenate(([0], np.cumsum(sizes)))[users[order]]
+        expected = np.arange(len(order)) - starts + 1
+        gaps = numbers[order] != expected
+        if not gaps.any():
+            return None
+        row = int(order[int(np.argmax(gaps))])
+        lists = np.unique(users[order][gaps]).size
+        self.notes.append(
+            Note(
+                f"lists with ranks that skip some, like rank {numbers[row]:,} of user "
+                f"{shown.users[row].as_py()!r:.40}: {lists:,}. A rank is the position at which an "
+                "item was shown; if it only orders the items, number them 1, 2, 3, ..."
+            )
+        )
+        return numbers
+
+
+def _strangers(what: str, mine: Any, theirs: Any) -> list[str]:
+    first, other = (ids[0].as_py() if len(ids) else None for ids in (mine, theirs))
+    starts = f"one starts with {first!r:.40}, the other with {other!r:.40}"
+    return [f"no {what} is in both files: {starts}; write their ids alike."]
+
+
+def _coded(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
+    """The distinct ids of several arrays, in order of appearance, and the code of each entry."""
+    encoded = arrow().concat_arrays(arrays).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    edges = np.cumsum([len(array) for array in arrays])[:-1]
+    return encoded.dictionary, np.split(codes, edges)
+
+
+def _hashes_of(ids: Any) -> Any:
+    digests = b"".join(
+        blake2b(str(one).encode(), digest_size=8).digest() for one in ids.to_pylist()
+    )
+    return np.frombuffer(digests, np.uint64)
+
+
+def _offsets(users: IntArray, count: int) -> IntArray:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(users, minlength=count))))
+
+
+def _split(starts: IntArray) -> dict[int, IntArray]:
+    """The indices of the rows of each start, in their order."""
+    order = np.argsort(starts, kind="stable")
+    begins, edges = np.unique(starts[order], return_index=True)
+    return dict(zip(begins.tolist(), np.split(order, edges[1:]), strict=True)) if len(order) else {}

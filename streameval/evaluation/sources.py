@@ -1,0 +1,630 @@
+"""What a caller gives - paths, frames, mappings, lists, scores - as batches of decoded events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator.intake import checked_batch, side_by_side
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.evaluation.events import EventRows, Needs
+from streameval.evaluation.files import (
+    Frame,
+    Table,
+    TablePart,
+    arrow,
+    holds_rows,
+    is_lines,
+    name_of,
+    whole,
+)
+from streameval.evaluation.files import parts_of as table_parts
+from streameval.evaluation.options import InputError, Note, Options, Setting
+from streameval.evaluation.pairs import Joined
+from streameval.evaluation.rows import (
+    Role,
+    Side,
+    TimeColumn,
+    check_columns,
+    common_topics,
+    is_trec,
+    read_side,
+    read_trec,
+)
+from streameval.evaluation.scores import ScoredUsers, are_scores
+from streameval.events import Batch, Event
+from streameval.events.arrow import ArrowTable, as_table
+from streameval.events.columns import Columns, read
+from streameval.events.errors import SourceError, UsageError
+from streameval.events.ids import IdKind
+from streameval.events.records import Partition, RecordBatch
+from streameval.sources.files import NdjsonFile, first_record, numbered
+from streameval.sources.opening import expand, size
+from streameval.statistics.matching import Search
+
+AT_ONCE: Final = 1_024
+"""JSON lines decoded together: their strings fit into a cache of 2 MB."""
+
+_ANY: Final = Search(depth=1)
+"""A search for the kind of ids, whose hits are not used."""
+
+_ROLES: Final[Sequence[Role]] = ("recommendations", "truth")
+
+_FORMS: Final = (
+    "a path, a frame, a mapping of users, a list for each user, or a matrix of scores with truth="
+)
+
+
+class Events(NamedTuple):
+    """Some events of a source.
+
+    Attributes:
+        decoded: the events.
+        records: what they were decoded from.
+        size: bytes of the part read so far.
+    """
+
+    decoded: Decoded
+    records: RecordBatch
+    size: int = 0
+
+
+class EventTexts(Sequence[bytes]):
+    """Events that never were text, as JSON for messages about them."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def __getitem__(self, row: Any) -> Any:
+        (event,) = self._batch.rows(row, row + 1).events()
+        return msgspec.json.encode(event, enc_hook=list)
+
+
+def _recorded(decoded: Decoded, partition: Partition, first: int, size: int = 0) -> Events:
+    """Events of rows, the first of which has this number."""
+    offsets = range(first, first + len(decoded.batch))
+    records = RecordBatch(
+        partition=partition,
+        values=EventTexts(decoded.batch),
+        offsets=offsets,
+        next_offset=offsets.stop,
+    )
+    return Events(decoded, records, size)
+
+
+class EventSource(Protocol):
+    """Events of a caller.
+
+    Attributes:
+        names: of its files and frames.
+        ids: kind of their ids; None if the first id decides.
+        parts: what several processes may count apart from each other.
+        sizes: of each part, bytes; None if one process must count them all.
+        notes: doubts about what was given.
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...  # noqa: D102  above
+
+    @property
+    def ids(self) -> IdKind | None: ...  # noqa: D102  above
+
+    @property
+    def parts(self) -> Sequence[Any]: ...  # noqa: D102  above
+
+    @property
+    def sizes(self) -> Sequence[int] | None: ...  # noqa: D102  above
+
+    @property
+    def notes(self) -> Sequence[Note]: ...  # noqa: D102  above
+
+    def read(self, part: Any, search: Search) -> Iterator[Events]:
+        """The events of a part, batch by batch."""
+
+
+Rows: TypeAlias = Sequence[Table] | Side
+"""Files of rows, a frame, or rows that were read already."""
+
+
+class Given(NamedTuple):
+    """What a caller gave, before anything is read.
+
+    Attributes:
+        kind: "lines" and "tables" have an event in each record, "pair" rows of items in two tables,
+            "aligned" a caller's lists, and "scores" a matrix.
+        names: of the files and frames.
+        events: tables or paths of lines; or the lists.
+        recommendations: the rows of a pair.
+        truth: likewise; or the interactions of lists and scores.
+        exclude: rows, or lists, of items that each list leaves out; None for none.
+    """
+
+    kind: Literal["lines", "tables", "pair", "aligned", "scores"]
+    names: Sequence[str]
+    events: Any = ()
+    recommendations: Any = None
+    truth: Any = None
+    exclude: Any = None
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether events are made of rows or lists, so that they have no labels."""
+        return self.kind in ("pair", "aligned", "scores")
+
+    @property
+    def is_columns(self) -> bool:
+        """Whether events come from columns, not from JSON lines."""
+        return self.kind != "lines"
+
+
+def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:
+    """What a caller gave.
+
+    Raises:
+        UsageError: it has none of the forms that can be evaluated.
+    """
+    if are_scores(recommendations):
+        if options.ties is not None:
+            problem = " is for rows: equal scores of a matrix keep the order of its columns."
+            raise InputError(Setting("ties"), problem)
+        return Given("scores", ["the scores given"], recommendations, truth=truth, exclude=exclude)
+    if truth is None:
+        if exclude is not None:
+            raise InputError(Setting("exclude"), " needs ", Setting("truth"), ".")
+        return _events(recommendations, options)
+    if _are_lists(recommendations):
+        if exclude is not None:
+            raise InputError(
+                Setting("exclude"), " is for rows, mappings and scores: leave items out of lists."
+            )
+        return Given("aligned", ["the lists given"], recommendations, truth=truth)
+    shown, acts = rows_of("recommendations", recommendations), rows_of("truth", truth)
+    seen = None if exclude is None else rows_of("truth", exclude)
+    names = [_name(shown), _name(acts)]
+    return Given("pair", names, recommendations=shown, truth=acts, exclude=seen)
+
+
+def _name(rows: Rows) -> str:
+    if isinstance(rows, Side):
+        return rows.path
+    return name_of(rows[0]) if rows else "recommendations"
+
+
+def _events(given: Any, options: Options) -> Given:
+    """Events that have their interactions."""
+    if isinstance(given, Batch | Columns):
+        return Given("aligned", ["the lists given"], given)
+    if is_path(given):
+        return _files([os.fspath(given)], options)
+    if is_frame(given):
+        return Given("tables", ["the frame"], [_frame("the frame", given)])
+    if isinstance(given, Mapping):
+        raise InputError(
+            "give ", Setting("truth"), ", the interactions of each user of the recommendations."
+        )
+    if not isinstance(given, Iterable):
+        raise UsageError(f"found {given!r:.80}; give {_FORMS}.")
+    rows = list(given)
+    if rows and all(map(is_path, rows)):
+        return _files([os.fspath(row) for row in rows], options)
+    if all(isinstance(row, Event) or (isinstance(row, tuple) and len(row) == 2) for row in rows):
+        return Given("aligned", ["the lists given"], rows)
+    raise InputError(
+        "give ",
+        Setting("truth"),
+        ", the interactions of each list; without it, events are a path, a frame with "
+        "recommendations and interactions, or pairs of them.",
+    )
+
+
+def _files(paths: Sequence[str], options: Options) -> Given:
+    """Files of events: all JSON lines, or all tables."""
+    files = expand_paths(paths)
+    is_table = [_is_table(path, options) for path in files]
+    others = [path for path, table in zip(files, is_table, strict=True) if not table]
+    if others and any(is_table):
+        raise UsageError(
+            f"{others[0]} is not a table, and other files are; evaluate them separately."
+        )
+    return Given("tables" if any(is_table) else "lines", files, files)
+
+
+def _is_table(path: str, options: Options) -> bool:
+    if options.form is not None:
+        return options.form != "json"
+    return holds_rows(path) and not is_lines(path)
+
+
+def expand_paths(paths: Iterable[str]) -> list[str]:
+    """The files that paths, folders and patterns name.
+
+    Raises:
+        UsageError: a file is named twice.
+        SourceError: there is none.
+    """
+    files = [file_path for path in paths for file_path in expand(path, holds_rows)]
+    for path in files:
+        if files.count(path) > 1:
+            raise UsageError(f"{path}: given twice; give each file once.")
+    return files
+
+
+def is_path(given: object) -> bool:
+    """Whether it names files."""
+    return isinstance(given, str | os.PathLike)
+
+
+def is_frame(given: Any) -> bool:
+    """Whether it is a table with columns, of any library; a lazy one is refused later."""
+    if isinstance(given, Columns | Batch) or hasattr(given, "dtype"):
+        return False
+    return hasattr(given, "collect_schema") or hasattr(given, "columns") or _is_arrow(given)
+
+
+def _is_arrow(given: Any) -> bool:
+    return isinstance(given, ArrowTable) and hasattr(given, "schema")
+
+
+def _are_lists(given: Any) -> bool:
+    """Whether it is a list of items for each user, one after the other."""
+    if isinstance(given, Mapping | str | os.PathLike | Side) or is_frame(given) or _mapping(given):
+        return False
+    if isinstance(given, Sequence) and not isinstance(given, tuple):
+        return not given or not (hasattr(given[0], "_fields") or isinstance(given[0], Frame))
+    return hasattr(given, "dtype") or hasattr(given, "__arrow_c_stream__") or _is_ragged(given)
+
+
+def _is_ragged(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "dtype")
+
+
+def _mapping(given: Any) -> Mapping[Any, Any] | None:
+    """A mapping of users, also of ranx' Run and Qrels; None for anything else."""
+    if isinstance(given, Mapping):
+        return given
+    # Run and Qrels hold a mapping of Numba's, and have a method that gives one of Python's.
+    to_dict = getattr(given, "to_dict", None)
+    if to_dict is None or is_frame(given) or hasattr(given, "dtype"):
+        return None
+    mapping = to_dict()
+    return mapping if isinstance(mapping, Mapping) else None
+
+
+def rows_of(role: Role, given: Any) -> Rows:
+    """Recommendations or truth as files, or as a table of rows.
+
+    Raises:
+        UsageError: it has no form of rows.
+        SourceError: no file matches.
+    """
+    if isinstance(given, Side):
+        return given
+    if is_path(given):
+        return expand(os.fspath(given), holds_rows)
+    if is_frame(given):
+        return [_frame(role, given)]
+    by_user = _mapping(given)
+    if by_user is not None:
+        return [_of_mapping(role, by_user)]
+    if isinstance(given, Iterable):
+        rows = list(given)
+        if rows and hasattr(rows[0], "_fields"):
+            fields: Sequence[str] = rows[0]._fields
+            columns = zip(*rows, strict=True)
+            return [_of_columns(role, dict(zip(fields, columns, strict=True)))]
+        if role == "truth":
+            return [_of_mapping(role, dict(enumerate(rows)))]
+    raise UsageError(f"{role}: found {given!r:.80}; give {_FORMS}.")
+
+
+def _frame(name: str, given: Any) -> Frame:
+    return Frame(name, as_table(given))
+
+
+def _of_columns(name: str, columns: Mapping[str, Sequence[Any]], idle: Sequence[Any] = ()) -> Frame:
+    """A table of columns with the usual names; `idle`: users without a row."""
+    try:
+        table = arrow().table({each: arrow().array(column) for each, column in columns.items()})
+        without_rows = arrow().table({"user": arrow().array(idle)}) if idle else None
+    except (arrow().ArrowInvalid, arrow().ArrowTypeError, OverflowError) as error:
+        why = " ".join(str(error).split())
+        remedy = "give ids that are all text or all integers, and numbers as scores"
+        raise SourceError(name, why, remedy) from error
+    return Frame(name, table, without_rows)
+
+
+def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
+    """Rows of user -> {item: number}, of user -> items, or of user -> pairs of item and number."""
+    users: list[Any] = []
+    items: list[Any] = []
+    numbers: list[Any] = []
+    idle = []
+    for user, listed in given.items():
+        entries, worth = _entries(role, user, listed)
+        users.extend([user] * len(entries))
+        items.extend(entries)
+        numbers.extend(worth)
+        if not entries:
+            idle.append(user)
+    if numbers and len(numbers) != len(items):
+        raise UsageError(f"{role}: some users have numbers and others only items; give one form.")
+    number = {"rating" if role == "truth" else "score": numbers} if numbers else {}
+    return _of_columns(role, {"user": users, "item": items, **number}, idle)
+
+
+def _entries(role: Role, user: object, listed: Any) -> tuple[list[Any], Sequence[Any]]:
+    """The items of a user, and the number of each, if there are any."""
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise UsageError(
+            f"{role}: user {user!r} has {listed!r:.80}; give items, or item -> number."
+        )
+    if isinstance(listed, set | frozenset) and role != "truth":
+        raise UsageError(f"{role}: user {user!r} has a set, which has no order; give a list.")
+    if isinstance(listed, Mapping):
+        return [*listed], [*listed.values()]
+    entries = listed.tolist() if hasattr(listed, "tolist") else list(listed)
+    if entries and all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in entries):
+        return [item for item, _ in entries], [number for _, number in entries]
+    return entries, ()
+
+
+class Lines:
+    """JSON lines with one event each; every file is a part."""
+
+    def __init__(self, paths: Sequence[str], fields: EventFields, labels: Sequence[str]) -> None:
+        self.names = self.parts = paths
+        self.ids: IdKind | None = "integer" if fields.ids == "integer" else "text"
+        self.notes: Sequence[Note] = ()
+        self._fields, self._labels = fields, labels
+
+    @property
+    def sizes(self) -> Sequence[int] | None:
+        """The size of each file; None with a pipe."""
+        sizes = [size(path) for path in self.parts]
+        whole = [of_path for of_path in sizes if of_path is not None]
+        return whole if len(whole) == len(sizes) else None
+
+    def read(self, part: str, search: Search) -> Iterator[Events]:
+        """See `EventSource.read`; lines that are no events are left out, with the reason."""
+        file = NdjsonFile(part)
+        decoder = Decoder(self._fields, self._labels, search)
+        partition = Partition(part, 0)
+        try:
+            while not file.finished:
+                start = file.lines_read
+                for batch in numbered(partition, file.read(), start).pieces(AT_ONCE):
+                    decoded = decoder.decode_many(batch.values)
+                    yield Events(decoded, batch, file.bytes_read)
+        finally:
+            file.close()
+
+
+class EventTables:
+    """Tables with one event per row; every row group of parquet is a part."""
+
+    def __init__(self, tables: Sequence[Table], rows: EventRows, options: Options) -> None:
+        self.names = [name_of(table) for table in tables]
+        parts = [table_parts(table, options) for table in tables]
+        if rows.in_order:
+            parts = [[whole(of_table)] for of_table in parts]
+        self.parts = [part for of_table in parts for part in of_table]
+        rows.find_kind(self.parts)
+        self.ids: IdKind | None = rows.ids
+        self.notes: Sequence[Note] = ()
+        self._rows = rows
+
+    @property
+    def sizes(self) -> Sequence[int] | None:
+        """The size of each part."""
+        return [part.size for part in self.parts]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process gets the parts that it counts.
+        return {**vars(self), "parts": []}
+
+    def read(self, part: TablePart, search: Search) -> Iterator[Events]:
+        """See `EventSource.read`."""
+        partition = Partition(part.path, min(part.groups, default=0))
+        for first, decoded in self._rows.read(part, search):
+            yield _recorded(decoded, partition, first, part.size)
+
+
+class _Parts:
+    """A source of one part that is counted by one process: the events of several spans."""
+
+    sizes: Sequence[int] | None = None
+    ids: IdKind | None = None
+
+    def __init__(self, names: Sequence[str], notes: Sequence[Note] = ()) -> None:
+        self.names, self.notes = names, notes
+
+    @property
+    def parts(self) -> Sequence[tuple[int, int | None]]:
+        """The number and the start of each span."""
+        return [(number, start) for number, (start, _) in enumerate(self.spans)]
+
+    @cached_property
+    def spans(self) -> Sequence[tuple[int | None, Any]]:
+        """The start of each span, with its events as columns."""
+        raise NotImplementedError
+
+    def read(self, part: tuple[int, int | None], search: Search) -> Iterator[Events]:
+        """See `EventSource.read`."""
+        number, start = part
+        batch = checked_batch(self.ids, self.spans[number][1], search)[1]
+        if start is not None:
+            batch = msgspec.structs.replace(batch, times=np.full(len(batch), start, np.int64))
+        elif batch.times is not None:
+            batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
+        decoded = Decoded(batch=batch, dimensions=None, places=np.arange(len(batch)))
+        yield _recorded(decoded, Partition("recommendations", number), 0)
+
+
+class Pair(_Parts):
+    """Rows of recommendations and truth, joined by user."""
+
+    def __init__(
+        self,
+        given: Given,
+        options: Options,
+        *,
+        every: int | None,
+        clock: TimeColumn | None,
+        integers: bool,
+        needs: Needs,
+        scores: bool,
+    ) -> None:
+        check_columns(options.columns)
+        both = (given.recommendations, given.truth)
+        trec = _is_trec_pair(*both, options)
+        if trec and every is not None:
+            raise InputError(
+                Setting("every"), " needs event time, and trec_eval's files have none."
+            )
+        shown, truth = _sides(both, options, clock, trec=trec)
+        notes = [*shown.notes, *truth.notes]
+        if trec:
+            shown, truth, unmatched = common_topics(shown, truth)
+            if unmatched:
+                problem = "topics are in only one file and are left out, as in trec_eval."
+                notes.append(Note(f"{unmatched:,} {problem}"))
+        if given.exclude is not None:
+            columns = {**options.columns, "rating": None}
+            plain = msgspec.structs.replace(options, columns=columns)
+            shown = shown.without(_side("truth", given.exclude, plain, None))
+        ties = options.ties or ("id_desc" if trec else None)
+        joined = Joined(shown, truth, ties, integers=integers)
+        super().__init__(given.names, [*notes, *joined.notes])
+        self.ids = "integer" if joined.is_integer else "text"
+        self.truth = truth
+        self._joined, self._every = joined, every
+        self._what = {"users": needs.users, "scores": scores}
+
+    @cached_property
+    def spans(self) -> Sequence[tuple[int | None, Any]]:
+        """The start of each span, with its events."""
+        # The form is known, so an item called 0 or 1 is no mark.
+        spans = self._joined.columns(self._every, **self._what)
+        return [(start, read(columns, may_be_marks=False)) for start, columns in spans]
+
+
+def _sides(
+    both: tuple[Rows, Rows], options: Options, clock: TimeColumn | None, *, trec: bool
+) -> tuple[Side, Side]:
+    if not trec:
+        shown, truth = (
+            _side(role, rows, options, clock) for role, rows in zip(_ROLES, both, strict=True)
+        )
+        return shown, truth
+    shown, truth = (
+        rows if isinstance(rows, Side) else read_trec(name_of(rows[0]), role)
+        for role, rows in zip(_ROLES, both, strict=True)
+    )
+    return shown, truth
+
+
+def _side(role: Role, rows: Rows, options: Options, clock: TimeColumn | None) -> Side:
+    return rows if isinstance(rows, Side) else read_side(role, rows, options, clock)
+
+
+def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
+    """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
+    if options.form is not None or options.header is not None:
+        return options.form == "trec"
+    paths = [
+        rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
+        for rows in (shown, truth)
+    ]
+    results, qrels = paths
+    if not isinstance(results, str) or not isinstance(qrels, str):
+        return False
+    names = [Setting(role) for role in _ROLES]
+    if is_trec(results, "truth") and is_trec(qrels, "recommendations"):
+        raise InputError(
+            f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
+            "results as ",
+            names[0],
+            " and the qrels as ",
+            names[1],
+            ".",
+        )
+    alike = is_trec(results, "recommendations"), is_trec(qrels, "truth")
+    if alike[0] != alike[1]:
+        trec, other = (results, qrels) if alike[0] else (qrels, results)
+        raise InputError(
+            f"{trec} looks like a file of trec_eval and {other} does not; give two of trec_eval "
+            "or two tables, or say which they are with ",
+            Setting("form"),
+            ".",
+        )
+    return all(alike)
+
+
+def truth_of(rows: Rows, options: Options) -> Side:
+    """The truth that several models share, read once."""
+    if isinstance(rows, Side):
+        return rows
+    paths = [rows[0]] if len(rows) == 1 and isinstance(rows[0], str) else []
+    given = options.form == "trec"
+    if paths and (given or (options.form is None and is_trec(paths[0], "truth"))):
+        return read_trec(paths[0], "truth")
+    return read_side("truth", rows, options, None)
+
+
+class ListEvents(_Parts):
+    """A caller's lists, or events, as `Accumulator.update_many` takes them.
+
+    Lists beside a truth belong to the users 0, 1, 2, ...
+    """
+
+    def __init__(self, given: Given) -> None:
+        super().__init__(given.names)
+        self._given = given
+        self.ids = checked_batch(None, self.spans[0][1], _ANY)[0]
+
+    @cached_property
+    def spans(self) -> Sequence[tuple[int | None, Any]]:
+        """All events at once."""
+        if self._given.truth is None:
+            return [(None, self._given.events)]
+        events = side_by_side(self._given.events, self._given.truth)
+        if isinstance(events, Columns):
+            return [(None, events)]
+        shown, acts = zip(*events, strict=True) if events else ((), ())
+        users = list(range(len(events)))
+        return [(None, Batch(recommendations=[*shown], interactions=[*acts], users=users))]
+
+
+class ScoredEvents(_Parts):
+    """A matrix of scores: the best items of each user."""
+
+    def __init__(self, given: Given, depth: int | None, *, scores: bool) -> None:
+        super().__init__(given.names)
+        self.ids = "integer"
+        self._users = ScoredUsers(given.events, given.truth, given.exclude)
+        self._depth, self._scores = depth, scores
+
+    @cached_property
+    def spans(self) -> Sequence[tuple[int | None, Any]]:
+        """The events of some users at a time."""
+        return [(None, part) for part in self._users.columns(self._depth, scores=self._scores)]
+
+
+def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:
+    """The fields; users are read from `users` where the first JSON line has no `user`."""
+    if given.kind != "lines" or fields.user != EventFields().user:
+        return fields
+    first = first_record(given.events)
+    if fields.user in first or "users" not in first or "users" in labels:
+        return fields
+    return msgspec.structs.replace(fields, user="users")
