@@ -14,6 +14,10 @@ FORBIDDEN = {
     "engine/snapshot.py": ("analyses.gaps.settings", "The core knows no analysis"),
     "analyses/gaps/words.py": ("analyses.changes.words", "An analysis never imports an analysis"),
     "analyses/gaps/settings.py": ("analyses.gaps.page", "Imports of changes and gaps run downward"),
+    "analyses/experiments/course.py": (
+        "analyses.experiments.page",
+        "Imports of experiments run downward",
+    ),
     "events/ids.py": ("config.options", "Imports run downward"),
     "metrics/hits.py": ("metrics.recall", "A metric never imports a metric"),
 }
