@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Final
 
@@ -35,8 +34,8 @@ from streameval.events.errors import (
 )
 from streameval.events.records import Assignment, Partition, RecordBatch
 
-_LAST_SECONDS: Final = 8.0
-"""Process managers usually wait ten before they kill."""
+_REPORT_SECONDS: Final = 2.0
+"""Seconds between reports of the last checkpoints; a stop that takes less says nothing."""
 
 
 class Checkpointer:
@@ -106,7 +105,8 @@ class Checkpointer:
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Save partitions within the budget; the next owner counts again what was not saved."""
-        self._save_all(partitions)
+        if not self._abandoned:
+            self._scheduler.save(self._settled(partitions))
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
@@ -157,13 +157,31 @@ class Checkpointer:
             send_letters(self._ingest, self._letters)
             self._scheduler.advance(self._owned)
 
-    def finish(self) -> None:
-        """Save all changed partitions within a few seconds, at the end of the process.
+    def finish(self, report: Callable[[], None] = lambda: None) -> None:
+        """Save all changed partitions at the end of the process, however many they are.
+
+        `report`: called after each; it may take log events.
 
         Raises:
             UnsavedStateError: some partitions could not be saved.
         """
-        self._save_all(list(self._owned), _LAST_SECONDS)
+        chosen = [c for c in self._settled(list(self._owned)) if c.changed or c.job is not None]
+        began = told = self._clock.monotonic()
+
+        def saved(left: int) -> None:
+            nonlocal told
+            now = self._clock.monotonic()
+            seconds = round(now - began, 1)
+            if left == 0:
+                fields = {"partitions": len(chosen), "seconds": seconds}
+                self._log_events.append(LogEvent("info", "state saved", fields))
+            elif now - told >= _REPORT_SECONDS:
+                told = now
+                fields = {"unsaved": left, "of": len(chosen), "seconds": seconds}
+                self._log_events.append(LogEvent("info", "saving state", fields))
+            report()
+
+        self._scheduler.save_all(chosen, saved)
         unsaved = [
             checkpoint for _, checkpoint in sorted(self._owned.items()) if checkpoint.changed
         ]
@@ -222,16 +240,14 @@ class Checkpointer:
         self._log_events.clear()
         return events
 
-    def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
-        if self._abandoned:
-            return
+    def _settled(self, partitions: Sequence[Partition]) -> list[PartitionCheckpoints]:
+        """The checkpoints of partitions that end here, after their last lists."""
         # Lists that close now may make letters, which come before the checkpoint.
         self._ingest.finish()
         send_letters(self._ingest, self._letters)
-        chosen = [
+        return [
             self._owned[partition] for partition in sorted(partitions) if partition in self._owned
         ]
-        self._scheduler.save(chosen, most)
 
     def _load(
         self, planner: RestorePlanner, plan: RestorePlan, *, once_more: bool = True
@@ -394,7 +410,7 @@ class MemoryOnly(StartOwner):
             self._flushed_at = self._clock.monotonic()
             self._flush = self._worker.submit(self._flush_letters)
 
-    def finish(self) -> None:
+    def finish(self, _report: Callable[[], None] = lambda: None) -> None:
         """Flush dead letters.
 
         Raises:

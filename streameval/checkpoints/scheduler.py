@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.format import CheckpointDraft, Entry, Header, Part
@@ -24,6 +24,12 @@ from streameval.events.records import Partition, RecordBatch
 
 Save: TypeAlias = Callable[[Store, DeadLetters | None], DurableCheckpoint]
 """Flushes dead letters, then writes a copied state, on any thread; may raise `_FAILURES`."""
+
+PATIENCE: Final = 20.0
+"""Seconds for one of the last checkpoints; a disk that takes longer hangs."""
+
+SAVES_AT_ONCE: Final = 4
+"""Last checkpoints that are written at once."""
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
 _REASONS = ("store", "dead_letters", "timeout")
@@ -179,28 +185,54 @@ class CheckpointScheduler:
         # It has no record, so no dead letter: those of others may wait.
         self._note_durable(checkpoints, save(self._store, None))
 
-    def save(self, chosen: Collection[PartitionCheckpoints], most: float = math.inf) -> None:
-        """Save changed partitions within the budget.
+    def save(self, chosen: Collection[PartitionCheckpoints]) -> None:
+        """Save changed partitions within the budget."""
+        until = self._clock.monotonic() + self._settings.budget
+        self._save(chosen, lambda: until - self._clock.monotonic(), lambda _: None)
 
-        `most`: a lower limit, seconds.
+    def save_all(
+        self, chosen: Collection[PartitionCheckpoints], report: Callable[[int], None]
+    ) -> None:
+        """Save changed partitions however many they are; give up when one takes `PATIENCE`.
+
+        `report`: receives the number of partitions that are not saved yet, after each.
         """
-        until = self._clock.monotonic() + min(most, self._settings.budget)
-        self.wait(chosen, until)
+        self._save(chosen, lambda: PATIENCE, report)
+
+    def _save(
+        self,
+        chosen: Collection[PartitionCheckpoints],
+        remaining: Callable[[], float],
+        report: Callable[[int], None],
+    ) -> None:
         for checkpoints in chosen:
-            idle = checkpoints.job is None and checkpoints.changed
-            if idle and self._clock.monotonic() < until:
-                checkpoints.job = self._submitted(checkpoints)
-                self.wait([checkpoints], until)
+            self._wait(checkpoints, remaining())
+        waiting = deque(checkpoints for checkpoints in chosen if checkpoints.changed)
+        running: deque[PartitionCheckpoints] = deque()
+        while running or (waiting and remaining() > 0):
+            # Several at once, because most of the time passes in waiting for a disk.
+            while waiting and len(running) < SAVES_AT_ONCE and waiting[0].job is None:
+                running.append(waiting.popleft())
+                running[-1].job = self._submitted(running[-1])
+            if not running:
+                break
+            oldest = running.popleft()
+            self._wait(oldest, remaining())
+            if oldest.job is not None:
+                break
+            report(len(waiting) + len(running))
+        self._take_done(running)
         self._committer.commit(wait=True)
 
-    def wait(self, chosen: Iterable[PartitionCheckpoints], until: float | None = None) -> None:
+    def wait(self, chosen: Iterable[PartitionCheckpoints]) -> None:
         """Wait for checkpoints in progress, within the budget."""
-        if until is None:
-            until = self._clock.monotonic() + self._settings.budget
+        until = self._clock.monotonic() + self._settings.budget
         for checkpoints in chosen:
-            if checkpoints.job is not None:
-                remaining = max(0.0, until - self._clock.monotonic())
-                self._take(checkpoints, checkpoints.job, remaining)
+            self._wait(checkpoints, until - self._clock.monotonic())
+
+    def _wait(self, checkpoints: PartitionCheckpoints, seconds: float) -> None:
+        if checkpoints.job is not None:
+            self._take(checkpoints, checkpoints.job, max(0.0, seconds))
 
     def _flush_full_letters(self) -> None:
         """Write the letters for which reading is paused, if no checkpoint of a round does.

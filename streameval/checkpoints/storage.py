@@ -347,11 +347,10 @@ class Folder:
         """See `Storage.delete`."""
         paths = [self._top / key for key in keys]
         with store_errors(self._top):
+            # Not synced: a superseded file that comes back is removed with the next checkpoint.
             for path in paths:
                 with suppress(FileNotFoundError):
                     self._disk.remove(path)
-            for folder in dict.fromkeys(path.parent for path in paths):
-                self._disk.sync_folder(folder)
 
     def sync(self, folder: str) -> None:
         """See `Storage.sync`."""
@@ -386,18 +385,19 @@ class Folder:
             raise
 
     def _make(self, folder: Path) -> None:
-        if folder not in self._made:
-            _make_folders(self._disk, folder, self._top)
-            self._made.add(folder)
+        """Create the folders down to `folder` and make their entries durable, once each.
+
+        Existing ones are synced too, as a process may have been killed after creating them.
+        """
+        if folder in self._made:
+            return
+        if folder != self._top:
+            self._make(folder.parent)
+        _make_folder(self._disk, folder)
+        self._made.add(folder)
 
 
-def _make_folders(disk: Disk, folder: Path, top: Path) -> None:
-    """Create the folders down to `folder` and make their entries durable.
-
-    Existing ones are synced too, as a process may have been killed after creating them.
-    """
-    if folder != top:
-        _make_folders(disk, folder.parent, top)
+def _make_folder(disk: Disk, folder: Path) -> None:
     try:
         disk.make_folder(folder)
     except FileExistsError:
@@ -408,7 +408,7 @@ def _make_folders(disk: Disk, folder: Path, top: Path) -> None:
     except FileNotFoundError:
         if folder == folder.parent:
             raise
-        _make_folders(disk, folder.parent, folder.parent)
+        _make_folder(disk, folder.parent)
         disk.make_folder(folder)
     disk.sync_folder(folder.parent)
 

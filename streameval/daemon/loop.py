@@ -87,7 +87,7 @@ class Loop:
             self._ready = False
             while self._parts.ingest.unfinished:
                 self._advance()
-            self._parts.owner.finish()
+            self._parts.owner.finish(self._log_saving)
         except StreamevalError:
             self._ready = False
             self._parts.owner.abandon()
@@ -170,13 +170,20 @@ class Loop:
         if status.health.trouble is None:
             self._advice.observe(snapshot.health.trouble)
 
-    def _log_events(self) -> None:
+    def _log_saving(self) -> None:
+        self._parts.pulse.beat()
+        self._log_checkpoints()
+
+    def _log_checkpoints(self) -> None:
         for take_log_event in self._parts.owner.take_log_events():
             emit(
                 level_of(take_log_event.level),
                 take_log_event.event.replace(" ", "_"),
                 **take_log_event.fields,
             )
+
+    def _log_events(self) -> None:
+        self._log_checkpoints()
         status = self._parts.source.status
         self._trouble.observe(status.trouble)
         self._advice.observe(status.advice)

@@ -13,7 +13,6 @@ CONFIG: Final = """
 metrics = ["ctr"]
 source = { type = "files", paths = ["events.ndjson"] }
 state = { path = "state", interval = "1s" }
-dead_letters = { path = "letters.ndjson" }
 web = { listen = "127.0.0.1:0" }
 """
 LINE: Final = b'{"recommendations": ["a", "b"], "interactions": ["a"]}\n'
@@ -51,7 +50,6 @@ def test_a_line_that_is_still_being_written_is_counted_by_the_next_start(
         assert counted(daemon, whole + 2) == {"valid": whole + 2, "invalid": 0}
         assert daemon.said("advice") == []
         assert daemon.stop() == 0
-    assert (tmp_path / "letters.ndjson").read_bytes() == b""
 
 
 def test_a_last_line_without_its_line_end_counts_once_it_is_whole(tmp_path: Path) -> None:

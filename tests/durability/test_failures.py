@@ -17,7 +17,7 @@ from streameval.events.errors import DeadLetterError, StoreError, UnsavedStateEr
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.dead_letters.places import letter
-from tests.durability.checkpointing import P, assignment, batch, owner
+from tests.durability.checkpointing import Kept, P, assignment, batch, owner
 from tests.durability.process import Inline, Letters, ingest
 from tests.stores.drafts import MemoryStore
 
@@ -32,6 +32,17 @@ class Failing(MemoryStore):
     def save(self, draft: CheckpointDraft) -> Any:
         if self.full:
             raise StoreError("memory", "no space left on device", "make room")
+        return super().save(draft)
+
+
+class Slow(MemoryStore):
+    """Takes a second for each checkpoint, on the clock of this process."""
+
+    kept: Any = None
+
+    def save(self, draft: CheckpointDraft) -> Any:
+        if self.kept is not None:
+            self.kept.now += 1.0
         return super().save(draft)
 
 
@@ -109,6 +120,21 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
         kept.checkpointer.finish()
     assert raised.value.kept == {"events[0]": True}
     assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
+
+
+def test_the_last_checkpoints_of_many_partitions_are_all_written_however_long_that_takes() -> None:
+    kept = Kept(store := Slow())
+    partitions = [Partition("events", number) for number in range(40)]
+    kept.checkpointer.assigned([assignment(partition=at, partitions=40) for at in partitions])
+    for partition in partitions:
+        kept.checkpointer.apply(batch(0, 1, partition))
+    store.kept = kept
+    kept.checkpointer.finish()
+    assert {store.newest(place).saved.header.offset for place in store.places()} == {1}  # type: ignore[union-attr]  # each has a checkpoint
+    assert len(store.places()) == 40
+    *told, saved = kept.news()
+    assert [event.fields["unsaved"] for event in told] == list(range(39, 2, -2))
+    assert (saved.event, saved.fields) == ("state saved", {"partitions": 40, "seconds": 40.0})
 
 
 def test_a_last_checkpoint_without_an_earlier_one_does_not_promise_to_resume(

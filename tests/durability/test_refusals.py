@@ -31,6 +31,7 @@ from tests.durability.checkpointing import (
     owner,
     with_policy,
 )
+from tests.durability.process import record
 from tests.stores.drafts import MemoryStore
 
 
@@ -142,7 +143,7 @@ def test_the_policy_allows_resuming_and_logs_it(policy: str) -> None:
 
 def test_another_first_line_of_a_file_is_not_called_a_topic(tmp_path: Path) -> None:
     log = tmp_path / "events.ndjson"
-    log.write_text('{"recommendations": ["a"]}\n')
+    log.write_bytes(record(1, minute=0, variant="x") + b"\n")
     kept = Kept()
     _assign(kept, log)
     kept.checkpointer.finish()
@@ -161,7 +162,8 @@ def _assign(kept: Kept, log: Path) -> None:
     source = FilesSource(FilesOptions(paths=[str(log)]))
     source.open(kept.checkpointer)
     with closing(source):
-        source.poll(0.0)
+        for batch_read in source.poll(0.0):
+            kept.checkpointer.apply(batch_read)
 
 
 def test_every_policy_has_a_case_and_fails_by_default() -> None:

@@ -73,7 +73,7 @@ def _shown_all_the_same(kept: Any) -> Any:
 
 def _saved_and_shown(kept: Any) -> Any:
     def lost(self: Checkpointer, partitions: Sequence[Partition]) -> None:
-        self._save_all(partitions)
+        self._scheduler.save(self._settled(partitions))
         for partition, durable_checkpoint in self._committer._waiting.items():
             self._committer._show(partition, durable_checkpoint)
         kept(self, partitions)

@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from streameval.checkpoints.format import Entry
 from streameval.checkpoints.storage import Disk
-from streameval.checkpoints.store import Store
+from streameval.checkpoints.store import Store, folder_store
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import store
 from tests.crashes.simulated_disk import SimulatedDisk
-from tests.stores.drafts import draft
+from tests.stores.drafts import PLACE, draft
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -221,3 +222,34 @@ def test_replicas_of_different_users_share_a_folder_by_their_group() -> None:
             for user in ("10001", "10002", "10001")
         ]
     assert offsets == ["1\n", "2\n", "3\n"]
+
+
+class Counting(Disk):
+    """Counts what waits for the disk."""
+
+    syncs = 0
+
+    def sync(self, path: Path) -> None:
+        self.syncs += 1
+        super().sync(path)
+
+    def sync_folder(self, path: Path) -> None:
+        self.syncs += 1
+        super().sync_folder(path)
+
+
+def test_a_checkpoint_waits_for_the_disk_twice_and_as_often_for_new_settled_parts(
+    tmp_path: Path,
+) -> None:
+    store = folder_store(tmp_path / "state", disk := Counting())
+    counts: list[int] = []
+    last: Sequence[Entry] = ()
+    for offset in (100, 101, 102, 200):
+        before = disk.syncs
+        last = store.save(draft(offset, last=last))
+        counts.append(disk.syncs - before)
+    # The last one removes superseded files, which waits for nothing.
+    assert counts[1:] == [2, 2, 4]
+    before = disk.syncs
+    store.save(draft(100, PLACE._replace(number=1)))
+    assert disk.syncs - before == 4 + 2  # with the names of two folders
