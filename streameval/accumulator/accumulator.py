@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from streameval.accumulator.blocks import Adder, Blocks, Fields, add_nothing
+from streameval.accumulator.blocks import Adder, Blocks, add_nothing
 from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
@@ -201,11 +201,12 @@ class Accumulator:
             # One by one: the interpreter has an instruction for each.
             of_items = per_item is None and shown_instead is None
             if baseline is None and typed is None and history is None and of_items:
-                is_bare = positions is None and scores is None and user is None and ts is None
-                if is_bare and self._add(recommendations, interactions):
+                if positions is None and scores is None and user is None and ts is None:
+                    if self._add(recommendations, interactions):
+                        return
+                elif self._add_fields(recommendations, interactions, positions, scores, user, ts):
                     return
-                fields = Fields(positions, scores, user, ts)
-                if self._add_event(recommendations, interactions, fields):
+                if self._observe(recommendations, interactions, positions, scores, user, ts):
                     return
             self._take(
                 Batch(
@@ -479,7 +480,7 @@ class Accumulator:
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
-        self._blocks.begin(self._table.ids, self._table.search)
+        self._blocks.begin(self._table.ids, self._table.users, self._table.search)
         self._choose_adder()
         self._lists += lists
         self._changes += 1
@@ -488,19 +489,18 @@ class Accumulator:
         """Set what appends a list, which nothing does while all are observed."""
         few = self.doubts.lists < FIRST_OBSERVED
         self._add: Adder = add_nothing if few else self._blocks.add
+        self._add_fields: Adder = add_nothing if few else self._blocks.add_event
 
-    def _add_event(
-        self, recommendations: Sequence[Id], interactions: Interactions, fields: Fields
-    ) -> bool:
+    def _observe(self, shown: Any, acts: Any, positions: Any, scores: Any, *more: Any) -> bool:
         """Append an event; the first ones, and the first after a full block, are observed."""
-        blocks, users = self._blocks, self._table.users
+        blocks = self._blocks
         observed = self.doubts.lists < FIRST_OBSERVED
-        added = blocks.add_event(recommendations, interactions, fields, users)
+        added = blocks.add_event(shown, acts, positions, scores, *more)
         if not added and blocks.are_full:
             self._count_blocks()
-            observed = added = blocks.add_event(recommendations, interactions, fields, users)
+            observed = added = blocks.add_event(shown, acts, positions, scores, *more)
         if added and observed:
-            self.doubts.observe_list(recommendations, interactions, fields.positions, fields.scores)
+            self.doubts.observe_list(shown, acts, positions, scores)
             self._choose_adder()
         return added
 

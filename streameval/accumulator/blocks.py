@@ -11,20 +11,22 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+import numpy as np
 
 from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.guard import between
-from streameval.accumulator.intake import NOWADAYS, checked_ranks, checked_scores
+from streameval.accumulator.intake import NOWADAYS, checked_scores
 from streameval.accumulator.plan import Plan
 from streameval.events import Batch
 from streameval.events.batch import batch_of
 from streameval.events.errors import InvalidEventError
 from streameval.events.ids import IdKind
+from streameval.events.ragged import Ragged
 from streameval.statistics.kernel import BLOCK, COMPILED, Block, matches_of
 from streameval.statistics.matching import Search
 
-Adder: TypeAlias = Callable[[Any, Any], bool]
-"""Appends a list and its interactions; False for a list that must be counted by itself."""
+Adder: TypeAlias = Callable[..., bool]
+"""Appends an event, by its fields; False for one that must be counted by itself."""
 
 _LISTS: Final = frozenset({list, tuple})
 _FIXED: Final = frozenset({tuple, frozenset})
@@ -37,16 +39,17 @@ _TYPE_OF_USERS: Final[Mapping[IdKind | None, type | None]] = {
 }
 
 
-class Fields(NamedTuple):
-    """What an event may have besides a list and its interactions, as given or None."""
+class _Waiting(NamedTuple):
+    """Events of one kernel block, and what is kept of each besides its hits.
 
-    positions: Any = None
-    scores: Any = None
-    user: Any = None
-    ts: Any = None
+    Attributes:
+        search: how the block searches lists.
+        rows: (recommendations, interactions, scores, user, time) of each; empty if nothing is kept.
+    """
 
-
-_NO_FIELDS: Final = Fields()
+    search: Search
+    block: Block
+    rows: list[tuple[Any, ...]]
 
 
 class Blocks:
@@ -62,7 +65,7 @@ class Blocks:
     Example:
         >>> from streameval.accumulator.plan import asked_metrics, make_plan
         >>> blocks = Blocks(make_plan(asked_metrics(["mrr@2"]), None, 9))
-        >>> blocks.begin("text", Search(2))
+        >>> blocks.begin("text", None, Search(2))
         >>> blocks.add(["a", "b"], ["b"]), blocks.add(["a", 7], [])
         (True, False)
         >>> [batch.matches.place.tolist() for batch, _ in blocks.take()], len(blocks)
@@ -70,56 +73,73 @@ class Blocks:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._can_wait, self._reads_lists_only = not plan.has_formulas, plan.reads_lists_only
-        self._counts_items, self._shown = plan.shown is not None, plan.shown or slice(0)
-        self._search = Search()
-        self._lists: list[Sequence[Any]] = []
-        self._block: Block | None = None
-        self._events: tuple[_EventBlock, ...] = ()
+        self._can_wait, self._keeps_lists = not plan.has_formulas, plan.reads_lists
+        self._keeps_rows = plan.reads_lists or plan.reads_users or plan.shown is not None
+        self._shown = slice(None) if plan.reads_lists else plan.shown
+        self._user_type: type | None = None
+        self._waiting: tuple[_Waiting, ...] = ()
         self._checked: list[tuple[Batch, EventValues]] = []
         self.add: Adder = add_nothing
 
-    def begin(self, kind: IdKind | None, search: Search) -> None:
-        """Take events with ids of this kind, and search their lists so."""
-        if self._block is not None or kind is None or not self._can_wait:
+    def begin(self, kind: IdKind | None, users: IdKind | None, search: Search) -> None:
+        """Take events with ids and users of these kinds, and search their lists so."""
+        self._user_type = _TYPE_OF_USERS[users]
+        if self._waiting or kind is None or not self._can_wait:
             return
-        self._search = search
-        self._block = Block(kind, *search)
-        self._events = (_EventBlock(kind, search), _EventBlock(kind, Search(every=True)))
-        self.add = self._events[0].add
-        if self._reads_lists_only:
-            self.add = self._add_and_keep if self._counts_items else self._block.add
+        # Of lists with positions, an item may be a hit at any of its places.
+        both = (search, Search(every=True))
+        self._waiting = tuple(_Waiting(each, Block(kind, *each), []) for each in both)
+        self.add = self.add_event if self._keeps_rows else self._waiting[0].block.add
 
     def __len__(self) -> int:
-        if self._block is None:
-            return len(self._checked)
-        plain, ranked = self._events
-        return len(self._block) + len(plain) + len(ranked) + len(self._checked)
+        return sum(len(waiting.block) for waiting in self._waiting) + len(self._checked)
 
     @property
     def are_full(self) -> bool:
         """Whether one of the blocks takes no more."""
-        return any(
-            len(block) >= BLOCK for block in (self._block or (), *self._events, self._checked)
-        )
+        sizes = (*(len(waiting.block) for waiting in self._waiting), len(self._checked))
+        return max(sizes) >= BLOCK
 
     def add_event(
-        self, recommendations: Any, interactions: Any, fields: Fields, users: IdKind | None
+        self,
+        recommendations: Any,
+        interactions: Any,
+        positions: Any = None,
+        scores: Any = None,
+        user: Any = None,
+        ts: Any = None,
     ) -> bool:
-        """`add` for an event that may have other fields.
+        """`add` for an event that may have other fields."""
+        if not self._waiting or not self._are_usual(user, ts):
+            return False
+        if scores is not None:
+            try:
+                scores = [*(checked_scores(recommendations, scores) or ())]
+            except (InvalidEventError, TypeError):
+                return False
+        waiting = self._waiting[positions is not None]
+        ranks = () if positions is None else (positions,)
+        if not self._keeps_rows:
+            return waiting.block.add(recommendations, interactions, *ranks)
+        if len(waiting.rows) != len(waiting.block):
+            raise between()
+        # Copies, because a caller may change what was counted.
+        shown: Sequence[Any] | None = ()
+        if self._shown is not None:
+            shown = _kept(recommendations, slice(None) if ranks else self._shown)
+        acts = _copy(interactions) if self._keeps_lists else ()
+        if shown is None or acts is None:
+            return False
+        added = waiting.block.add(recommendations, interactions, *ranks)
+        if added:
+            waiting.rows.append((shown, acts, scores, user, ts))
+        return added
 
-        `users`: the kind of the user ids counted before.
-        """
-        positions, scores, user, ts = fields
-        if self._block is None:
+    def _are_usual(self, user: Any, ts: Any) -> bool:
+        """Whether a user and a time need no conversion, and may be valid."""
+        if user is not None and (type(user) is not self._user_type or user == ""):
             return False
-        if user is not None and (type(user) is not _TYPE_OF_USERS[users] or user == ""):
-            return False
-        if ts is not None and not (type(ts) is int and NOWADAYS[0] <= ts < NOWADAYS[1]):
-            return False
-        if positions is None and (scores is None and self._reads_lists_only):
-            return self.add(recommendations, interactions)
-        return self._events[positions is not None].add(recommendations, interactions, fields)
+        return ts is None or (type(ts) is int and NOWADAYS[0] <= ts < NOWADAYS[1])
 
     def append(self, event: Batch, values: EventValues) -> None:
         """Append a checked batch of one event, and its values for formulas."""
@@ -128,87 +148,37 @@ class Blocks:
 
     def take(self) -> Iterator[tuple[Batch, EventValues | None]]:
         """The events taken since the last call, and their values for formulas if they are known."""
-        if self._block is not None and len(self._block):
-            yield self._take_lists(self._block), None
-        for block in self._events:
-            if len(block):
-                yield block.take(), None
+        for waiting in self._waiting:
+            if len(waiting.block):
+                yield self._batch(waiting), None
         checked, self._checked = self._checked, []
         if checked:
             (first, *others), values = zip(*checked, strict=True)
             yield first.joined(*others), [*chain.from_iterable(values)]
 
-    def _add_and_keep(self, recommendations: Any, interactions: Any) -> bool:
-        shown = _kept(recommendations, self._shown)
-        if shown is None or self._block is None:
-            return False
-        taken = self._block.add(recommendations, interactions)
-        if taken:
-            self._lists.append(shown)
-        return taken
-
-    def _take_lists(self, block: Block) -> Batch:
-        if self._counts_items and len(self._lists) != len(block):
+    def _batch(self, waiting: _Waiting) -> Batch:
+        search, block, rows = waiting
+        if self._keeps_rows and len(rows) != len(block):
             raise between()
-        batch = batch_of(matches_of(block.take(), *self._search))
-        if not self._counts_items:
-            return batch
-        lists, self._lists = self._lists, []
-        return msgspec.structs.replace(batch, recommendations=lists)
-
-
-class _EventBlock:
-    """Events with their columns."""
-
-    def __init__(self, kind: IdKind, search: Search) -> None:
-        self._search = search
-        self._block = Block(kind, *search)
-        self._rows: list[tuple[Any, ...]] = []
-
-    def __len__(self) -> int:
-        return len(self._block)
-
-    def add(self, recommendations: Any, interactions: Any, fields: Fields = _NO_FIELDS) -> bool:
-        positions, scores, user, ts = fields
-        if len(self._rows) != len(self._block):
-            raise between()
-        # Copies, because a caller may change what was counted.
-        shown, acts = _kept(recommendations), _copy(interactions)
-        if shown is None or acts is None:
-            return False
-        try:
-            ranks = checked_ranks(shown, positions)
-            scores = None if scores is None else [*(checked_scores(shown, scores) or ())]
-        except InvalidEventError:
-            return False
-        if not self._block.add(shown, acts):
-            return False
-        self._rows.append((shown, acts, ranks, scores, user, ts))
-        return True
-
-    def take(self) -> Batch:
-        if len(self._rows) != len(self._block):
-            raise between()
-        rows, self._rows = self._rows, []
-        matches = matches_of(self._block.take(), *self._search)
-        shown, acts, *columns = map(list, zip(*rows, strict=True))
-        positions, scores, users, times = map(_column, columns)
-        return Batch(
-            recommendations=shown,
-            interactions=acts,
-            positions=positions,
-            scores=scores,
-            users=users,
-            times=times,
-            matches=matches,
-        )
+        *hits, ranks = block.take()
+        matches = matches_of(tuple(hits), *search)
+        columns: dict[str, Any] = {}
+        if self._keeps_rows:
+            names = ("recommendations", "interactions", "scores", "users", "times")
+            values = map(list, zip(*rows, strict=True))
+            columns = dict(zip(names, map(_column, values), strict=True))
+            rows.clear()
+        if waiting is self._waiting[1]:
+            lists = Ragged.of_lengths(np.frombuffer(ranks, np.int64), matches.length)
+            columns["positions"] = lists.lists() if self._keeps_rows else lists
+        return msgspec.structs.replace(batch_of(matches), **columns)
 
 
 def _column(values: list[Any]) -> list[Any] | None:
     return None if values.count(None) == len(values) else values
 
 
-def _kept(recommendations: Any, part: slice = slice(None)) -> Sequence[Any] | None:
+def _kept(recommendations: Any, part: slice) -> Sequence[Any] | None:
     """A part of a list, for later; None if its items must be converted first.
 
     The kernel in Python takes items of a subclass of str, too.
@@ -235,6 +205,6 @@ def _frozen(value: Any) -> Any:
     return value.copy() if type(value) is set else value
 
 
-def add_nothing(_: Any, __: Any) -> bool:
-    """Append no list."""
+def add_nothing(*_: Any) -> bool:
+    """Append no event."""
     return False

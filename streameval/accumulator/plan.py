@@ -115,11 +115,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.events or self.events_by_user)
 
     @property
-    def reads_lists_only(self) -> bool:
-        """Whether it reads only the hits of lists, and the items shown."""
-        if self.events or self.groups or self.user_sums:
-            return False
-        return all(map(_reads_lists_only, self.needs))
+    def reads_lists(self) -> bool:
+        """Whether a statistic reads more of a list than its hits and its items up to `shown`."""
+        return not all(map(_reads_hits_or_items, self.needs))
+
+    @property
+    def reads_users(self) -> bool:
+        """Whether sums are kept by user, or by user group."""
+        return bool(self.groups or self.user_sums)
 
     @property
     def summed(self) -> tuple[Metric, ...]:
@@ -337,7 +340,7 @@ def check_depth(metric: Metric, depth: int | None) -> None:
         raise CutoffExceedsDepthError(metric.text, metric.k, depth)
 
 
-def _reads_lists_only(options: object) -> bool:
+def _reads_hits_or_items(options: object) -> bool:
     if isinstance(options, HitsOptions):
         compact = options.repeats.startswith("compact")
         special = options.type or options.among or compact

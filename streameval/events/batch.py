@@ -211,7 +211,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     Attributes:
         recommendations: one list of item ids per event.
         interactions: one collection of interactions per event.
-        positions: one list of ranks per event.
+        positions: one list of ranks per event; a `Ragged` if only hits and ranks are kept.
         scores: one list of scores per event.
         baselines: one list of item ids per event.
         typed: one list of interactions with their types per event.

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
-from streameval.events import Batch, Matches
+from streameval.events import Batch
 from streameval.events.batch import batch_of
+from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import IntArray, group_sum, sums, up_to
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitRows, HitsView
 from streameval.statistics.lists import (
@@ -70,7 +72,7 @@ class Hits(Statistic):
         self.listener: Listener | None = None
         self.collector: ListCollector | None = None
         self._pending: list[Lists] = []
-        self._matched: list[tuple[Matches, IntArray]] = []
+        self._matched: list[tuple[Batch, IntArray]] = []
         self._ranks: list[tuple[IntArray, IntArray]] = []
         self._waiting = 0
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
@@ -78,15 +80,13 @@ class Hits(Statistic):
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists."""
         where = cell_of_each(cells, len(batch))
-        if self._can_wait(batch) and batch.matches is not None:
-            if self._matched and self._matched[0][0].search != batch.matches.search:
-                self._take_matched()
-            self._matched.append((batch.matches, where))
-            self._waiting += len(batch) + batch.matches.owner.size
-        else:
-            if batch.positions is not None:
-                self._take_ranks(batch, where)
+        if not self._can_wait(batch) or batch.matches is None:
             self._take(batch, where)
+        else:
+            if self._matched and not _join(self._matched[0][0], batch):
+                self._take_matched()
+            self._matched.append((batch, where))
+            self._waiting += len(batch) + batch.matches.owner.size
         if self._waiting >= _MOST_PENDING:
             self.flush()
 
@@ -95,9 +95,10 @@ class Hits(Statistic):
 
         Converting hits to lists takes as long for a few as for hundreds.
         """
+        ranks: object = batch.positions
         return (
             batch.matches is not None
-            and batch.positions is None
+            and (ranks is None or isinstance(ranks, Ragged))
             and self.collector is None
             and self.options.reads_hits_only
             and batch.matches.covers(*self.options.search)
@@ -105,12 +106,20 @@ class Hits(Statistic):
 
     def _take_matched(self) -> None:
         waiting, self._matched = self._matched, []
-        if waiting:
-            matches, cells = zip(*waiting, strict=True)
-            self._waiting -= sum(part.length.size + part.owner.size for part in matches)
-            self._take(batch_of(matches[0].joined(*matches[1:])), np.concatenate(cells))
+        if not waiting:
+            return
+        batches, cells = zip(*waiting, strict=True)
+        matches = [batch.matches for batch in batches]
+        self._waiting -= sum(part.length.size + part.owner.size for part in matches)
+        whole = batch_of(matches[0].joined(*matches[1:]))
+        if batches[0].positions is not None:
+            ranks = batches[0].positions.joined(*(batch.positions for batch in batches[1:]))
+            whole = msgspec.structs.replace(whole, positions=ranks)
+        self._take(whole, np.concatenate(cells))
 
     def _take(self, batch: Batch, cells: IntArray) -> None:
+        if batch.positions is not None:
+            self._take_ranks(batch, cells)
         for rows, lists in lists_of(self.options, batch, cells):
             if self.collector is not None:
                 self.collector.take(rows, lists)
@@ -198,6 +207,17 @@ def _ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]
     ranks = explicit_ranks(batch)
     here = np.flatnonzero(ranks.values <= options.last)
     return ranks.owners(here), ranks.values[here]
+
+
+def _join(first: Batch, other: Batch) -> bool:
+    """Whether matched batches can be joined: of one search, both with ranks or none."""
+    ranked = (first.positions is None) == (other.positions is None)
+    return (
+        ranked
+        and first.matches is not None
+        and other.matches is not None
+        and (first.matches.search == other.matches.search)
+    )
 
 
 class _CellRows(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from itertools import chain
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -407,7 +407,10 @@ def _ranked(
 
 def explicit_ranks(batch: Batch) -> Ragged:
     """The explicit rank of each item of a batch; no entries for a list without them."""
-    positions = [ranks if ranks is not None else () for ranks in batch.positions or ()]
+    given: Any = batch.positions
+    if isinstance(given, Ragged):
+        return given
+    positions = [ranks if ranks is not None else () for ranks in given or ()]
     lengths = np.fromiter(map(len, positions), np.int64, len(positions))
     values = np.fromiter(chain.from_iterable(positions), np.int64, int(lengths.sum()))
     return Ragged.of_lengths(values, lengths)
@@ -415,9 +418,12 @@ def explicit_ranks(batch: Batch) -> Ragged:
 
 def _positioned(batch: Batch) -> BoolArray | None:
     """Which lists have explicit positions; None if none has."""
-    if batch.positions is None:
+    given: Any = batch.positions
+    if given is None:
         return None
-    has_positions = np.array([ranks is not None for ranks in batch.positions], np.bool_)
+    if isinstance(given, Ragged):
+        return np.ones(len(batch), np.bool_)
+    has_positions = np.array([ranks is not None for ranks in given], np.bool_)
     return has_positions if has_positions.any() else None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+from array import array
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -20,6 +21,7 @@ TEXTS = ("a", "b", "c", "dd", "ü", "物", "\ud800", "x" * 300, "0", "1", "-1", 
 INTEGERS = (2, 3, 4, 5, -2, -3, 2**61 + 1, 2**62, -(2**70), 10**40, 0, 1, -1, -100)
 GAINS = (0, 1, 2.5, -1, 2**60, 1e300, 2.0**1000, 2**1000, 2**1000 + 1, 10**400, 1e308, float("nan"))
 _USUAL, _HALF, _ODD = 9, 0.5, 0.02
+_CHECKED = False
 
 
 class Unlike:
@@ -95,10 +97,36 @@ def check(kernel: Any, rows: list[tuple[Any, Any]], *options: Any) -> None:
     block, of_block = kernel.Block(*options[:3]), (*options[:3], False)
     taken = [pair for pair in rows if block.add(*pair)]
     lists, acts = [items for items, _ in taken], [acts for _, acts in taken]
-    expected = twin.match(lists, acts, *of_block)
+    check_block(block, lists, acts, None, *of_block)
+
+
+def check_ranked(kernel: Any, rows: list[tuple[Any, Any]], ranks: list[Any], kind: str) -> None:
+    """Compare a block of lists with explicit ranks with the twin."""
+    options = (kind, sys.maxsize, True)
+    block, lists, acts, taken = kernel.Block(*options), [], [], []
+    for (items, interactions), given in zip(rows, ranks, strict=True):
+        fits = type(items) in (list, tuple) and twin.are_ranks(given, items)
+        fits = fits and not twin.is_odd(items, interactions, kind, sound=False)
+        if block.add(items, interactions, given) != fits:
+            raise AssertionError(items, interactions, given)
+        if fits:
+            lists.append(items)
+            acts.append(interactions)
+            taken.append(given)
+    check_block(block, lists, acts, taken, *options, _CHECKED)
+
+
+def check_block(block: Any, lists: list[Any], acts: list[Any], ranks: Any, *options: Any) -> None:
+    """Compare the rows of a block with the twin, before and after they are taken."""
+    expected = twin.match(lists, acts, *options)
+    rows = twin.rows(lists, acts, ranks, *options)
+    for start in {0, len(rows) // 2, max(0, len(rows) - 1), len(rows), len(rows) + 7}:
+        if block.rows(start) != rows[start:]:
+            raise AssertionError(options, start, block.rows(start), rows[start:])
+    every_rank = array("q", [rank for given in ranks or () for rank in given]).tobytes()
     blocks = len(block), block.take(), len(block)
-    if blocks != (len(taken), expected, 0) or expected[0]:
-        raise AssertionError(options, blocks, len(taken), expected)
+    if blocks != (len(lists), (*expected, every_rank), 0) or expected[0]:
+        raise AssertionError(options, blocks, len(lists), expected)
 
 
 def check_batch(kernel: Any, draw: random.Random, kind: str, *, subclasses: bool = True) -> None:
@@ -107,6 +135,17 @@ def check_batch(kernel: Any, draw: random.Random, kind: str, *, subclasses: bool
     rows = [pair for pair in rows if subclasses or not _has_subclasses(*pair)]
     depth = draw.choice((1, 2, 10, 1_000, sys.maxsize))
     check(kernel, rows, kind, depth, draw.random() < _HALF, draw.random() < _HALF)
+    check_ranked(kernel, rows, [_ranks(draw, items) for items, _ in rows], kind)
+
+
+def _ranks(draw: random.Random, items: Any) -> Any:
+    size = len(items) if isinstance(items, (list, tuple)) else 1
+    ranks: list[Any] = draw.choices((1, 2, 3, 2**31 - 1), k=size)
+    if draw.random() < _HALF / 2:
+        ranks.append(1)
+    if ranks and draw.random() < _HALF / 2:
+        ranks[-1] = draw.choice((0, 2**31, -(2**70), True, 1.0, None))
+    return draw.choice((list, tuple, iter))(ranks) if draw.random() < _HALF else ranks
 
 
 def _has_subclasses(items: Any, acts: Any) -> bool:

@@ -52,6 +52,30 @@ def match(
     )
 
 
+def rows(
+    lists: Sequence[Any],
+    interactions: Sequence[Any],
+    ranks: Sequence[Any] | None,
+    *options: Any,
+) -> list[bytes]:
+    """What `Block.rows` gives of a block with these rows, of which none is odd."""
+    made = []
+    for row, pair in enumerate(zip(lists, interactions, strict=True)):
+        columns = match([pair[0]], [pair[1]], *options)
+        _, interacted, given, length, _, place, item, gain, _, gains = columns
+        counts = array("q", [len(place) // 8, len(gains) // 8]).tobytes()
+        explicit = array("q", [] if ranks is None else ranks[row]).tobytes()
+        parts = (interacted, given, length, counts, place, item, gain, gains, explicit)
+        made.append(b"".join(parts))
+    return made
+
+
+def are_ranks(ranks: Any, items: Any) -> bool:
+    if type(ranks) not in (list, tuple) or len(ranks) != len(items):
+        return False
+    return all(type(rank) is int and 1 <= rank < 2**31 for rank in ranks)
+
+
 def is_odd(items: Any, acts: Any, kind: str, *, sound: bool) -> bool:
     if type(items) not in (list, tuple) or type(acts) not in (list, tuple, set, frozenset, dict):
         return True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from streameval.events import Matches
+from streameval.events.batch import IntArray
 from streameval.events.ids import IdKind
 from streameval.statistics.kernel.pure import BLOCK, INTERFACE, Columns
 
@@ -45,10 +46,12 @@ else:
 WHOLE: Final = sys.maxsize
 """The depth of whole lists."""
 
+_HEAD: Final = 5
+
 _TYPES: Final = (*[np.int64] * 7, np.float64, np.int64, np.float64)
 """Types of the columns."""
 
-__all__ = ["BLOCK", "COMPILED", "KERNEL", "WHOLE", "Block", "match", "matches_of"]
+__all__ = ["BLOCK", "COMPILED", "KERNEL", "WHOLE", "Block", "match", "match_of_row", "matches_of"]
 
 
 def match(
@@ -89,3 +92,16 @@ def matches_of(columns: Columns, depth: int, every: bool) -> Matches:  # noqa: F
     """The columns of the kernel as arrays."""
     arrays: list[Any] = list(map(np.frombuffer, columns, _TYPES))
     return Matches(depth, every, *arrays)
+
+
+def match_of_row(row: bytes, depth: int, every: bool) -> tuple[Matches, IntArray]:  # noqa: FBT001  as `Block`
+    """The hits of a row of `Block.rows`, of a block of this search, and its ranks."""
+    whole = np.frombuffer(row, np.int64)
+    hits, gains = whole[3:_HEAD].tolist()
+    ends = np.cumsum([_HEAD, hits, hits, hits if gains else 0, gains])
+    place, item, gain, all_gains, ranks = np.split(whole[_HEAD:], ends[1:] - _HEAD)
+    none, owner = whole[:0], np.zeros(hits, np.int64)
+    graded = np.zeros(1 if gains else 0, np.int64)
+    reals = gain.view(np.float64), graded, all_gains.view(np.float64)
+    columns: list[Any] = [none, whole[:1], whole[1:2], whole[2:3], owner, place, item, *reals]
+    return Matches(depth, every, *columns), ranks

@@ -9,11 +9,12 @@
 #include <string.h>
 
 /* Raised with every change of what Python sees; a kernel of another number is not used. */
-#define INTERFACE 2
+#define INTERFACE 3
 #define LARGEST_GAIN 0x1p1000
+#define LARGEST_RANK 0x7fffffff
 
-enum { COLUMNS = 10, BLOCK = 512, FEWEST = 64, CHUNK = 64, FEWEST_BITS = 5, PATIENCE = 1 << 16 };
-enum { ODD, INTERACTED, GIVEN, LENGTH, OWNER, PLACE, ITEM, GAIN, GRADED, GAINS };
+enum { COLUMNS = 11, MATCHED = 10, HEAD = 5, BLOCK = 512, FEWEST = 64, CHUNK = 64, FEWEST_BITS = 5, PATIENCE = 1 << 16 };
+enum { ODD, INTERACTED, GIVEN, LENGTH, OWNER, PLACE, ITEM, GAIN, GRADED, GAINS, RANKS };
 
 /* What became of a row. */
 typedef enum { TAKEN, REFUSED, FAILED } Outcome;
@@ -252,35 +253,55 @@ static int end_row(Matcher *matcher, Py_ssize_t length) {
            append_whole(matcher, GIVEN, matcher->given) || append_whole(matcher, LENGTH, length);
 }
 
+/* The explicit rank of each of `size` items. */
+static Outcome take_ranks(Matcher *matcher, PyObject *ranks, Py_ssize_t size) {
+    Py_ssize_t count;
+    GetItem get = item_getter(ranks, &count);
+    if (!get || count != size) return REFUSED;
+    for (Py_ssize_t at = 0; at < size; at++) {
+        PyObject *rank = get(ranks, at);
+        if (!Py_IS_TYPE(rank, &PyLong_Type)) return REFUSED;
+        int beyond;
+        long long whole = PyLong_AsLongLongAndOverflow(rank, &beyond);
+        if (beyond || whole < 1 || whole > LARGEST_RANK) return REFUSED;
+        if (append_whole(matcher, RANKS, whole)) return FAILED;
+    }
+    return TAKEN;
+}
+
+/* What is given of a row; `ranks` may be NULL. */
+typedef struct { PyObject *shown, *ids, *ranks; } Given;
+
 /* `iterator`: of a set with ids. */
-static Outcome read_row(Matcher *matcher, PyObject *shown, PyObject *ids, PyObject *iterator) {
+static Outcome read_row(Matcher *matcher, Given row, PyObject *iterator) {
     Py_ssize_t size;
-    GetItem get = item_getter(shown, &size);
-    Outcome outcome = get ? take_interactions(matcher, ids, iterator) : REFUSED;
-    if (outcome == TAKEN) outcome = look_for_hits(matcher, shown, size, get);
+    GetItem get = item_getter(row.shown, &size);
+    Outcome outcome = get ? take_interactions(matcher, row.ids, iterator) : REFUSED;
+    if (outcome == TAKEN) outcome = look_for_hits(matcher, row.shown, size, get);
+    if (outcome == TAKEN && row.ranks) outcome = take_ranks(matcher, row.ranks, size);
     if (outcome != TAKEN) return outcome;
     return end_row(matcher, size < matcher->depth ? size : matcher->depth) ? FAILED : TAKEN;
 }
 
 /* A row that is refused, or for which memory does not suffice, leaves no trace. */
-static Outcome match_row(Matcher *matcher, PyObject *shown, PyObject *ids) {
-    PyObject *iterator = NULL;
+static Outcome match_row(Matcher *matcher, Given row) {
+    PyObject *ids = row.ids, *iterator = NULL;
     if (is_set(ids) && PySet_Size(ids) && !(iterator = PyObject_GetIter(ids))) return FAILED;
     /* From here on nothing but this row changes the columns. */
     Py_ssize_t sizes[COLUMNS];
     for (int column = 0; column < COLUMNS; column++) sizes[column] = matcher->columns[column].size;
-    Outcome outcome = read_row(matcher, shown, ids, iterator);
+    Outcome outcome = read_row(matcher, row, iterator);
     for (int column = 0; column < COLUMNS && outcome != TAKEN; column++)
         matcher->columns[column].size = sizes[column];
     Py_XDECREF(iterator);
     return outcome;
 }
 
-/* The columns as bytes; they are empty afterwards. */
-static PyObject *take_columns(Matcher *matcher) {
-    PyObject *columns = PyTuple_New(COLUMNS);
+/* The first columns as bytes; all are empty afterwards. */
+static PyObject *take_columns(Matcher *matcher, int count) {
+    PyObject *columns = PyTuple_New(count);
     if (!matcher->columns[GRADED].size) matcher->columns[GAIN].size = 0; /* all are 1 */
-    for (int column = 0; columns && column < COLUMNS; column++) {
+    for (int column = 0; columns && column < count; column++) {
         Column *values = &matcher->columns[column];
         Py_ssize_t size = values->size * (Py_ssize_t)sizeof(Value);
         PyObject *bytes = PyBytes_FromStringAndSize((char *)values->values, size);
@@ -300,7 +321,7 @@ static int set_kind(Matcher *matcher, const char *kind) {
 static int match_at(Matcher *matcher, PyObject *lists, PyObject *interactions, Py_ssize_t row) {
     PyObject *shown = PyList_GetItem(lists, row), *ids = PyList_GetItem(interactions, row);
     if (!shown || !ids) return -1;
-    Outcome outcome = match_row(matcher, Py_NewRef(shown), Py_NewRef(ids));
+    Outcome outcome = match_row(matcher, (Given){Py_NewRef(shown), Py_NewRef(ids), NULL});
     Py_DECREF(shown);
     Py_DECREF(ids);
     if (outcome != REFUSED) return outcome == FAILED ? -1 : 0;
@@ -329,7 +350,7 @@ static PyObject *match(PyObject *Py_UNUSED(module), PyObject *arguments) {
                           &kind, &matcher.depth, &matcher.every, &matcher.sound))
         return NULL;
     if (!set_kind(&matcher, kind) && !match_all(&matcher, lists, interactions))
-        columns = take_columns(&matcher);
+        columns = take_columns(&matcher, MATCHED);
     release(&matcher);
     return columns;
 }
@@ -361,19 +382,89 @@ static Py_ssize_t block_length(PyObject *self) {
 }
 
 static PyObject *block_add(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 2) return PyErr_Format(PyExc_TypeError, "add takes two arguments, not %zd", count);
+    if (count != 2 && count != 3)
+        return PyErr_Format(PyExc_TypeError, "add takes two or three arguments, not %zd", count);
     if (block_length(self) >= BLOCK) Py_RETURN_FALSE;
-    Outcome outcome = match_row(&((Block *)self)->matcher, arguments[0], arguments[1]);
+    Given row = {arguments[0], arguments[1], count == 3 ? arguments[2] : NULL};
+    Outcome outcome = match_row(&((Block *)self)->matcher, row);
     return outcome == FAILED ? NULL : PyBool_FromLong(outcome == TAKEN);
 }
 
 static PyObject *block_take(PyObject *self, PyObject *Py_UNUSED(ignored)) {
-    return take_columns(&((Block *)self)->matcher);
+    return take_columns(&((Block *)self)->matcher, COLUMNS);
+}
+
+static void put(char **into, const Value *values, Py_ssize_t count) {
+    if (count) memcpy(*into, values, (size_t)count * sizeof *values);
+    *into += count * (Py_ssize_t)sizeof *values;
+}
+
+/* Where the values of one row begin in the columns, and how many there are. */
+typedef struct { Py_ssize_t row, hit, hits, gain, gains, rank, ranks; } Span;
+
+static PyObject *row_bytes(const Column *columns, Span at) {
+    Value head[HEAD] = {columns[INTERACTED].values[at.row], columns[GIVEN].values[at.row],
+                        columns[LENGTH].values[at.row], {.whole = at.hits}, {.whole = at.gains}};
+    Py_ssize_t graded = at.gains ? at.hits + at.gains : 0;
+    Py_ssize_t size = HEAD + 2 * at.hits + graded + at.ranks;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, size * (Py_ssize_t)sizeof *head);
+    if (!bytes) return NULL;
+    char *into = PyBytes_AsString(bytes);
+    put(&into, head, HEAD);
+    put(&into, columns[PLACE].values + at.hit, at.hits);
+    put(&into, columns[ITEM].values + at.hit, at.hits);
+    put(&into, columns[GAIN].values + at.hit, at.gains ? at.hits : 0);
+    put(&into, columns[GAINS].values + at.gain, at.gains);
+    put(&into, columns[RANKS].values + at.rank, at.ranks);
+    return bytes;
+}
+
+/* The index of the first value from `start` on, of values that ascend. */
+static Py_ssize_t first_from(const Column *column, Py_ssize_t start) {
+    Py_ssize_t at = column->size;
+    while (at && column->values[at - 1].whole >= start) at--;
+    return at;
+}
+
+static Py_ssize_t sum_from(const Column *column, Py_ssize_t start) {
+    Py_ssize_t sum = 0;
+    for (Py_ssize_t at = start; at < column->size; at++) sum += column->values[at].whole;
+    return sum;
+}
+
+/* The rows from `start` on, which stay in the block; see `Block.rows` in pure.py. */
+static PyObject *block_rows(PyObject *self, PyObject *argument) {
+    Py_ssize_t start = PyLong_AsSsize_t(argument);
+    if (start < 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "start < 0");
+    PyObject *rows = PyList_New(0); /* First: neither bytes nor what follows runs other code. */
+    const Column *columns = ((Block *)self)->matcher.columns, *graded = &columns[GRADED];
+    Span at = {.row = start, .hit = first_from(&columns[OWNER], start)};
+    Py_ssize_t next = first_from(graded, start), is_ranked = columns[RANKS].size > 0;
+    at.gain = columns[GAINS].size;
+    for (Py_ssize_t of = next; of < graded->size; of++)
+        at.gain -= columns[INTERACTED].values[graded->values[of].whole].whole;
+    at.rank = is_ranked ? columns[RANKS].size - sum_from(&columns[LENGTH], start) : 0;
+    for (; rows && at.row < columns[LENGTH].size; at.row++) {
+        int is_graded = next < graded->size && graded->values[next].whole == at.row;
+        at.gains = is_graded ? columns[INTERACTED].values[at.row].whole : 0;
+        at.ranks = is_ranked ? columns[LENGTH].values[at.row].whole : 0;
+        for (at.hits = 0; at.hit + at.hits < columns[OWNER].size; at.hits++)
+            if (columns[OWNER].values[at.hit + at.hits].whole != at.row) break;
+        PyObject *bytes = row_bytes(columns, at);
+        if (!bytes || PyList_Append(rows, bytes)) Py_CLEAR(rows);
+        Py_XDECREF(bytes);
+        next += is_graded;
+        at.hit += at.hits;
+        at.gain += at.gains;
+        at.rank += at.ranks;
+    }
+    return rows;
 }
 
 static PyMethodDef block_methods[] = {
     {"add", (PyCFunction)(void (*)(void))block_add, METH_FASTCALL, NULL},
     {"take", block_take, METH_NOARGS, NULL},
+    {"rows", block_rows, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot block_slots[] = {

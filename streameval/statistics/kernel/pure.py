@@ -5,6 +5,7 @@ It takes the same rows and gives the same columns as the compiled kernel.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -12,22 +13,23 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streameval.events import LARGEST_GAIN
+from streameval.events import LARGEST_GAIN, LARGEST_RANK
 from streameval.events.ids import IdKind
 from streameval.events.rules import MARKS, RESERVED, RESERVED_OF, SUSPECT
 
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
 
 BLOCK: Final = 512
 """Rows of a full block, which takes no more before they are taken."""
 
-Columns: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes]
+Columns: TypeAlias = tuple[bytes, ...]
 """The columns of `Matches` as bytes of 64-bit integers and floats, in their order."""
 
 Row: TypeAlias = tuple[Any, ...]
 """(interacted, given, length, place of each hit, ...); for a mapping, or if every place counts,
-(such a row, the item of each hit, its gain, the gains of the mapping or None)."""
+(such a row, the item of each hit, its gain, the gains of the mapping or None); with the rank of
+each item at the end, if it is given."""
 
 _Array: TypeAlias = npt.NDArray[np.int64]
 
@@ -35,6 +37,9 @@ _LISTS: Final = frozenset({list, tuple})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, dict})
 _NUMBERS: Final = frozenset({int, float})
 _HEAD: Final = 3
+_RANKS: Final = 4
+"""Index of the ranks in a row that has them."""
+
 _NOTHING: Final[Row] = (0, 0, 0)
 _FEW: Final = 16
 """Up to so many items are searched one by one; more would take quadratic time."""
@@ -75,8 +80,10 @@ class Block:
 
     __slots__ = ("_rows", "add")
 
-    add: Callable[[Any, Any], bool]
-    """Take a list with its interactions, unless it is odd or the block is full."""
+    add: Callable[..., bool]
+    """Take a list, its interactions and the rank of each item or none, unless the block is full, an
+    id is odd, or the ranks do not fit. Either all rows of a block have ranks, whose block searches
+    whole lists for every place, or none has."""
 
     def __init__(self, kind: IdKind, depth: int, every: bool) -> None:  # noqa: FBT001  as `match`
         self._rows: list[Any] = []
@@ -87,10 +94,19 @@ class Block:
         return len(self._rows)
 
     def take(self) -> Columns:
-        """The columns of the rows taken since the last call."""
+        """The columns of the rows taken since the last call, and their ranks."""
         rows = self._rows.copy()
         del self._rows[: len(rows)]
-        return _columns([], rows)
+        ranks = [row[_RANKS] for row in rows if type(row[0]) is tuple and len(row) > _RANKS]
+        return (*_columns([], rows), _integers([*chain.from_iterable(ranks)]))
+
+    def rows(self, start: int) -> list[bytes]:
+        """The rows from `start` on, which stay in the block, each as 64-bit numbers.
+
+        Interacted, given, length, number of hits, number of gains; the place of each hit, and its
+        item; the gain of each hit, and all gains, if there are any; the ranks.
+        """
+        return list(map(_row_bytes, self._rows[start:]))
 
 
 class _IdSearch(NamedTuple):
@@ -103,15 +119,39 @@ class _IdSearch(NamedTuple):
 def _adder(rows: list[Row], row_of: Callable[[Any, Any], Row | None]) -> Callable[[Any, Any], bool]:
     append = rows.append
 
-    def add(items: Any, interactions: Any) -> bool:
+    def add(items: Any, interactions: Any, ranks: Any = None) -> bool:
         row = row_of(items, interactions)
         if row is None or len(rows) >= BLOCK:
             return False
+        if ranks is not None:
+            if not _are_ranks(ranks, len(items)):
+                return False
+            nested = row if type(row[0]) is tuple else (row, [], [], None)
+            row = (*nested, tuple(ranks))
         # One append, so that a signal handler that counts finds whole rows.
         append(row)
         return True
 
     return add
+
+
+def _are_ranks(ranks: Any, items: int) -> bool:
+    """Whether these are the ranks of so many items."""
+    if type(ranks) not in _LISTS or len(ranks) != items:
+        return False
+    if not _BUILT_IN["integer"].issuperset(map(type, ranks)):
+        return False
+    return not ranks or (min(ranks) >= 1 and max(ranks) <= LARGEST_RANK)
+
+
+def _row_bytes(row: Row) -> bytes:
+    if type(row[0]) is not tuple:
+        row = (row, range(len(row) - _HEAD), (), None)
+    head, items, of_hits, gains, *ranks = row
+    whole = (*head[:_HEAD], len(items), len(gains or ()), *head[_HEAD:], *items)
+    real = (*of_hits, *gains) if gains else ()
+    parts = array("q", whole), array("d", real), array("q", *ranks)
+    return b"".join(part.tobytes() for part in parts)
 
 
 def _row_maker(search: _IdSearch) -> Callable[[Any, Any], Row | None]:
