@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from streameval.accumulator.intake import (
     side_by_side,
 )
 from streameval.accumulator.plan import Asked, Plan, asked_metrics, make_plan
-from streameval.accumulator.reading_intervals import interval_method
+from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
     audiences,
     group_sums,
@@ -30,6 +30,7 @@ from streameval.accumulator.readings import (
     statistics_of,
     value_text,
 )
+from streameval.accumulator.running import Running
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import refuse_unshown
 from streameval.catalogue import metric_of
@@ -53,8 +54,13 @@ from streameval.statistics.intervals import (
     check_method,
 )
 
+T = TypeVar("T")
+
 _HERE = np.array([0])
 """The only cell of the table."""
+
+_CALM = 16
+"""`compute` looks for advice again after so many times fewer lists than there are."""
 
 
 class _Settings(NamedTuple):
@@ -109,8 +115,15 @@ class Accumulator:
         <Accumulator of 2 lists: hit_rate@2 0.5, mrr 0.25>
     """
 
+    _changes: int
     _flushed: int
     """The version of the table at its last flush."""
+
+    _running: Running | None
+    """Means that follow the events; None while something else than a single event is counted."""
+
+    _calm: tuple[int, int]
+    """After so many changes there was no advice, and none is looked for up to so many lists."""
 
     def __init__(
         self,
@@ -256,8 +269,23 @@ class Accumulator:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
         with self.lock:
-            method = interval_method(self.intervals)
-            return readings_of(self._metric(metric), self.table, _HERE, method)[0]
+            return self._reading(metric, self._method)
+
+    def value(self, metric: str) -> float:
+        """The value alone: with `intervals`, far cheaper than `read`, which gives the interval too.
+
+        Raises:
+            MetricError: the metric is unknown, or its statistics were not kept.
+            UndefinedMetricError: its convention refuses a list.
+
+        Example:
+            >>> accumulator = Accumulator("hit_rate", intervals=Intervals())
+            >>> accumulator.update(["a", "b"], ["b"], user="u")
+            >>> accumulator.value("hit_rate")
+            1.0
+        """
+        with self.lock:
+            return self._reading(metric, None).value
 
     def interval(
         self, metric: str, method: Kind = "anytime", precision: float | None = None
@@ -308,8 +336,10 @@ class Accumulator:
     def compute(self) -> dict[str, Reading]:
         """The readings of all metrics named at construction, by canonical text."""
         with self.lock:
-            advice = self.advice()
-            readings = {metric.text: self.read(metric.text) for metric in self.metrics}
+            advice = self._advice_if_due()
+            readings = {
+                metric.text: self._reading(metric.text, self._method) for metric in self.metrics
+            }
         if advice is not None:
             warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
         return readings
@@ -318,6 +348,16 @@ class Accumulator:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
             return advice(self.table, _HERE, self._before)[0] or self.doubts.warning(self.metrics)
+
+    def _advice_if_due(self) -> str | None:
+        """`advice`, which reads the table: if there was some, or there is more to see."""
+        changes, lists = self._calm
+        if self._changes == changes and self.lists <= lists:
+            return None
+        advice = self.advice()
+        if advice is None:
+            self._calm = self._changes, self.lists + self.lists // _CALM
+        return advice
 
     def merge(self, other: Accumulator) -> None:
         """Add the counts of another accumulator: the same bits as counting all events here.
@@ -335,7 +375,7 @@ class Accumulator:
             mine, theirs = self.table, other.table
             mine.kinds_with(theirs)
             with self._guard:
-                self._changes += 1  # Also if it fails, so that no reading from before is returned.
+                self._changes, self._running = self._changes + 1, None  # Also if it fails.
                 mine.add(theirs)
                 self.doubts.add(other.doubts)
                 self._note_change(other.lists)
@@ -449,6 +489,7 @@ class Accumulator:
     def _set_up(self, settings: _Settings) -> None:
         self._settings = settings
         self.metrics, self.context, self._plan, self._ids, self.intervals = settings
+        self._method = interval_method(self.intervals)
         self.lock = RLock()
         self._changes = self._before = self.resets = 0
 
@@ -462,7 +503,7 @@ class Accumulator:
         refuse_unshown(checked, table)
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
-            self._changes += 1  # Also if it fails, so that no reading from before is returned.
+            self._changes, self._running = self._changes + 1, None  # Also if it fails.
             take = self._blocks.append if waits else table.count
             take(checked, values=values)
             self.doubts.observe_batch(checked)
@@ -476,7 +517,7 @@ class Accumulator:
         self.doubts = doubts or Doubts(self.context.attributes)
         self._table, self._lists, self._guard = table, lists, Guard()
         self._blocks = Blocks(self._plan)
-        self._flushed = 0
+        self._running, self._flushed, self._calm = None, 0, (0, 0)
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
@@ -506,11 +547,48 @@ class Accumulator:
 
     def _count_blocks(self) -> None:
         """Count the events given one by one."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.leave(self._blocks)
         with self._guard:
             for batch, values in self._blocks.take():
                 # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
                 self._table.count(batch, values=values)
                 self._lists += len(batch)
+        self._running = running
+
+    def _reading(self, given: str | Metric, method: IntervalMethod | None) -> Reading:
+        """A reading; without an interval, of a mean that follows the events if one is kept."""
+        followed = isinstance(given, str) and method is None
+        reading = self._followed(str(given)) if followed else None
+        if reading is not None:
+            return reading
+        metric = self._metric(given)
+        (reading,) = readings_of(metric, self.table, _HERE, method)
+        if followed and self._blocks.waiting:
+            running = self._running or Running(self._table, self._changes, self._lists)
+            self._use(running, lambda: running.note_read(str(given), metric))
+        return reading
+
+    def _followed(self, text: str) -> Reading | None:
+        """The reading of a mean that is kept, after the events that wait; None without one."""
+        running = self._running
+        if running is None or text not in running:
+            return None
+        return self._use(running, lambda: running.read(text, self._blocks))
+
+    def _use(self, running: Running, task: Callable[[], T]) -> T | None:
+        """The result of a task on the means; None if they are not valid, or no longer.
+
+        No mean is kept during the task, so that an interrupt leaves none half-way; a signal handler
+        that counts meanwhile changes the state that they must have.
+        """
+        self._running = None
+        if running.state != (self._changes, self._lists):
+            return None
+        result = task()
+        self._running = running
+        return result if running.state == (self._changes, self._lists) else None
 
     def _metric(self, given: str | Metric) -> Metric:
         if not isinstance(given, str):

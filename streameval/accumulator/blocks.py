@@ -39,7 +39,7 @@ _TYPE_OF_USERS: Final[Mapping[IdKind | None, type | None]] = {
 }
 
 
-class _Waiting(NamedTuple):
+class Waiting(NamedTuple):
     """Events of one kernel block, and what is kept of each besides its hits.
 
     Attributes:
@@ -59,6 +59,7 @@ class Blocks:
     only `append` takes any.
 
     Attributes:
+        waiting: events without positions, and events with them; empty before any are taken.
         add: append a list without other fields until its block is full; the kernel itself, where
             nothing else is kept.
 
@@ -77,28 +78,33 @@ class Blocks:
         self._keeps_rows = plan.reads_lists or plan.reads_users or plan.shown is not None
         self._shown = slice(None) if plan.reads_lists else plan.shown
         self._user_type: type | None = None
-        self._waiting: tuple[_Waiting, ...] = ()
+        self.waiting: tuple[Waiting, ...] = ()
         self._checked: list[tuple[Batch, EventValues]] = []
         self.add: Adder = add_nothing
 
     def begin(self, kind: IdKind | None, users: IdKind | None, search: Search) -> None:
         """Take events with ids and users of these kinds, and search their lists so."""
         self._user_type = _TYPE_OF_USERS[users]
-        if self._waiting or kind is None or not self._can_wait:
+        if self.waiting or kind is None or not self._can_wait:
             return
         # Of lists with positions, an item may be a hit at any of its places.
         both = (search, Search(every=True))
-        self._waiting = tuple(_Waiting(each, Block(kind, *each), []) for each in both)
-        self.add = self.add_event if self._keeps_rows else self._waiting[0].block.add
+        self.waiting = tuple(Waiting(each, Block(kind, *each), []) for each in both)
+        self.add = self.add_event if self._keeps_rows else self.waiting[0].block.add
 
     def __len__(self) -> int:
-        return sum(len(waiting.block) for waiting in self._waiting) + len(self._checked)
+        return sum(len(waiting.block) for waiting in self.waiting) + len(self._checked)
 
     @property
     def are_full(self) -> bool:
         """Whether one of the blocks takes no more."""
-        sizes = (*(len(waiting.block) for waiting in self._waiting), len(self._checked))
+        sizes = (*(len(waiting.block) for waiting in self.waiting), len(self._checked))
         return max(sizes) >= BLOCK
+
+    @property
+    def has_others(self) -> bool:
+        """Whether events wait that no kernel block took."""
+        return bool(self._checked)
 
     def add_event(
         self,
@@ -110,14 +116,14 @@ class Blocks:
         ts: Any = None,
     ) -> bool:
         """`add` for an event that may have other fields."""
-        if not self._waiting or not self._are_usual(user, ts):
+        if not self.waiting or not self._are_usual(user, ts):
             return False
         if scores is not None:
             try:
                 scores = [*(checked_scores(recommendations, scores) or ())]
             except (InvalidEventError, TypeError):
                 return False
-        waiting = self._waiting[positions is not None]
+        waiting = self.waiting[positions is not None]
         ranks = () if positions is None else (positions,)
         if not self._keeps_rows:
             return waiting.block.add(recommendations, interactions, *ranks)
@@ -148,7 +154,7 @@ class Blocks:
 
     def take(self) -> Iterator[tuple[Batch, EventValues | None]]:
         """The events taken since the last call, and their values for formulas if they are known."""
-        for waiting in self._waiting:
+        for waiting in self.waiting:
             if len(waiting.block):
                 yield self._batch(waiting), None
         checked, self._checked = self._checked, []
@@ -156,7 +162,7 @@ class Blocks:
             (first, *others), values = zip(*checked, strict=True)
             yield first.joined(*others), [*chain.from_iterable(values)]
 
-    def _batch(self, waiting: _Waiting) -> Batch:
+    def _batch(self, waiting: Waiting) -> Batch:
         search, block, rows = waiting
         if self._keeps_rows and len(rows) != len(block):
             raise between()
@@ -168,7 +174,7 @@ class Blocks:
             values = map(list, zip(*rows, strict=True))
             columns = dict(zip(names, map(_column, values), strict=True))
             rows.clear()
-        if waiting is self._waiting[1]:
+        if waiting is self.waiting[1]:
             lists = Ragged.of_lengths(np.frombuffer(ranks, np.int64), matches.length)
             columns["positions"] = lists.lists() if self._keeps_rows else lists
         return msgspec.structs.replace(batch_of(matches), **columns)

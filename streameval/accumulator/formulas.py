@@ -305,7 +305,7 @@ def sum_metric(metric: Metric, column: int, context: Context) -> SummedMetric:
         column,
         largest_rounded(metric),
         partial(_of_items if per_item else _of_lists, metric, context),
-        partial(_at_ranks, metric) if per_item else np.zeros_like,
+        partial(items_at, metric) if per_item else np.zeros_like,
     )
 
 
@@ -373,6 +373,6 @@ def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
     return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
 
 
-def _at_ranks(metric: Metric, ranks: IntArray) -> IntArray:
+def items_at(metric: Metric, ranks: IntArray) -> IntArray:
     """Whether each item at an explicit position is in the mean."""
     return items_shown(metric, lambda k: up_to(ranks, k).astype(np.int64))

@@ -302,13 +302,13 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
         if refusing[at]:
             yield _refusals(metric, count, lists[at], refusing[at])
         elif undefined[at]:
-            yield _mean(metric, math.nan, count, lists[at])
+            yield mean_reading(metric, math.nan, count, lists[at])
         elif metric.needs_values:
             yield _of_values(metric, values[at], lists[at])
         elif metric.definition.per == "total":
-            yield _sum(metric, totals[at], lists[at])
+            yield sum_reading(metric, totals[at], lists[at])
         else:
-            yield _mean(metric, totals[at], items[at] - left_out[at], lists[at])
+            yield mean_reading(metric, totals[at], items[at] - left_out[at], lists[at])
 
 
 def _of_users(
@@ -325,7 +325,7 @@ def _of_users(
     return [
         _refusals(metric, reading.count, reading.lists, refused)
         if refused
-        else _mean(metric, math.nan, reading.count, reading.lists)
+        else mean_reading(metric, math.nan, reading.count, reading.lists)
         if nan
         else reading
         for reading, refused, nan in rows
@@ -341,7 +341,7 @@ def _of_events(metric: Metric, values: Distribution) -> Reading:
     if lists and values.count < int(metric.values["least"]):
         return _refusals(metric, values.count, lists, lists)
     if values.undefined and metric.values["undefined"] == "nan":
-        return _mean(metric, math.nan, values.count, lists)
+        return mean_reading(metric, math.nan, values.count, lists)
     return _of_values(metric, values, lists)
 
 
@@ -393,19 +393,25 @@ def _divided(reading: Reading, below: float) -> Reading:
     return replace(reading, value=value, total=None, weight=below)
 
 
-def _mean(metric: Metric, total: float, count: int, lists: int) -> Reading:
+def mean_reading(
+    metric: Metric, total: float, count: int, lists: int, note: str | None = None
+) -> Reading:
+    """The reading of a mean; undefined if nothing is in it."""
     value = total / count if count else math.nan
-    return Reading(metric=metric.text, value=value, count=count, lists=lists, total=total)
+    return Reading(
+        metric=metric.text, value=value, count=count, lists=lists, total=total, note=note
+    )
 
 
-def _sum(metric: Metric, total: float, lists: int) -> Reading:
+def sum_reading(metric: Metric, total: float, lists: int) -> Reading:
+    """The reading of a sum over lists; undefined without lists."""
     value = float(total) if lists else math.nan
     return Reading(metric=metric.text, value=value, count=lists, lists=lists, total=float(total))
 
 
 def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
     if metric.is_mean or metric.definition.over is not None:
-        return _mean(metric, values.total, values.count, lists)
+        return mean_reading(metric, values.total, values.count, lists)
     value = summary(values, metric.values)
     statistic = metric.values["statistic"]
     finish = metric.definition.finish if statistic in _LEVELS else None

@@ -397,6 +397,17 @@ class Distribution:
             return math.nan if both else math.inf if self._above else -math.inf
         return ratio(self._moment(1), ONE)
 
+    @property
+    def scaled_total(self) -> int:
+        """The exact sum of the values, as a multiple of 1 / ONE.
+
+        Raises:
+            ArithmeticError: a value is infinite.
+        """
+        if self._above or self._below:
+            raise ArithmeticError
+        return self._moment(1)
+
     def quantile(self, q: float, method: Quantile = "lower") -> float:
         """The q-quantile, q from 0 to 1; NaN without values.
 

@@ -155,7 +155,7 @@ def test_an_interrupt_inside_an_event_is_reported(metrics: tuple[str, ...]) -> N
     for _ in range(200):
         accumulator.update(["aa"], ["aa"], user="u")
     blocks: Any = accumulator._blocks
-    waiting = blocks._waiting[0]
+    waiting = blocks.waiting[0]
     # As if it came after the list was taken, and before its items or user were.
     waiting.block.add(["aa"], ["aa"])
     with pytest.raises(HalfCountedError, match="an interrupt or a signal handler"):

@@ -193,6 +193,7 @@ _CALLS: Mapping[str, tuple[Any, ...]] = {
     "update": (["a"], ["a"]),
     "update_many": ([(["a"], ["a"])],),
     "read": ("hit_rate@1",),
+    "value": ("hit_rate@1",),
     "interval": ("hit_rate@1",),
     "groups": ("hit_rate@1",),
     "merge": (Accumulator("hit_rate@1"),),

@@ -1,0 +1,330 @@
+"""A metric that is read after each event has the bits of the table, whatever comes in between."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from streameval import Accumulator, Intervals, metric
+from streameval.catalogue import conventions, parse
+from streameval.catalogue.lookup import parameters
+from streameval.catalogue.signature import PER_USER
+from streameval.events import Event
+from streameval.events.errors import HalfCountedError
+from streameval.statistics.hitrows import HitsView, Total
+from tests.contract import laws
+from tests.contract.metric_cases import NAMES, inputs
+from tests.effort import thorough
+from tests.strategies import takes_k
+
+ITEMS = ("a1", "b2", "c3", "d4", "e5", "f6", "g7", "h8")
+CUTS = (1, 2, 5, None)
+EVENTS = 45
+_NOON = 1_700_000_000_000_000
+
+
+@metric(bounds=(0, 9), source="our own rule")
+def odd_sum(hits: HitsView, k: int | None) -> Total:
+    """A formula that is no chain of steps on the count of a row."""
+    rows = hits.by_interacted(k)
+    return rows.total(rows.hits**2 / rows.rank)
+
+
+def _texts(k: int | None) -> list[str]:
+    """Each metric of hits and lists with each value of each parameter, by itself."""
+    names = [name for name in NAMES if parse(name).definition.reads in ("hits", "lists")]
+    texts = []
+    for name in names:
+        cut = f"@{k}" if k is not None and takes_k(name) else ""
+        if k is not None and not cut:
+            continue
+        texts.append(f"{name}{cut}")
+        for parameter in _parameters(name).values():
+            texts += [f"{name}({parameter.name}={value}){cut}" for value in parameter.choices or ()]
+        for system in conventions.CONVENTIONS:
+            texts.append(f"{system}:{name}{cut}")
+    texts += [f"rbp(p=0.001)@{k}", f"ctr(rank=2)@{k}", f"dcg(cap=1.5)@{k}"] if k else []
+    texts += [f"recall(min_gain=2)@{k}", f"ndcg(min_gain=1,relevant=all)@{k}"] if k else []
+    return [text for text in texts if _is_read(text)]
+
+
+def _is_read(text: str) -> bool:
+    try:
+        found = parse(text)
+        Accumulator(text, **inputs().of_package)
+    except Exception:  # noqa: BLE001  a convention has few metrics, some values exclude others
+        return False
+    return found.values.get(PER_USER) != "user"
+
+
+def _parameters(name: str) -> dict[str, Any]:
+    return dict(parameters(parse(name).definition))
+
+
+def _event(draw: random.Random, *, graded: float = 0.2, ranked: float = 0.2) -> dict[str, Any]:
+    shown = [draw.choice(ITEMS) for _ in range(draw.choice((0, 2, 5, 5)))]
+    if draw.random() < 0.7:
+        shown = draw.sample(ITEMS, len(shown))
+    acts: Any = draw.choices(ITEMS, k=draw.choice((0, 1, 1, 2, 4)))
+    acts = draw.choice((list, tuple, set))(acts)
+    if draw.random() < graded:
+        acts = {item: draw.choice((1, 1, 2, 0.5, 3, -1, 0, 1e-200)) for item in acts}
+    event = {"recommendations": shown, "interactions": acts}
+    if draw.random() < ranked:
+        event["positions"] = draw.choices(range(1, 7), k=len(shown))
+    if draw.random() < 0.2:
+        event |= {"user": draw.choice("uvw"), "scores": [draw.random() for _ in shown]}
+    return event | ({"ts": _NOON} if draw.random() < 0.1 else {})
+
+
+class Pair:
+    """An accumulator that is read after each event, and one that counts batches only."""
+
+    def __init__(self, *texts: Any, **options: Any) -> None:
+        self.texts = texts
+        self.live, self.other = (
+            Accumulator(*texts, **inputs().of_package, ids="text", **options) for _ in range(2)
+        )
+
+    def count(self, event: dict[str, Any]) -> None:
+        self.live.update(**deepcopy(event))
+        self.other.update_many([Event(**event)])
+
+    def compare(self, texts: Any = None) -> None:
+        for text in texts or self.texts:
+            mine, theirs = (repr(each.read(text)) for each in (self.live, self.other))
+            assert mine == theirs
+
+    def disturb(self, draw: random.Random) -> None:
+        """Something else than a single event, or something that reads the whole table."""
+        both, event, kind = (self.live, self.other), _event(draw), draw.randrange(7)
+        if kind == 0:
+            self.live = self.live.copy()
+        elif kind == 1:
+            self.live.load_state_dict(self.live.state_dict())
+        else:
+            twin = self.other.copy()
+            changes: dict[int, Callable[[Accumulator], object]] = {
+                2: lambda each: each.update_many([Event(**event)]),
+                3: lambda each: each.merge(twin),
+                4: lambda each: each.update(**_odd()),
+                5: Accumulator.reset,
+                6: Accumulator.compute,
+            }
+            for each in both:
+                changes[kind](each)
+
+
+def _odd() -> dict[str, Any]:
+    """An event that no block takes."""
+    return {"recommendations": ["a1", "b2"], "interactions": ["b2"], "history": ["c3"]}
+
+
+_SEEDS = range(4 if thorough() else 1)
+_TEXTS = 200 if thorough() else 40
+"""Texts in one accumulator."""
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("k", CUTS)
+@pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
+def test_readings_after_each_event_are_those_of_the_table(k: int | None, seed: int) -> None:
+    draw, texts = random.Random(f"{k} {seed}"), _texts(k)
+    pair = Pair(*draw.sample(texts, min(_TEXTS, len(texts))))
+    for at in range(EVENTS):
+        pair.count(_event(draw))
+        if at % 9 == 8:
+            pair.disturb(draw)
+        pair.compare()
+    assert laws.bits(pair.live) == laws.bits(pair.other)
+
+
+_FOLLOWING = {"accumulator.py", "running.py", "blocks.py", "readings.py", "pure.py"}
+"""Files that run where nothing works on arrays."""
+
+PLAIN = (
+    *("hit_rate@3", "mrr@3", "ndcg@3", "map@3", "precision@3", "recall@3", "ctr@3", "hits@3"),
+    *("rbp(p=0.001)@3", "f1@3", "err@3", "dcg(gain=exp2)@3", "ndcg(digits=3)@3"),
+)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("every", [1, 3, 140])
+def test_one_statistic_is_followed_whatever_else_is_counted(every: int, seed: int) -> None:
+    draw, pair = random.Random(f"{every} {seed}"), Pair(*PLAIN, odd_sum, intervals=None)
+    pair.texts = (*PLAIN, pair.live.metrics[-1].text)
+    for at in range(700 if every == 140 else 200):
+        pair.count(_event(draw, graded=0.05, ranked=0.05))
+        if at % 61 == 60:
+            pair.disturb(draw)
+        if at % every == 0:
+            pair.compare(draw.sample(pair.texts, 6))
+    pair.compare()
+    assert laws.bits(pair.live) == laws.bits(pair.other)
+
+
+def test_a_value_costs_no_interval_and_is_that_of_the_reading() -> None:
+    draw, pair = random.Random(3), Pair("ndcg@3", "ctr", "auc", intervals=Intervals())
+    for _ in range(150):
+        pair.count(_event(draw) | {"user": draw.choice("uvw")})
+        for text in ("ndcg@3", "ctr", "auc"):
+            assert repr(pair.live.value(text)) == repr(pair.other.read(text).value)
+    pair.compare()
+    assert laws.bits(pair.live) == laws.bits(pair.other)
+
+
+def _files_called(task: Callable[[], object]) -> set[str]:
+    """The files of the package, and NumPy, in which a task calls functions."""
+    files: set[str] = set()
+
+    def note(frame: FrameType, event: str, called: Any) -> None:
+        if event == "call":
+            files.add(Path(frame.f_code.co_filename).name)
+        elif event == "c_call":
+            files.update({str(called.__module__), type(called.__self__).__module__} & {"numpy"})
+
+    sys.setprofile(note)
+    try:
+        task()
+    finally:
+        sys.setprofile(None)
+    return files - {Path(__file__).name}
+
+
+@pytest.mark.parametrize("intervals", [None, Intervals()])
+def test_after_some_events_neither_update_nor_read_works_on_arrays(intervals: Any) -> None:
+    accumulator = Accumulator(*PLAIN, intervals=intervals)
+    draw = random.Random(5)
+    events: list[dict[str, Any]] = [
+        *({"recommendations": list(ITEMS[:5]), "interactions": [item]} for item in ITEMS),
+        *({"recommendations": list(ITEMS[:5]), "interactions": {item: 2.0}} for item in ITEMS),
+        {"recommendations": list(ITEMS[:3]), "interactions": [], "positions": [3, 1, 2]},
+        {"recommendations": list(ITEMS[:5]), "interactions": list(ITEMS), "user": "u"},
+    ]
+
+    def step(event: dict[str, Any]) -> None:
+        accumulator.update(**event)
+        for text in PLAIN:
+            accumulator.value(text)
+
+    for event in (*events, *draw.choices(events, k=160), *events):
+        step(event)
+
+    def steps() -> None:
+        for event in events:
+            step(event)
+
+    files = _files_called(steps)
+    assert files <= _FOLLOWING
+
+
+def test_compute_after_each_event_rarely_reads_the_table() -> None:
+    accumulator, reads = Accumulator("ndcg@3", "mrr@3"), 0
+    for _ in range(500):
+        accumulator.update(["a1", "b2"], ["b2"])
+        files = _files_called(accumulator.compute)
+        reads += not files <= _FOLLOWING
+    # The first events warm up; then the advice is asked for at a sixteenth more lists each time.
+    assert reads < 200
+    assert accumulator.read("mrr@3").count == 500
+
+
+_NEW_CODE = {"accumulator.py", "running.py", "blocks.py", "row_formulas.py"}
+_STRIDE = 1 if thorough() else 23
+_EACH = ("ndcg@3", "f1@3", "ctr@3")
+
+
+class _Line:
+    """Does something before one line of the code that follows events: what an interrupt may do."""
+
+    def __init__(self, at: int, action: Callable[[], object]) -> None:
+        self.left, self._action = at, action
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        if Path(frame.f_code.co_filename).name not in _NEW_CODE:
+            return None
+        if event == "line":
+            self.left -= 1
+            if not self.left:
+                sys.settrace(None)
+                self._action()
+        return self
+
+
+def _graded(accumulator: Accumulator) -> None:
+    accumulator.update(["a1", "b2", "c3"], {"b2": 2.0, "d4": 1.0})
+
+
+def _work(accumulator: Accumulator) -> None:
+    """Events and readings: of the table, of means that are made, and of means that are kept."""
+    for at in range(4):
+        _graded(accumulator)
+        for text in _EACH:
+            accumulator.read(text)
+        if at == 2:
+            accumulator.state_dict()
+
+
+def _expected(lists: int) -> list[str]:
+    accumulator = Accumulator(*_EACH, ids="text")
+    accumulator.update_many(
+        [Event(recommendations=["a1", "b2", "c3"], interactions={"b2": 2.0, "d4": 1.0})] * lists
+    )
+    return [repr(accumulator.read(text)) for text in _EACH]
+
+
+def _check(accumulator: Accumulator) -> None:
+    """Every reading is that of a batch, now and after more events, or the mistake is reported."""
+    try:
+        for _ in range(3):
+            expected = _expected(accumulator.lists)
+            assert [repr(accumulator.read(text)) for text in _EACH] == expected
+            _graded(accumulator)
+    except HalfCountedError:
+        accumulator.reset()
+
+
+def _raising(error: type[BaseException]) -> Callable[[Accumulator], None]:
+    def raise_error(_: Accumulator) -> None:
+        raise error
+
+    return raise_error
+
+
+def _count_and_read(accumulator: Accumulator) -> None:
+    """As a handler that does what it should not."""
+    with suppress(HalfCountedError):
+        _graded(accumulator)
+        assert [repr(accumulator.read(text)) for text in _EACH] == _expected(accumulator.lists)
+
+
+@pytest.mark.parametrize(
+    "action", [_raising(KeyboardInterrupt), _raising(MemoryError), _check, _count_and_read]
+)
+def test_an_interrupt_at_any_line_leaves_no_wrong_reading(
+    action: Callable[[Accumulator], None],
+) -> None:
+    reached, at = True, 1
+    while reached:
+        accumulator = Accumulator(*_EACH, ids="text")
+        for _ in range(130):
+            _graded(accumulator)
+        line = _Line(at, partial(action, accumulator))
+        sys.settrace(line)
+        try:
+            with suppress(KeyboardInterrupt, MemoryError, HalfCountedError):
+                _work(accumulator)
+        finally:
+            sys.settrace(None)
+        reached, at = line.left <= 0, at + _STRIDE
+        _check(accumulator)
+    assert at > 500
