@@ -72,7 +72,7 @@ class Kept(NamedTuple):
         return list(dict.fromkeys(metric for metrics in families for metric in metrics))
 
 
-class Context(NamedTuple):
+class ReaderContext(NamedTuple):
     """What stays the same between snapshots.
 
     Attributes:
@@ -178,7 +178,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     settings: type[S]
     describes: str
     check: Callable[[S, Kept], Iterator[Problem]]
-    reader: Callable[[S, Context], Reader[R] | None]
+    reader: Callable[[S, ReaderContext], Reader[R] | None]
     gauges: Callable[[R], Iterable[Gauge]]
     section: Callable[[R], str]
     answer: Callable[[R | None], object]

@@ -14,7 +14,14 @@ from streameval.accumulator.readings import (
     statistics_of,
 )
 from streameval.accumulator.table import Table
-from streameval.engine.analysis import Analysis, Context, Finding, Moment, Reader, WindowCounts
+from streameval.engine.analysis import (
+    Analysis,
+    Finding,
+    Moment,
+    Reader,
+    ReaderContext,
+    WindowCounts,
+)
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import ALL, PANES, Layout
@@ -157,7 +164,7 @@ class SnapshotCapture:
         self._window_method = interval_method(layout.intervals, "pointwise")
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
         self._history = HistoryReader(self._views, layout.windowing.name)
-        context = Context(self._views, labels, layout.intervals, layout.windowing.lateness)
+        context = ReaderContext(self._views, labels, layout.intervals, layout.windowing.lateness)
         self._readers = tuple(_readers(layout, context))
 
     def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
@@ -326,7 +333,9 @@ def ingest_snapshot(
     return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
 
 
-def _readers(layout: Layout, context: Context) -> Iterator[tuple[Analysis[Any, Any], Reader[Any]]]:
+def _readers(
+    layout: Layout, context: ReaderContext
+) -> Iterator[tuple[Analysis[Any, Any], Reader[Any]]]:
     """The readers of the configured analyses; of those that have what they need."""
     for analysis, settings in layout.analyses:
         reader = analysis.reader(settings, context)

@@ -198,7 +198,7 @@ class Collector(ClientCollector):
             it for a key added later.
 
     Example:
-        >>> from prometheus_client import CollectorRegistry
+        >>> from prometheus_client import CollectorRegistry, generate_latest
         >>> from streameval import Accumulator
         >>> variants = {"a": Accumulator("hit_rate@2"), "b": Accumulator("hit_rate@2")}
         >>> registry = CollectorRegistry()

@@ -15,8 +15,11 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.gaps.analysis import GAPS
 from streameval.building.hook import FILES, ChartsError, fetch
+from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import Snapshot
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, heard, moment, values, with_windows
@@ -202,8 +205,8 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut(
 def test_no_row_of_changes_gaps_and_partitions_is_cut(
     site: Site, plain_page: Page, width: int
 ) -> None:
-    parts = {"gaps": (gap_series(),), "changes": changes_report()}
-    site.snapshot = msgspec.structs.replace(with_windows(1), **parts)
+    found = (Finding(GAPS, (gap_series(),)), Finding(CHANGES, changes_report()))
+    site.snapshot = msgspec.structs.replace(with_windows(1), findings=found)
     plain_page.set_viewport_size({"width": width, "height": 900})
     plain_page.goto(site.address)
     hidden = "node => [node.scrollHeight - node.clientHeight, node.scrollWidth - node.clientWidth]"

@@ -25,7 +25,7 @@ from streameval.analyses.changes.statistics import (
     look,
 )
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import Context, Moment
+from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
@@ -323,7 +323,7 @@ class ChangeReader:
         self._pending, self._looks = None, []
 
 
-def change_reader(settings: ChangeSettings, context: Context) -> ChangeReader | None:
+def change_reader(settings: ChangeSettings, context: ReaderContext) -> ChangeReader | None:
     """A reader of the families that are watched for changes; None without intervals."""
     if context.intervals is None:
         return None

@@ -22,7 +22,7 @@ from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import Context, Moment
+from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.labels import segment_of
@@ -80,7 +80,7 @@ class ExperimentReader:
         return compare_with_control(self._experiment, metrics, variants, self._intervals)
 
 
-def experiment_reader(experiment: Experiment, context: Context) -> ExperimentReader | None:
+def experiment_reader(experiment: Experiment, context: ReaderContext) -> ExperimentReader | None:
     """A reader of the configured experiment; None without intervals."""
     if context.intervals is None:
         return None

@@ -16,7 +16,7 @@ from streameval.analyses.gaps.report import Gap, GapSeries
 from streameval.analyses.gaps.settings import GapOptions
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import Context, Moment, WindowCounts
+from streameval.engine.analysis import Moment, ReaderContext, WindowCounts
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.snapshot import LIFETIME
@@ -74,7 +74,7 @@ class GapReader:
                 )
 
 
-def gap_reader(options: Sequence[GapOptions], context: Context) -> GapReader | None:
+def gap_reader(options: Sequence[GapOptions], context: ReaderContext) -> GapReader | None:
     """A reader of the configured gaps; None without intervals."""
     if context.intervals is None:
         return None
