@@ -18,7 +18,7 @@ from streameval.config.config import absent_metrics, from_schema
 from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
 from streameval.engine.ingest import Frontend, Ingest
 from streameval.engine.partition import META, Layout, backfills_in
-from streameval.events.errors import UsageError
+from streameval.events.errors import UsageError, damage_as_error
 from streameval.events.records import Partition
 from streameval.sources.options import STDIN
 from streameval.sources.remote import is_remote
@@ -121,18 +121,21 @@ def restore(
     Raises:
         UsageError: the counts of a checkpoint mean something else under the configuration, or
             there is no metric to read.
+        DamagedStateError: its schema, settings or content is not what this program writes.
     """
     newest = max(checkpoints, key=lambda checkpoint_read: checkpoint_read.saved.header.written_at)
-    config = load(config_path) if config_path else _saved_config(newest, note)
-    config = with_saved_depth(config, newest.saved.header.settings)
-    for checkpoint in checkpoints:
-        _check_settings(config, checkpoint, newest.path if config_path is None else None)
-    ingest = new_ingest(config)
-    for number, checkpoint in enumerate(checkpoints):
-        # Stores of different clusters may have partitions of the same name.
-        partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
-        frontend = _frontend_of(checkpoint, config, ingest.layout)
-        resume(ingest, partition, checkpoint.saved, frontend=frontend)
+    # Schema and settings have the right types, and may have any values.
+    with damage_as_error(newest.path):
+        config = load(config_path) if config_path else _saved_config(newest, note)
+        config = with_saved_depth(config, newest.saved.header.settings)
+        for checkpoint in checkpoints:
+            _check_settings(config, checkpoint, newest.path if config_path is None else None)
+        ingest = new_ingest(config)
+        for number, checkpoint in enumerate(checkpoints):
+            # Stores of different clusters may have partitions of the same name.
+            partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
+            frontend = _frontend_of(checkpoint, config, ingest.layout)
+            resume(ingest, partition, checkpoint.saved, frontend=frontend)
     return config, ingest
 
 

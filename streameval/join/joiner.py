@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER
+from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Id
 from streameval.events.errors import TooManyOpenError
@@ -233,7 +233,7 @@ class Joiner:
     def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `state_dict` and `sections`."""
         self.outcomes = msgspec.convert(state["accounts"], list[OutcomeCounts])
-        self.watermark = int(state["watermark"])
+        self.watermark = msgspec.convert(state["watermark"], Int64)
         self.impressions.restore(_of(parts, IMPRESSIONS))
         self.interactions.restore(_of(parts, INTERACTIONS))
         for stream, deduplicator in enumerate(self.deduplicators):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, Clock, Ticks
+from streameval.engine.clock import NEVER, Clock, Int64, Ticks
 from streameval.events.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
@@ -364,16 +364,17 @@ class Logs:
 
     def restore(self, saved: Sequence[Any]) -> None:
         """Continue from the output of `state`."""
-        saved_logs = [Partition(*log) for log, *_ in saved]
+        logs = msgspec.convert(saved, list[tuple[Partition, Int64, Any, bool, bool]])
+        saved_logs = [log for log, *_ in logs]
         if saved_logs != self.partitions:
             raise UnlikeStateError(
                 "logs", list(map(str, self.partitions)), list(map(str, saved_logs))
             )
-        for number, (_, position, clock, idle, ended) in enumerate(saved):
+        for number, (_, position, clock, idle, ended) in enumerate(logs):
             time = self._clock()
             time.restore(clock)
             fresh = LogCursor(
-                number, self.cursors[number].stream, saved_logs[number], int(position), time
+                number, self.cursors[number].stream, saved_logs[number], position, time
             )
             fresh.idle, fresh.ended = idle, ended
             self.cursors[number] = fresh

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.fields import EventFields, Format, TimeUnit
+from streameval.engine.clock import Int64
 from streameval.engine.windows.times import SECOND, duration_problem, microseconds
 from streameval.events import LARGEST_GAIN
 from streameval.events.errors import OptionError
@@ -73,16 +74,16 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, gc=False):
     1
     """
 
-    records: int = 0
-    counted: int = 0
-    duplicate: int = 0
-    late: int = 0
-    future: int = 0
-    orphan: int = 0
-    ignored: int = 0
-    invalid: int = 0
-    tombstone: int = 0
-    outside: int = 0
+    records: Int64 = 0
+    counted: Int64 = 0
+    duplicate: Int64 = 0
+    late: Int64 = 0
+    future: Int64 = 0
+    orphan: Int64 = 0
+    ignored: Int64 = 0
+    invalid: Int64 = 0
+    tombstone: Int64 = 0
+    outside: Int64 = 0
 
     @property
     def open(self) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, Clock
+from streameval.engine.clock import NEVER, Clock, Int64
 from streameval.engine.dead_letters import Identity
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
 from streameval.engine.windows.family import Counting
@@ -194,8 +194,8 @@ class JoinedState(PartitionState):
         with damage_as_error(PREFIX):
             state = msgspec.msgpack.decode(join_parts[PREFIX], type=dict[str, Any])
             self.logs.restore(state["logs"])
-            self._advances = int(state["advances"])
-            self._proposed = {int(log): int(offset) for log, offset in state["proposed"]}
+            self._advances = msgspec.convert(state["advances"], Int64)
+            self._proposed = dict(msgspec.convert(state["proposed"], list[tuple[Int64, Int64]]))
             self.joiner.restore(state["joiner"], join_parts)
         self.proposed_at = self.position if self._proposed else None
         self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]

@@ -10,8 +10,11 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from streameval.checkpoints.format import Place
+from streameval.checkpoints.store import folder_store
 from streameval.config import load
 from streameval.config.states import newest_checkpoints, restore
 from streameval.daemon.log import Logfmt
@@ -23,6 +26,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from tests.cli.program import in_a_terminal, json_lines, run
+from tests.stores.drafts import draft
 from tests.stores.received import events, write_state
 
 HOSTILE = "new\x1b[31m\x07\r\nstreameval: all is well\u202e\u2066\x9b\u2028\U000e0001"
@@ -136,6 +140,22 @@ def test_no_cell_of_csv_is_a_formula(tmp_path: Path, label: str, cell: str) -> N
     done = run("evaluate", log, "-m", "ctr", "--by", "variant", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(done.stdout, newline=""))
     assert (row["variant"], row["value"]) == (cell, "0.0")
+
+
+def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
+    """An end tag without a beginning was a traceback, and :smile: one character."""
+    name = "[red]new[/bold] :smile:"
+    store = folder_store(tmp_path / "state")
+    store.claim(name, name)
+    made = draft(7, Place(name, "id", 0))
+    header = msgspec.structs.replace(made.header, cluster=name, group=name)
+    store.save(msgspec.structs.replace(made, header=header))
+    done = run("state", "show", tmp_path / "state")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = " ".join(done.stdout.split())
+    assert [f"cluster {name}," in shown, f"group {name}" in shown, f"{name}[0]" in shown] == [
+        True
+    ] * 3
 
 
 ITEMS: list[Callable[[Path], Sequence[str | Path]]] = [

@@ -42,7 +42,8 @@ def _drawn(content: RenderableType) -> str:
     text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
     terminal = sys.stdout.isatty()
     width = None if terminal else _PLAIN_WIDTH
-    console = Console(file=text, force_terminal=terminal, width=width)
+    # Markup and codes of emoji in a name are part of the name.
+    console = Console(file=text, force_terminal=terminal, width=width, markup=False, emoji=False)
     console.print(_Printable(content))
     text.flush()
     lines = (line.rstrip() for line in written.getvalue().decode(text.encoding).splitlines())
