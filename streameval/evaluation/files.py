@@ -70,11 +70,13 @@ class Frame(NamedTuple):
     Attributes:
         rows: Arrow table.
         idle: of a caller's lists, those without an entry, which have no row; None without.
+        has_usual_names: whether the columns were not named by a caller.
     """
 
     name: str
     rows: Any
     idle: Any = None
+    has_usual_names: bool = False
 
 
 Table: TypeAlias = str | Frame

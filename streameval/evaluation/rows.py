@@ -71,6 +71,9 @@ _TIMES: Final = ("time", "timestamp", "date", "datetime", "ts", "at", "day", "ho
 _EPOCH: Final = (100_000_000, 4_102_444_800)
 """Seconds since the epoch from 1973 to 2099: whole numbers here are likely times."""
 
+_ATOMIC: Final = ("token", "float", "token_seq", "float_seq")
+"""Types of columns in RecBole's atomic files."""
+
 _INDEX: Final = ("", "index", "unnamed: 0", "__index_level_0__", "level_0")
 """Columns that pandas writes for an index."""
 
@@ -182,11 +185,14 @@ class _SideReader:
         self._number = "score" if role == "recommendations" else "rating"
         self._usual = _SCORE if role == "recommendations" else _RATING
         self._names: Sequence[str] = ()
+        self._has_usual_names = False
         self._notes: list[Note] = []
 
     def read(self, tables: Sequence[Table]) -> Side:
         """The rows of all tables."""
-        self._path = name_of(tables[0]) if len(tables) == 1 else f"{name_of(tables[0])} and others"
+        first = tables[0]
+        self._has_usual_names = isinstance(first, Frame) and first.has_usual_names
+        self._path = name_of(first) if len(tables) == 1 else f"{name_of(tables[0])} and others"
         blocks = [
             block
             for table in tables
@@ -261,7 +267,9 @@ class _SideReader:
         if role == "rank" and self._role == "truth":
             return None
         columns = self._options.columns
-        return columns.get(f"{self._role}.{role}", columns.get(role, ""))
+        named = columns.get(f"{self._role}.{role}", columns.get(role, ""))
+        # A mapping has no columns that could be called anything.
+        return "" if self._has_usual_names and named else named
 
     def _find(self, role: str, names: Sequence[str]) -> str | None:
         """The column of a role: the named one, or the first with a usual name."""
@@ -291,7 +299,7 @@ class _SideReader:
 
     def _refuse_unread(self, rows: _JoinedRows, unread: Sequence[str], *, has_rank: bool) -> None:
         """Refuse a column of numbers that may be the score or the gain, which nobody named."""
-        candidates = [name for name in unread if name in rows.present]
+        candidates = [name for name in unread if name in rows.present and not _is_index(name)]
         binary = next((name for name in candidates if _is_binary(rows.table[name])), None)
         if self._role == "truth" and binary is not None:
             self._notes.append(
@@ -495,7 +503,7 @@ def _is_numeric(name: str, values: Any) -> bool:
     plain_name = _plain_name(name)
     if not _is_simple(values) or arrow().types.is_temporal(values.type) or not len(values):
         return False
-    if plain_name in _INDEX or name.lower() in _INDEX or plain_name.endswith(("id", "idx")):
+    if plain_name.endswith(("id", "idx")):
         return False
     texts = _texts(values.slice(0, 1000))
     numbers = [finite(text) for text in texts if text not in ("none", "")]
@@ -508,6 +516,10 @@ def _is_numeric(name: str, values: Any) -> bool:
         all(_EPOCH[0] * unit <= number < _EPOCH[1] * unit for number in known)
         for unit in (1, 1_000, 1_000_000, 1_000_000_000)
     )
+
+
+def _is_index(name: str) -> bool:
+    return name.strip().lower() in _INDEX
 
 
 def _find_column(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
@@ -524,7 +536,8 @@ def _plain_name(name: str) -> str:
 
 def _bare(name: str) -> str:
     """The name without the type suffix of RecBole's atomic files: user_id:token."""
-    return name.partition(":")[0].strip()
+    bare, _, kind = name.partition(":")
+    return bare.strip() if kind in _ATOMIC else name.strip()
 
 
 def is_trec(path: str, role: Role) -> bool:

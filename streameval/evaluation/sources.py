@@ -331,8 +331,14 @@ def _frame(name: str, given: Any) -> Frame:
     return Frame(name, as_table(given))
 
 
-def _of_columns(name: str, columns: Mapping[str, Sequence[Any]], idle: Sequence[Any] = ()) -> Frame:
-    """A table of columns with the usual names; `idle`: users without a row."""
+def _of_columns(
+    name: str,
+    columns: Mapping[str, Sequence[Any]],
+    idle: Sequence[Any] = (),
+    *,
+    has_usual_names: bool = False,
+) -> Frame:
+    """A table of columns; `idle`: users without a row."""
     try:
         table = arrow().table({each: arrow().array(column) for each, column in columns.items()})
         without_rows = arrow().table({"user": arrow().array(idle)}) if idle else None
@@ -340,7 +346,7 @@ def _of_columns(name: str, columns: Mapping[str, Sequence[Any]], idle: Sequence[
         why = " ".join(str(error).split())
         remedy = "give ids that are all text or all integers, and numbers as scores"
         raise SourceError(name, why, remedy) from error
-    return Frame(name, table, without_rows)
+    return Frame(name, table, without_rows, has_usual_names=has_usual_names)
 
 
 def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
@@ -359,7 +365,8 @@ def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
     if numbers and len(numbers) != len(items):
         raise UsageError(f"{role}: some users have numbers and others only items; give one form.")
     number = {"rating" if role == "truth" else "score": numbers} if numbers else {}
-    return _of_columns(role, {"user": users, "item": items, **number}, idle)
+    columns = {"user": users, "item": items, **number}
+    return _of_columns(role, columns, idle, has_usual_names=True)
 
 
 def _entries(role: Role, user: object, listed: Any) -> tuple[list[Any], Sequence[Any]]:

@@ -103,25 +103,25 @@ def misplaced_error(where: str) -> InvalidEventError:
 
 
 def are_marks(shown: Collection[Id], acts: Iterable[Id]) -> bool:
-    """Whether interactions are a 0 or 1 for each item, shown or not, instead of ids.
+    """Whether interactions are a 0 or 1 for each item shown, instead of ids.
 
-    Single ids 0 and 1 may be what a user chose; so may any, if the list shows one of them.
+    Single ids 0 and 1 may be what a user chose, and one of them may be chosen ten times; so may
+    any, if the list shows one of them.
 
     Example:
         >>> are_marks([7, 8, 9], [0, 1, 0]), are_marks([7, 8, 1], [0, 1, 0])
         (True, False)
-        >>> are_marks([7, 8], [0, 1]), are_marks([7, 8], [0, 0])
-        (False, True)
+        >>> are_marks([7, 8], [0, 1]), are_marks([7, 8, 9], [1, 1, 1])
+        (False, False)
     """
     if not isinstance(acts, Sequence) or not MARKS.issuperset(acts):
         return False
-    size = len(acts)
-    for_each = size == len(shown) or size >= _MANY_MARKS
-    return for_each and len(set(acts)) < size and MARKS.isdisjoint(shown)
+    is_for_each = 1 < len(set(acts)) < len(acts) == len(shown)
+    return is_for_each and MARKS.isdisjoint(shown)
 
 
 def are_marks_throughout(shown: Sequence[Any], acts: Sequence[Any]) -> bool:
-    """Whether each of many lists has as many interactions as items, all of them 0 or 1."""
+    """Whether each of many lists has a 0 or 1 for each of its items, or of a catalogue."""
     return (
         len(shown) >= FEWEST_MARKED
         and all(map(_could_be_marks, shown, acts))
@@ -131,8 +131,9 @@ def are_marks_throughout(shown: Sequence[Any], acts: Sequence[Any]) -> bool:
 
 
 def _could_be_marks(shown: Collection[Id], acts: Any) -> bool:
-    aligned = isinstance(acts, Sequence) and len(acts) == len(shown) > 1
-    return aligned and MARKS.issuperset(acts)
+    if not isinstance(acts, Sequence) or not MARKS.issuperset(acts):
+        return False
+    return len(acts) == len(shown) > 1 or len(acts) >= _MANY_MARKS
 
 
 def marks_error(where: str) -> InvalidEventError:

@@ -368,7 +368,7 @@ MAKERS: Final = frozenset(
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         *("evaluation/pairs.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
-        *("evaluation/sources.py", "evaluation/scores.py"),
+        *("evaluation/sources.py", "evaluation/scores.py", "evaluation/events.py"),
     }
 )
 """The modules that make events."""

@@ -113,11 +113,9 @@ def test_what_losses_ignore_is_no_item(door: Door, tmp_path: Path) -> None:
     assert door(Given([["5", "6"]], [["-100", "7"]]), tmp_path).values is not None
 
 
-@doors_with("acts", {"mixed": ([0, 1, 0],), "none": ([0, 0, 0],), "all": ([1, 1, 1],)})
-def test_marks_for_each_item_of_the_list_are_refused(
-    door: Door, acts: list[int], tmp_path: Path
-) -> None:
-    for given in (Given([[5, 6, 7]], [acts]), Given([[5, 6, 7]], [acts]).as_text()):
+@every_door
+def test_marks_for_each_item_of_the_list_are_refused(door: Door, tmp_path: Path) -> None:
+    for given in (Given([[5, 6, 7]], [[0, 1, 0]]), Given([[5, 6, 7]], [[0, 1, 0]]).as_text()):
         answer = door(given, tmp_path)
         assert answer.values is None
         assert MARKED in answer.told
@@ -125,12 +123,12 @@ def test_marks_for_each_item_of_the_list_are_refused(
 
 @every_door
 def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: Path) -> None:
-    """Single ids, lists that show an item 0 or 1, and other ids beside them are no marks."""
-    shown = [[5], [5, 6], [1, 0, 7], [0, 1], [5, 6, 7], [5, 6, 7]]
-    acts = [[1], [0, 1], [1, 0], [1, 0], [0, 1, 8], [0]]
+    """Single ids, one chosen again, lists that show an item 0 or 1, and other ids beside them."""
+    shown = [[5], [5, 6], [1, 0, 7], [0, 1], [5, 6, 7], [5, 6, 7], [5, 6, 7]]
+    acts = [[1], [0, 1], [1, 0], [1, 0], [0, 1, 8], [0], [1, 1, 1]]
     answer = door(Given(shown, acts), tmp_path)
     assert answer.values is not None
-    assert answer.values[0] == pytest.approx(2 / 6)
+    assert answer.values[0] == pytest.approx(2 / 7)
     assert not any(warning in answer.told for warning in WARNINGS)
 
 

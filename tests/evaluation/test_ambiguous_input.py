@@ -1,0 +1,273 @@
+"""What can be read in two ways is refused or said, whichever form it has; values by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streameval import Columns, Event, evaluate
+from streameval.events.errors import SuspiciousEventsWarning, UsageError
+from tests.cli.program import json_lines, readings, run
+
+
+def rows(**columns: Sequence[Any]) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+def value(*given: Any, metric: str, **options: Any) -> float:
+    return evaluate(*given, metric, **options)[metric].value
+
+
+def ndcg(gains: Sequence[float], ideal: Sequence[float]) -> float:
+    return _dcg(gains) / _dcg(ideal)
+
+
+def _dcg(gains: Sequence[float]) -> float:
+    return sum(gain / math.log2(rank) for rank, gain in enumerate(gains, 2))
+
+
+class TestGains:
+    @pytest.mark.parametrize(
+        "truth",
+        [
+            [{0: 1.0, 2: 3.0}],
+            {0: {0: 1.0, 2: 3.0}},
+            np.array([[1.0, 0.0, 3.0]]),
+        ],
+    )
+    def test_a_truth_of_dicts_beside_scores_is_graded(self, truth: Any) -> None:
+        scores = np.array([[0.3, 0.2, 0.1]])
+        assert value(scores, truth, metric="ndcg@3") == ndcg([1, 0, 3], [3, 1])
+
+    def test_a_column_of_numbers_is_named_on_either_side(self) -> None:
+        shown = rows(user=[1, 1], item=[5, 6], score=[0.9, 0.1])
+        truth = rows(user=[1, 1], item=[5, 6], stars=[1, 3])
+        with pytest.raises(UsageError) as raised:
+            value(shown, truth, metric="ndcg@2")
+        assert str(raised.value) == (
+            "truth: no column has a usual name of a rating, and 'stars' has numbers; if it is the "
+            "gain of an interaction, give columns={'rating': 'stars'}; if every row counts alike, "
+            "columns={'rating': None}."
+        )
+        named = {"rating": "stars"}
+        assert value(shown, truth, metric="ndcg@2", columns=named) == ndcg([1, 3], [3, 1])
+        assert value(shown, truth, metric="ndcg@2", columns={"rating": None}) == 1.0
+        unscored = rows(user=[1, 1], item=[6, 5], est=[0.1, 0.9])
+        with pytest.raises(UsageError):
+            value(unscored, truth[["user", "item"]], metric="mrr")
+        in_order = value(unscored, truth[["user", "item"]], metric="mrr", columns={"score": None})
+        assert in_order == 1.0
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"timestamp": [881250949, 881250950]},
+            {"at": [20, 21]},
+            {"session_id": [7, 8]},
+            {"__index_level_0__": [0, 1]},
+            {"Unnamed: 0": [0, 1]},
+            {"when": pd.to_datetime(["2026-01-01", "2026-01-02"])},
+        ],
+    )
+    def test_times_ids_and_the_index_of_pandas_are_no_gains(self, other: Mapping[str, Any]) -> None:
+        shown = rows(user=[1, 1], item=[5, 6], score=[0.9, 0.1])
+        truth = pd.DataFrame({"user": [1, 1], "item": [5, 6], **other})
+        assert value(shown, truth, metric="ndcg@2") == 1.0
+
+
+class TestRanks:
+    truth = rows(user=[1], item=[5])
+
+    def test_a_rank_is_the_position_at_which_an_item_was_shown(self) -> None:
+        shown = rows(user=[1, 1], item=[5, 6], rank=[3, 7])
+        with pytest.warns(SuspiciousEventsWarning, match="ranks that skip some, like rank 3"):
+            found = evaluate(shown, self.truth, "mrr", "hit_rate@2", "hit_rate@3")
+        values = {metric: reading.value for metric, reading in found.items()}
+        assert values == {"mrr": 1 / 3, "hit_rate@2": 0.0, "hit_rate@3": 1.0}
+
+    def test_a_second_page_begins_at_its_own_rank(self) -> None:
+        shown = rows(user=[1] * 10, item=[*range(10)], rank=[*range(11, 21)])
+        with pytest.warns(SuspiciousEventsWarning, match="like rank 11 of user 1"):
+            assert value(shown, self.truth, metric="mrr") == 1 / 16
+
+    def test_ranks_from_0_are_said_to_be_rank_1(self) -> None:
+        shown = rows(user=[1, 1], item=[6, 5], rank=[0, 1])
+        with pytest.warns(SuspiciousEventsWarning, match="begin at 0, which is rank 1"):
+            assert value(shown, self.truth, metric="mrr") == 0.5
+
+    def test_ranks_without_gaps_say_nothing(self) -> None:
+        shown = rows(user=[1, 2, 1], item=[6, 5, 5], rank=[1, 1, 2])
+        truth = rows(user=[1, 2], item=[5, 5])
+        assert value(shown, truth, metric="mrr") == 0.75
+
+    def test_items_left_out_by_exclude_make_the_others_move_up(self) -> None:
+        shown = rows(user=[1, 1, 1], item=[7, 6, 5], rank=[1, 2, 3])
+        seen = {1: [7]}
+        assert value(shown, self.truth, metric="mrr", exclude=seen) == 0.5
+        assert value({1: [7, 6, 5]}, {1: [5]}, metric="mrr", exclude=seen) == 0.5
+
+
+class TestListsInCells:
+    @pytest.mark.parametrize(
+        "cell", ["20 21", "20,21", "20;21", "20|21", "[20, 21]", "['20', '21']", '["20","21"]']
+    )
+    @pytest.mark.parametrize("form", ["csv", "frame"])
+    def test_a_cell_with_several_ids_is_a_list(self, tmp_path: Path, cell: str, form: str) -> None:
+        shown: Any = rows(user=["u", "v"], item=[cell, cell.replace("2", "3")])
+        truth: Any = rows(user=["u", "v"], item=["21", "30"])
+        if form == "csv":
+            shown.to_csv(tmp_path / "shown.csv", index=False)
+            truth.to_csv(tmp_path / "truth.csv", index=False)
+            shown, truth = tmp_path / "shown.csv", tmp_path / "truth.csv"
+        with pytest.warns(SuspiciousEventsWarning, match="are read as lists of ids"):
+            assert value(shown, truth, metric="mrr") == 0.75
+
+    def test_a_separator_keeps_or_splits_cells(self) -> None:
+        shown = rows(user=["u", "u"], item=["Heat", "Toy Story"])
+        truth = rows(user=["u"], item=["Toy Story"])
+        assert value(shown, truth, metric="mrr") == 0.5
+        ids = rows(user=["u", "u"], item=["7 8", "9 10"])
+        titles = rows(user=["u"], item=["9 10"])
+        assert value(ids, titles, metric="mrr", separator="") == 0.5
+        words = rows(user=["u"], item=["tea milk"])
+        milk = rows(user=["u"], item=["milk"])
+        assert value(words, milk, metric="mrr", separator=" ") == 0.5
+
+    @pytest.mark.parametrize("form", ["parquet", "arrow"])
+    def test_lists_of_structs_are_items_with_numbers(self, tmp_path: Path, form: str) -> None:
+        recommended = [{"item": 5, "rating": 0.1}, {"item": 6, "rating": 0.9}]
+        shown: Any = pa.table({"user": [1], "recommendations": [recommended]})
+        if form == "parquet":
+            pq.write_table(shown, tmp_path / "als.parquet")
+            shown = tmp_path / "als.parquet"
+        assert value(shown, {1: [5]}, metric="mrr") == 0.5
+
+    def test_lists_and_their_numbers_have_one_length(self) -> None:
+        shown = pa.table({"user": [1, 2], "item": [[5, 6], [7]], "score": [[0.1, 0.9], [1.0, 2.0]]})
+        with pytest.raises(UsageError, match="row 2, column 'score': 2 numbers for 1 items"):
+            value(shown, {1: [5]}, metric="mrr")
+
+    def test_pairs_of_item_and_number_are_read_from_a_dict(self) -> None:
+        assert value({1: [(5, 0.1), (6, 0.9)]}, {1: [5]}, metric="mrr") == 0.5
+        assert value({1: [(5, 0.9)]}, {1: [(5, 1), (6, 3)]}, metric="ndcg@2") == ndcg([1], [3, 1])
+
+
+class TestTies:
+    shown = rows(user=[1, 1, 1], item=[5, 6, 7], score=[1.0, 1.0, 1.0])
+    truth = rows(user=[1], item=[5])
+
+    def test_equal_scores_that_decide_a_hit_are_said(self) -> None:
+        with pytest.warns(SuspiciousEventsWarning, match="all scores are equal; lists .*: 1;"):
+            assert value(self.shown, self.truth, metric="hit_rate@1") == 1.0
+        apart = self.shown.assign(score=[3.0, 1.0, 1.0])
+        assert value(apart, self.truth, metric="hit_rate@1") == 1.0
+
+    def test_the_worst_order_puts_interactions_last(self) -> None:
+        assert value(self.shown, self.truth, metric="mrr", ties="worst") == 1 / 3
+        assert value(self.shown, self.truth, metric="mrr", ties="arrival") == 1.0
+
+    def test_a_random_order_is_the_same_wherever_the_rows_are(self) -> None:
+        users = 400
+        shown = rows(
+            user=[*range(users)] * 2, item=[1] * users + [2] * users, score=[0.0] * (2 * users)
+        )
+        truth = rows(user=[*range(users)], item=[1] * users)
+        first = value(shown, truth, metric="hit_rate@1", ties="random")
+        assert 0.4 < first < 0.6
+        again = shown.sample(frac=1, random_state=3).astype({"user": str, "item": str})
+        text = truth.astype(str)
+        assert value(again, text, metric="hit_rate@1", ties="random") == first
+
+    def test_a_matrix_keeps_the_order_of_its_columns(self) -> None:
+        with pytest.raises(UsageError, match="ties= is for rows"):
+            value(np.zeros((1, 3)), [[0]], metric="mrr", ties="worst")
+
+
+class TestMarks:
+    def test_a_user_who_played_one_item_ten_times_is_no_mark(self, tmp_path: Path) -> None:
+        shown, truth = {1: [7, 1], 2: [8, 9]}, {1: [1] * 10, 2: [8]}
+        assert value(shown, truth, metric="mrr") == 0.75
+        events = [
+            {"recommendations": [7, 8], "interactions": [1] * 10},
+            {"recommendations": [7, 8], "interactions": [7]},
+        ]
+        path = json_lines(tmp_path / "events.ndjson", events)
+        assert readings(path, "-m", "mrr")[0]["value"] == 0.5
+        assert value([Event(**event) for event in events], None, metric="mrr") == 0.5
+        columns = Columns(
+            recommendations=np.array([[7, 8], [7, 8]]),
+            interactions=[np.array([1] * 10), np.array([7])],
+        )
+        assert value(columns, None, metric="mrr") == 0.5
+
+
+class TestNothingInCommon:
+    def test_no_common_user_and_a_side_without_rows_are_errors(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="no user is in both files"):
+            value({1: ["a"]}, {2: ["a"]}, metric="mrr")
+        (tmp_path / "shown.csv").write_text("user,item\n1,a\n")
+        (tmp_path / "truth.csv").write_text("user,item\n")
+        pair = ("--recommendations", tmp_path / "shown.csv", "--truth", tmp_path / "truth.csv")
+        for command in (("evaluate", *pair), ("compare", *pair[:2], *pair)):
+            done = run(*command, "-m", "mrr")
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+
+    def test_an_unknown_label_is_an_error(self, tmp_path: Path) -> None:
+        path = json_lines(tmp_path / "e.ndjson", [{"recommendations": ["a"], "interactions": []}])
+        done = run("evaluate", path, "-m", "mrr", "--by", "nope")
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+class TestAnswers:
+    def test_metrics_may_be_in_a_list(self) -> None:
+        found = evaluate({1: ["a", "b"]}, {1: ["b"]}, ["ndcg@2", "mrr"])
+        assert list(found) == ["ndcg@2", "mrr"]
+
+    def test_the_denominator_stands_beside_each_value(self) -> None:
+        shown, truth = {1: ["a"], 2: ["b"]}, {1: ["a"]}
+        with pytest.warns(SuspiciousEventsWarning, match="without truth: 1"):
+            found = evaluate(shown, truth, "recall@1", "hit_rate@1")
+        assert str(found).splitlines() == [
+            "metric      value   low  high  count  lists  users",
+            "recall@1    1.0000             1      2      2",
+            "hit_rate@1  0.5000             2      2      2",
+        ]
+        assert found.to_frame("pyarrow")["count"].to_pylist() == [1, 2]
+
+    def test_old_names_of_columns_say_where_they_went(self) -> None:
+        shown = rows(who=[1], item=[5])
+        with pytest.warns(FutureWarning) as warned:
+            assert value(shown, {1: [5]}, metric="mrr", user="who") == 1.0
+        said = "user='who' goes with the next release; give columns={'user': 'who'}."
+        assert [str(warning.message) for warning in warned] == [said]
+
+
+def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "shown.csv").write_bytes(b"user,item\n1,a\n2,\xc3\n")
+    (tmp_path / "truth.csv").write_text("user,item\n1,a\n")
+    pair = ("--recommendations", tmp_path / "shown.csv", "--truth", tmp_path / "truth.csv")
+    done = run("evaluate", *pair, "-m", "mrr")
+    assert done.returncode == 2
+    assert "shown.csv: line 3: byte 0xc3 is not UTF-8" in done.stderr
+
+
+def test_json_of_the_command_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "shown.csv").write_text("user,item,rank\n1,5,3\n1,6,7\n")
+    (tmp_path / "truth.csv").write_text("user,item,stars\n1,5,2\n")
+    pair = ["--recommendations", tmp_path / "shown.csv", "--truth", tmp_path / "truth.csv"]
+    refused = run("evaluate", *pair, "-m", "mrr")
+    assert "give --column rating=stars; if every row counts alike, --column rating=." in (
+        refused.stderr
+    )
+    done = run("evaluate", *pair, "-m", "mrr", "--column", "rating=", "--format", "json")
+    assert json.loads(done.stdout)[0]["value"] == 1 / 3
+    assert "ranks that skip some, like rank 3 of user '1': 1." in done.stderr
