@@ -233,7 +233,14 @@ def open_source(
         clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
     integers = fields.ids == "integer"
     return Pair(
-        given, options, every=every, clock=clock, integers=integers, needs=needs, scores=scores
+        given,
+        options,
+        every=every,
+        clock=clock,
+        integers=integers,
+        needs=needs,
+        scores=scores,
+        counts_rows=any(metric.convention == "rectools" for metric in metrics),
     )
 
 

@@ -178,6 +178,19 @@ class Joined:
         if shown.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
             self.notes.append(Note(*_strangers("item", shown.items, truth.items)))
 
+    def note_repeats_in_truth(self) -> None:
+        """Note rows that repeat an item of the same user, for systems that count them."""
+        pairs = self._by[1] * max(1, len(self._items)) + self._of[1]
+        repeats = pairs.size - np.unique(pairs).size
+        if repeats:
+            self.notes.append(
+                Note(
+                    f"rows of the truth that repeat an item of the same user: {repeats:,}; "
+                    "RecTools counts each row, and here an item counts once. Remove them for the "
+                    "values of both."
+                )
+            )
+
     def _note_users(self) -> None:
         """Note users of one side alone; spans of time may lack some."""
         mine, theirs = self._present

@@ -490,6 +490,7 @@ class Pair(_Parts):
         integers: bool,
         needs: Needs,
         scores: bool,
+        counts_rows: bool = False,
     ) -> None:
         check_columns(options.columns)
         both = (given.recommendations, given.truth)
@@ -511,6 +512,8 @@ class Pair(_Parts):
             shown = shown.without(_side("truth", given.exclude, plain, None))
         ties = options.ties or ("id_desc" if trec else None)
         joined = Joined(shown, truth, ties, integers=integers)
+        if counts_rows:
+            joined.note_repeats_in_truth()
         super().__init__(given.names, [*notes, *joined.notes])
         self.ids = "integer" if joined.is_integer else "text"
         self.truth = truth

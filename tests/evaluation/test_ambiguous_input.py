@@ -202,12 +202,25 @@ class TestMarks:
         ]
         path = json_lines(tmp_path / "events.ndjson", events)
         assert readings(path, "-m", "mrr")[0]["value"] == 0.5
-        assert value([Event(**event) for event in events], None, metric="mrr") == 0.5
+        listed = [
+            Event(recommendations=event["recommendations"], interactions=event["interactions"])
+            for event in events
+        ]
+        assert value(listed, None, metric="mrr") == 0.5
         columns = Columns(
             recommendations=np.array([[7, 8], [7, 8]]),
             interactions=[np.array([1] * 10), np.array([7])],
         )
         assert value(columns, None, metric="mrr") == 0.5
+
+
+class TestRepeatsInTheTruth:
+    shown, truth = {1: ["a"]}, {1: ["a", "a", "b"]}
+
+    def test_rectools_counts_rows_and_this_package_items_which_is_said(self) -> None:
+        with pytest.warns(SuspiciousEventsWarning, match="rows of the truth that repeat .*: 1;"):
+            assert value(self.shown, self.truth, metric="rectools:Recall@1") == 0.5
+        assert value(self.shown, self.truth, metric="recall@1") == 0.5
 
 
 class TestNothingInCommon:
@@ -263,7 +276,12 @@ def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
 def test_json_of_the_command_says_the_same(tmp_path: Path) -> None:
     (tmp_path / "shown.csv").write_text("user,item,rank\n1,5,3\n1,6,7\n")
     (tmp_path / "truth.csv").write_text("user,item,stars\n1,5,2\n")
-    pair = ["--recommendations", tmp_path / "shown.csv", "--truth", tmp_path / "truth.csv"]
+    pair: list[str | Path] = [
+        "--recommendations",
+        tmp_path / "shown.csv",
+        "--truth",
+        tmp_path / "truth.csv",
+    ]
     refused = run("evaluate", *pair, "-m", "mrr")
     assert "give --column rating=stars; if every row counts alike, --column rating=." in (
         refused.stderr
