@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import httpx
@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streameval.exporters.web import Server, application
+from streameval.exporters.web.api import MOST_REQUESTS
 from streameval.exporters.web.server import CLIENT_SECONDS
 from tests.certificates import Authority
 from tests.exporters.guarded import Guarded, connections, ended, guarded, port_of, trusting
@@ -79,6 +80,41 @@ def test_scrapes_at_the_same_time_share_one_text_and_later_ones_get_a_new_one() 
             return [answer.text for answer in (*answers, await client.get("/metrics"))]
 
     assert asyncio.run(scrape_together()) == ["0"] * 20 + ["1"]
+
+
+class Busy:
+    """Snapshots that nobody who has asked gets before `go`; those who ask after `open` get them."""
+
+    def __init__(self) -> None:
+        self.open, self.go = threading.Event(), threading.Event()
+
+    def current(self) -> None:
+        if not self.open.is_set():
+            self.go.wait(300)
+
+
+def test_requests_for_the_page_delay_no_probe_and_no_scrape_and_too_many_get_503() -> None:
+    busy, more = Busy(), 10
+    app = application(busy.current, lambda _, **__: b"samples")
+
+    async def answers() -> list[list[int]]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            pages = [
+                asyncio.create_task(client.get("/", params={"variant": str(number)}))
+                for number in range(MOST_REQUESTS + more)
+            ]
+            refused = [await first for first in islice(asyncio.as_completed(pages), more)]
+            busy.open.set()
+            probes = [await client.get(path) for path in ("/-/healthy", "/-/ready", "/metrics")]
+            busy.go.set()
+            rest = await asyncio.gather(*pages)
+        return [[answer.status_code for answer in some] for some in (refused, probes, rest)]
+
+    refused, probes, every = asyncio.run(answers())
+    assert refused == [503] * more
+    assert probes == [200, 503, 200]  # not ready before the first snapshot
+    assert sorted(every) == [200] * MOST_REQUESTS + [503] * more
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,17 @@ from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
 from streameval.exporters.view import span
 from streameval.exporters.web.answers import catalogue, metrics
-from streameval.exporters.web.health import unavailable
 from streameval.exporters.web.negotiation import accepts_gzip, pack
 from streameval.exporters.web.openapi import PARAMETERS, description
+from streameval.exporters.web.threads import WorkerThreads, unavailable
 
 _JSON: Final = "application/json"
 _COMPRESSED: Final = 1_000
 """Bytes above which a document is compressed."""
+_RENDERINGS: Final = 2
+"""Documents rendered at once; each takes a core."""
+MOST_REQUESTS: Final = 64
+"""Requests for the page and the API that may run or wait at once; others get a 503."""
 _MOST: Final = 200
 """Documents kept of one snapshot: addresses can name more selections than fit in memory."""
 _OLD: Final = 10
@@ -92,23 +96,38 @@ class Api:
         self._current = current
         self._state = state
         self._documents, self._pages = Documents(), Documents()
+        self._threads = WorkerThreads(_RENDERINGS, MOST_REQUESTS)
 
     def routes(self) -> list[Route]:
         """The routes of the page and the API."""
         return [
-            Route("/", self._page),
-            Route("/main", self._main),
-            Route("/points", self._points),
-            _documented("metrics", self._metrics),
-            _documented("history", self._history),
+            Route("/", self._threads.handler(self._page)),
+            Route("/main", self._threads.handler(self._main)),
+            Route("/points", self._threads.handler(self._points)),
+            self._documented("metrics", self._metrics),
+            self._documented("history", self._history),
             *(
-                _documented(analysis.name, partial(self._analysis, analysis))
+                self._documented(analysis.name, partial(self._analysis, analysis))
                 for analysis in installed()
                 if analysis.is_alone
             ),
-            _documented("catalogue", self._catalogue),
-            _documented("openapi.json", self._openapi),
+            self._documented("catalogue", self._catalogue),
+            self._documented("openapi.json", self._openapi),
         ]
+
+    def _documented(self, name: str, answer: Callable[[Request], Response]) -> Route:
+        """The route of a document, which refuses parameters that its description does not have."""
+        path, known = f"/api/v1/{name}", PARAMETERS.get(name, {})
+
+        def answer_known(request: Request) -> Response:
+            for parameter in request.query_params:
+                if parameter not in known:
+                    takes = f"takes {', '.join(known)}" if known else "takes no parameters"
+                    problem = f"Unknown parameter {parameter[:200]!r}; {path} {takes}.\n"
+                    return PlainTextResponse(problem, status_code=400)
+            return answer(request)
+
+        return Route(path, self._threads.handler(answer_known))
 
     def _page(self, request: Request) -> Response:
         return self._html(request, page)
@@ -182,18 +201,3 @@ class Api:
     def _now(self) -> tuple[Snapshot | None, State]:
         now = self._current()
         return now, self._state(now)
-
-
-def _documented(name: str, answer: Callable[[Request], Response]) -> Route:
-    """The route of a document, which refuses parameters that its description does not have."""
-    path, known = f"/api/v1/{name}", PARAMETERS.get(name, {})
-
-    def answer_known(request: Request) -> Response:
-        for parameter in request.query_params:
-            if parameter not in known:
-                takes = f"takes {', '.join(known)}" if known else "takes no parameters"
-                problem = f"Unknown parameter {parameter[:200]!r}; {path} {takes}.\n"
-                return PlainTextResponse(problem, status_code=400)
-        return answer(request)
-
-    return Route(path, answer_known)

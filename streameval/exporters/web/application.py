@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -27,6 +27,7 @@ from streameval.exporters.web.api import Api
 from streameval.exporters.web.auth import Verdict
 from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
 from streameval.exporters.web.negotiation import accepts_gzip, pack, prefers_openmetrics
+from streameval.exporters.web.threads import WorkerThreads
 from streameval.exporters.web.webconfig import Security
 
 _STATIC: Final = Path(__file__).parent / "static"
@@ -56,7 +57,8 @@ def application(
 ) -> Starlette:
     """The page, the API, /metrics and health checks for the snapshots that `current` returns.
 
-    Handlers run on worker threads, so that a slow one does not delay others.
+    Handlers run on worker threads: those of health checks, of /metrics, and of the page and the API
+    are separate, so that none delays another.
 
     Args:
         current: the latest snapshot, None before the first; called from several threads.
@@ -71,7 +73,11 @@ def application(
     """
     checks = HealthChecks(current, healthy)
 
-    samples = {form: _SharedText(_rendering(current, exposition, form)) for form in _FORMS}
+    threads = WorkerThreads(len(_FORMS))
+    samples = {
+        form: _SharedText(partial(threads.run, _rendering(current, exposition, form)))
+        for form in _FORMS
+    }
 
     async def metrics(request: Request) -> Response:
         form = _Form(
@@ -132,16 +138,16 @@ def _rendering(
 
 
 class _SharedText:
-    """A text made on a worker thread, once for all requests that wait for it at the same time."""
+    """A text that is made once for all requests that wait for it at the same time."""
 
-    def __init__(self, make: Callable[[], bytes]) -> None:
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
         self._make = make
         self._task: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
         """The text that is being made, else a new one."""
         if self._task is None:
-            self._task = asyncio.create_task(run_in_threadpool(self._make))
+            self._task = asyncio.create_task(self._make())
             self._task.add_done_callback(self._forget)
         # A client that leaves must not take the text from the others.
         return await asyncio.shield(self._task)

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import span
+from streameval.exporters.web.threads import WorkerThreads, unavailable
 
 HEALTHY = "/-/healthy"
 READY = "/-/ready"
@@ -23,10 +24,14 @@ class HealthChecks:
     def __init__(self, current: Callable[[], Snapshot | None], healthy: Callable[[], bool]) -> None:
         self._current = current
         self._healthy = healthy
+        self._threads = WorkerThreads(2)
 
     def routes(self) -> list[Route]:
         """The routes of the checks."""
-        return [Route(HEALTHY, self._get_healthy), Route(READY, self._get_ready)]
+        return [
+            Route(HEALTHY, self._threads.handler(self._get_healthy)),
+            Route(READY, self._threads.handler(self._get_ready)),
+        ]
 
     def state(self, snapshot: Snapshot | None) -> State:
         """The state of the daemon, from a snapshot."""
@@ -47,8 +52,3 @@ class HealthChecks:
         )
         sentence = now.sentence + age
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
-
-
-def unavailable(sentence: str) -> Response:
-    """503: no data yet, or the daemon is stuck."""
-    return PlainTextResponse(f"{sentence}\n", status_code=503, headers={"Retry-After": "1"})
