@@ -6,7 +6,7 @@ metrics raise MetricError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -35,7 +35,7 @@ from streameval.config.options import (
     similarity,
 )
 from streameval.decoding.fields import SHOWN, EventFields
-from streameval.engine.analysis import Analysis, Kept, KeptFamily, S, configured
+from streameval.engine.analysis import Configured, Kept, KeptFamily, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES
 from streameval.engine.windows.times import Windowing, microseconds, span_text
@@ -230,7 +230,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _keeps_users(self, family: KeptFamily) -> bool:
         """Whether an analysis needs the users of each slice of a family."""
-        return any(analysis.users(settings, family) for analysis, settings in configured(self))
+        return any(
+            analysis.users is not None and analysis.users(settings, family)
+            for analysis, settings in configured(self)
+        )
 
     def kept(self) -> Kept:
         """What it counts, for the checks of analyses."""
@@ -350,17 +353,11 @@ def configuration() -> type[Config]:
     return with_tables
 
 
-def without_analyses(config: Config) -> Config:
-    """The configuration without the tables of analyses."""
-    kept = {name: getattr(config, name) for name in Config.__struct_fields__}
-    return Config(**kept)
-
-
-def with_analysis(config: Config, analysis: Analysis[S, Any], settings: S | None) -> Config:
-    """The configuration with the table of one analysis, and of no other."""
+def with_analyses(config: Config, analyses: Iterable[Configured]) -> Config:
+    """The configuration with the tables of these analyses, and of no other."""
     kept: dict[str, Any] = {name: getattr(config, name) for name in Config.__struct_fields__}
-    table: dict[str, Any] = {} if settings is None else {analysis.table: settings}
-    return configuration()(**kept, **table)
+    tables = {analysis.table: settings for analysis, settings in analyses}
+    return configuration()(**kept, **tables)
 
 
 def relabel(config: Config, labels: Sequence[str]) -> Config:

@@ -138,10 +138,6 @@ class Gauge(NamedTuple):
     samples: Sequence[tuple[Mapping[str, str], float]]
 
 
-def _keeps_no_users(_settings: object, _family: KeptFamily) -> bool:
-    return False
-
-
 def _has_no_line(_settings: object) -> str | None:
     return None
 
@@ -167,7 +163,8 @@ class Analysis(NamedTuple, Generic[S, R]):
         answers: type of the answer.
         about: what the answer is, for OpenAPI.
         is_alone: whether the answer has a path of its own, instead of a key among the values.
-        users: whether a family keeps the users of each slice, not only their number.
+        users: whether a family keeps the users of each slice, not only their number; None: none
+            does. Reports of `evaluate` leave out an analysis that needs them.
         line: what `check` says about the settings; None: nothing.
         baseline: label whose values are compared, and the value that is the control.
     """
@@ -185,7 +182,7 @@ class Analysis(NamedTuple, Generic[S, R]):
     answers: Any
     about: str
     is_alone: bool = False
-    users: Callable[[S, KeptFamily], bool] = _keeps_no_users
+    users: Callable[[S, KeptFamily], bool] | None = None
     line: Callable[[S], str | None] = _has_no_line
     baseline: Callable[[R], tuple[str, str] | None] = _has_no_baseline
 

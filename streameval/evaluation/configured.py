@@ -17,11 +17,11 @@ from streameval.accumulator.readings import audiences
 from streameval.catalogue import parse
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import check_config
-from streameval.config.config import relabel, with_analysis, without_analyses, without_formats
+from streameval.config.config import relabel, with_analyses, without_formats
 from streameval.config.pipeline import frontend_of, layout
 from streameval.decoding.columns import Decoded
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.analysis import Analysis
+from streameval.engine.analysis import Analysis, Configured, configured
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest, StartOwner
 from streameval.engine.snapshot import JoinHealth, SeriesFamily
@@ -72,6 +72,7 @@ def config_of(
     *,
     added: Sequence[str] = (),
     analysis: Analysis[Any, Any] | None = None,
+    reported: bool = False,
 ) -> Config:
     """The configuration with which what was given is counted; its files replace the source.
 
@@ -80,6 +81,7 @@ def config_of(
         options: of the call.
         added: metrics besides those, which an experiment names.
         analysis: the one whose table is kept, unchecked: its options may change it.
+        reported: whether the tables of those that a report shows are kept.
 
     Raises:
         UsageError, ConfigError, MetricError: the options or the configuration are wrong.
@@ -93,12 +95,24 @@ def config_of(
         source = _source(given) if given.names else None
         base = load(options.config, lambda config: _for_files(config, given, options), source)
     config = _overridden(base, given, options, added)
-    settings = None if analysis is None else analysis.settings_in(config)
-    config = without_analyses(config)
+    tables = configured(config)
+    config = with_analyses(config, [])
     if not given.is_pair:
         check_fields(map(parse, named), config.event, given)
     config = _checked(config, options)
-    return config if analysis is None else with_analysis(config, analysis, settings)
+    kept = [
+        pair for pair in tables if pair.analysis is analysis or (reported and _fits(pair, config))
+    ]
+    return with_analyses(config, kept)
+
+
+def _fits(pair: Configured, config: Config) -> bool:
+    """Whether a report shows an analysis: one that fits the labels and metrics of the options.
+
+    What needs users has a command of its own, which counts them.
+    """
+    analysis, settings = pair
+    return analysis.users is None and not any(analysis.check(settings, config.kept()))
 
 
 def _source(given: Given) -> FilesOptions:
@@ -511,7 +525,7 @@ def count_configured(
         NoEventsError: there is no valid event.
     """
     check_labels(given, options)
-    config = config_of(given, options)
+    config = config_of(given, options, reported=not given.is_pair)
     if given.is_pair:
         if config.windows is not None or config.segments or config.dedup is not None:
             around.note("windows, segments and dedup need events; rows of items have none.")

@@ -18,7 +18,8 @@ from streameval.analyses.experiments.settings import Experiment, deciding_metric
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
-from streameval.config.config import relabel, with_analysis
+from streameval.config.config import relabel, with_analyses
+from streameval.engine.analysis import Configured
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import DAY
@@ -115,7 +116,7 @@ def experiment_settings(
         raise InputError(*what, " needs event time: name its field with ", time, ".")
     counting = Experiment(label=experiment_options.label)
     config = msgspec.structs.replace(config, intervals=intervals)
-    return with_analysis(config, EXPERIMENTS, counting), experiment
+    return with_analyses(config, [Configured(EXPERIMENTS, counting)]), experiment
 
 
 def of_rankers(config: Config, experiment: Experiment) -> Experiment:
