@@ -5,13 +5,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streameval.accumulator import Accumulator, SharedAccumulator
-from streameval.analyses.changes.report import Change
-from streameval.analyses.changes.settings import ChangeSettings
-from streameval.analyses.changes.statistics import changes
-from streameval.analyses.experiments.comparison import Comparison
-from streameval.analyses.experiments.planning import ExperimentPlan, plan
-from streameval.analyses.gaps.report import Gap
-from streameval.analyses.gaps.statistics import gap
 from streameval.catalogue import metric_at
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
@@ -23,7 +16,14 @@ from streameval.events.listing import list_at
 from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
+    from streameval.analyses.changes.report import Change
+    from streameval.analyses.changes.settings import ChangeSettings
+    from streameval.analyses.changes.statistics import changes
     from streameval.analyses.experiments.compare import ComparisonReport, compare
+    from streameval.analyses.experiments.comparison import Comparison
+    from streameval.analyses.experiments.planning import ExperimentPlan, plan
+    from streameval.analyses.gaps.report import Gap
+    from streameval.analyses.gaps.statistics import gap
     from streameval.evaluation.evaluation import Evaluation, evaluate
 
 __all__ = [
@@ -64,8 +64,16 @@ _log = logging.getLogger(__name__)
 if not _log.handlers:
     _log.addHandler(logging.NullHandler())
 
-# What reads files is imported when it is first used: a loop that only counts needs none of it.
-_OFFLINE = {
+# Analyses and what reads files are imported when first used: a loop that only counts needs neither.
+_LATER = {
+    "Change": "streameval.analyses.changes.report",
+    "ChangeSettings": "streameval.analyses.changes.settings",
+    "Comparison": "streameval.analyses.experiments.comparison",
+    "ExperimentPlan": "streameval.analyses.experiments.planning",
+    "Gap": "streameval.analyses.gaps.report",
+    "changes": "streameval.analyses.changes.statistics",
+    "gap": "streameval.analyses.gaps.statistics",
+    "plan": "streameval.analyses.experiments.planning",
     "ComparisonReport": "streameval.analyses.experiments.compare",
     "Evaluation": "streameval.evaluation.evaluation",
     "compare": "streameval.analyses.experiments.compare",
@@ -74,10 +82,10 @@ _OFFLINE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OFFLINE:
+    if name not in _LATER:
         problem = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(problem)
-    value = getattr(import_module(_OFFLINE[name]), name)
+    value = getattr(import_module(_LATER[name]), name)
     globals()[name] = value
     return value
 

@@ -506,7 +506,7 @@ class Accumulator:
             self._changes, self._running = self._changes + 1, None  # Also if it fails.
             take = self._blocks.append if waits else table.count
             take(checked, values=values)
-            self.doubts.observe_batch(checked)
+            self.doubts.observe_batch(checked, self.lists if waits else None)
             table.users, table.ids = users, kind
             self._note_change(0 if waits else len(checked))
         if self._blocks.are_full:

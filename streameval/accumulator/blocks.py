@@ -204,11 +204,11 @@ def _copy(interactions: Any) -> Any:
 
 def _frozen(value: Any) -> Any:
     """A copy of lists, sets and dicts with what they hold."""
-    if type(value) is dict:
+    if type(value) is dict and not _CHANGING.isdisjoint(map(type, value.values())):
         return {key: _frozen(held) for key, held in value.items()}
-    if type(value) is list:
+    if type(value) is list and not _CHANGING.isdisjoint(map(type, value)):
         return [*map(_frozen, value)]
-    return value.copy() if type(value) is set else value
+    return value.copy() if type(value) in _CHANGING else value
 
 
 def add_nothing(*_: Any) -> bool:

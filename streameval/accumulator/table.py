@@ -88,11 +88,13 @@ class _Consumers(NamedTuple):
         statistics: those that count batches, by the items whose lists they count; "" is all.
         formulas: for each metric of events, its formula, values (None if only means over users
             are read) and collector.
+        read: the part of each list that it reads; see `Metric.part_read`.
     """
 
     by_user: ListsByUser | None
     statistics: dict[str, list[Statistic | CollectedLists]]
     formulas: list[tuple[Formula, Values | None, EventCollector | None]]
+    read: list[tuple[str, int | None]]
 
 
 class Table:
@@ -169,15 +171,14 @@ class Table:
 
     def event_values(self, batch: Batch) -> EventValues:
         """For each event, the value of each metric of events; raises what a formula raises."""
-        formulas = [value for value, _, _ in self._consumers.formulas]
+        formulas, read = self._consumers.formulas, self._consumers.read
         if not formulas:
             return []
-        read = [metric.part_read for metric in (*self.plan.events, *self.plan.events_by_user)]
         if not any(among for among, _ in read):
-            return [[value(event) for value in formulas] for event in batch.events()]
+            return [[value(event) for value, _, _ in formulas] for event in batch.events()]
         parts = {part: [*self._among(batch, *part).events()] for part in {*read}}
         pairs = zip(formulas, read, strict=True)
-        columns = [list(map(value, parts[part])) for value, part in pairs]
+        columns = [list(map(value, parts[part])) for (value, _, _), part in pairs]
         return list(zip(*columns, strict=True))
 
     def flush(self) -> None:
@@ -368,11 +369,12 @@ class Table:
     def _connected(self) -> _Consumers:
         """The consumers, connected to the statistics that keep what they compute."""
         by_user = self._lists_by_user()
-        consumers = _Consumers(by_user, {}, [])
+        consumers = _Consumers(by_user, {}, [], [])
         for metric in (*self.plan.events, *self.plan.events_by_user):
             values = cast("Values | None", self.statistics.get(f"events:{metric.per_list}"))
             collector = None if by_user is None else self._event_collector(metric, by_user)
             consumers.formulas.append((formula(metric, self.context), values, collector))
+            consumers.read.append(metric.part_read)
         for statistic in self.statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
