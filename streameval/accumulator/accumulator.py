@@ -214,8 +214,11 @@ class Accumulator:
             # One by one: the interpreter has an instruction for each.
             of_items = per_item is None and shown_instead is None
             if baseline is None and typed is None and history is None and of_items:
-                if positions is None and scores is None and user is None and ts is None:
-                    if self._add(recommendations, interactions):
+                if scores is None and user is None and ts is None:
+                    if positions is None:
+                        if self._add(recommendations, interactions):
+                            return
+                    elif self._add_ranked(recommendations, interactions, positions):
                         return
                 elif self._add_fields(recommendations, interactions, positions, scores, user, ts):
                     return
@@ -528,9 +531,10 @@ class Accumulator:
 
     def _choose_adder(self) -> None:
         """Set what appends a list, which nothing does while all are observed."""
-        few = self.doubts.lists < FIRST_OBSERVED
-        self._add: Adder = add_nothing if few else self._blocks.add
-        self._add_fields: Adder = add_nothing if few else self._blocks.add_event
+        few, blocks = self.doubts.lists < FIRST_OBSERVED, self._blocks
+        self._add: Adder = add_nothing if few else blocks.add
+        self._add_ranked: Adder = add_nothing if few else blocks.add_ranked
+        self._add_fields: Adder = add_nothing if few else blocks.add_event
 
     def _observe(self, shown: Any, acts: Any, positions: Any, scores: Any, *more: Any) -> bool:
         """Append an event; the first ones, and the first after a full block, are observed."""

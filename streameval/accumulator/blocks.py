@@ -61,7 +61,7 @@ class Blocks:
     Attributes:
         waiting: events without positions, and events with them; empty before any are taken.
         add: append a list without other fields until its block is full; the kernel itself, where
-            nothing else is kept.
+            nothing else is kept. `add_ranked`: likewise a list with positions.
 
     Example:
         >>> from streameval.accumulator.plan import asked_metrics, make_plan
@@ -81,6 +81,7 @@ class Blocks:
         self.waiting: tuple[Waiting, ...] = ()
         self._checked: list[tuple[Batch, EventValues]] = []
         self.add: Adder = add_nothing
+        self.add_ranked: Adder = add_nothing
 
     def begin(self, kind: IdKind | None, users: IdKind | None, search: Search) -> None:
         """Take events with ids and users of these kinds, and search their lists so."""
@@ -90,7 +91,9 @@ class Blocks:
         # Of lists with positions, an item may be a hit at any of its places.
         both = (search, Search(every=True))
         self.waiting = tuple(Waiting(each, Block(kind, *each), []) for each in both)
-        self.add = self.add_event if self._keeps_rows else self.waiting[0].block.add
+        plain, ranked = (waiting.block.add for waiting in self.waiting)
+        self.add = self.add_event if self._keeps_rows else plain
+        self.add_ranked = self.add_event if self._keeps_rows else ranked
 
     def __len__(self) -> int:
         return sum(len(waiting.block) for waiting in self.waiting) + len(self._checked)
