@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 from typer import Exit, Option
 
 from streameval.analyses.changes.families import change_gauges
@@ -26,7 +25,7 @@ from streameval.analyses.changes.words import (
 from streameval.evaluation.options import Options
 from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid
+from streameval.evaluation.shell.errors import FAILED, refuse_invalid
 from streameval.evaluation.shell.options import (
     AllowInvalid,
     Columns,
@@ -40,12 +39,12 @@ from streameval.evaluation.shell.options import (
     events_given,
     separators_option,
 )
-from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
-from streameval.events.printable import printable
 from streameval.exporters.families import gauge_families
 from streameval.exporters.prometheus import Text as Exposition
 from streameval.exporters.view import lift_bounds
+from streameval.inference.table import Column, Table
 from streameval.inference.words import percent
 
 
@@ -181,8 +180,13 @@ def changes(  # noqa: PLR0913  each is an option of the command
     with as_usage_error(SourceError, InvalidEventError):
         request = Request(events_given(paths, options), options)
         result = find_changes(request, ChangeOptions(settings, last, replay), SURROUNDINGS)
-    with output():
-        sys.stdout.write(FORMATS["json" if json else format](result))
+    forms = Forms(
+        partial(_parts, result),
+        partial(_content, result),
+        partial(_records, result),
+        {"prometheus": partial(_gauges, result)},
+    )
+    forms.write("json" if json else format)
     if result.is_doubtful:
         refuse_invalid(allowed=allow_invalid)
     if any(name in (fail_on or []) for name in _failures(result.latest)):
@@ -199,49 +203,62 @@ def _failures(report: ChangesReport) -> Iterator[str]:
             yield "untrusted"
 
 
-def as_json(result: ChangesResult) -> str:
+def _content(result: ChangesResult) -> object:
     """An object: the settings, and the changes at the end of each judged day; null if unknown."""
-    content = {
-        "settings": msgspec.to_builtins(result.latest.settings),
-        "changes": [_row(change) for report in result.reports for change in report.changes],
-    }
-    return json_text(content, indent=1) + "\n"
+    rows = [_record(change) for report in result.reports for change in report.changes]
+    return {"settings": msgspec.to_builtins(result.latest.settings), "changes": rows}
 
 
-def _row(change: Change) -> dict[str, Any]:
+def _record(change: Change) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(change)
     del row["days"]
     return row | {"text": sentence(change)}
 
 
-def as_csv(result: ChangesResult) -> str:
-    """One line per series and judged day."""
-    rows = [_row(change) for report in result.reports for change in report.changes]
-    for row in rows:
-        row["rollouts"] = " ".join(
-            f"{rollout['day']}={rollout['value']}" for rollout in row["rollouts"]
-        )
-    return csv_text(rows[0], (row.values() for row in rows))
+def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
+    """One for each series and judged day."""
+    for report in result.reports:
+        for change in report.changes:
+            rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)
+            yield _record(change) | {"rollouts": " ".join(rollouts)}
 
 
-def as_prometheus(result: ChangesResult) -> str:
+def _gauges(result: ChangesResult) -> str:
     """The gauges of the daemon, of the last day, for the textfile collector."""
     return Exposition().of(gauge_families(change_gauges(result.latest))).decode()
 
 
-_COLOURS: Final = {"better": "green", "worse": "red"}
-
-
-def as_table(result: ChangesResult) -> str:
+def _parts(result: ChangesResult) -> Iterator[str | Table[Change]]:
     """A line for each series, or with replay for each turn; then the changes in sentences."""
-    until = day_text(result.latest.changes[0].until) if result.latest.changes[0].until else ""
-    rows = list(result.latest.changes)
-    title = f"until the end of {until}"
-    if len(result.reports) > 1:
-        rows, title = list(_turns(result.reports)), f"the turns {title}"
-    lines = [sentence(change) for change in result.latest.changes if _is_told(change)]
-    grid = _grid(rows, title, dated=len(result.reports) > 1)
-    return render(grid, *lines, _promise(result.latest))
+    until = _day(result.latest.changes[0].until)
+    dated = len(result.reports) > 1
+    day: Column[Change] = Column("day", lambda change: _day(change.until))
+    columns: list[Column[Change]] = [
+        *[day][:dated],
+        Column("metric", lambda change: change.metric),
+        Column("slice", lambda change: "all" if change.slice is None else change.slice),
+        Column("since (95 %)", _since),
+        Column("change", _effect, "right"),
+        Column("evidence", lambda change: evidence_days_text(change.evidence_days), "right"),
+        Column("lists", _lists, "right"),
+        Column("verdict", change_text, tone=lambda change: change.verdict),
+    ]
+    rows = list(_turns(result.reports)) if dated else result.latest.changes
+    yield Table(columns, rows, f"{'the turns ' * dated}until the end of {until}")
+    yield from (sentence(change) for change in result.latest.changes if _is_told(change))
+    yield _promise(result.latest)
+
+
+def _day(day: date | None) -> str:
+    return "" if day is None else day_text(day)
+
+
+def _since(change: Change) -> str:
+    return "-" if change.since is None else f"{day_text(change.since)}{set_text(change)}"
+
+
+def _lists(change: Change) -> str:
+    return "" if change.lists_ratio is None else f"{100 * change.lists_ratio:.0f} %"
 
 
 def _turns(reports: Sequence[ChangesReport]) -> Iterator[Change]:
@@ -267,28 +284,6 @@ def _promise(report: ChangesReport) -> str:
     return f"{series}. {changes_promise(report)}"
 
 
-def _grid(rows: Sequence[Change], title: str, *, dated: bool) -> Table:
-    grid = Table(header_style="bold", title=title, title_justify="left")
-    for name in (*(["day"] if dated else []), "metric", "slice"):
-        grid.add_column(name, overflow="fold")
-    grid.add_column("since (95 %)")
-    for name in ("change", "evidence", "lists"):
-        grid.add_column(name, justify="right")
-    grid.add_column("verdict")
-    for change in rows:
-        grid.add_row(
-            *([day_text(change.until) if change.until else ""] if dated else []),
-            Text(change.metric),
-            Text("all" if change.slice is None else printable(change.slice)),
-            "-" if change.since is None else f"{day_text(change.since)}{set_text(change)}",
-            _effect(change),
-            evidence_days_text(change.evidence_days),
-            "" if change.lists_ratio is None else f"{100 * change.lists_ratio:.0f} %",
-            Text(change_text(change), _COLOURS.get(change.verdict, "")),
-        )
-    return grid
-
-
 def _effect(change: Change) -> str:
     if change.effect is None:
         return ""
@@ -296,11 +291,3 @@ def _effect(change: Change) -> str:
     if change.low is None:
         return effect
     return f"{effect} ({lift_bounds(change.low, change.high)})"
-
-
-FORMATS: Final[Mapping[str, Callable[[ChangesResult], str]]] = {
-    "table": as_table,
-    "json": as_json,
-    "csv": as_csv,
-    "prometheus": as_prometheus,
-}

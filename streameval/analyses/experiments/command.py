@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 from typer import Exit, Option
 
 from streameval.analyses.experiments.against import compare_policies
@@ -24,15 +22,15 @@ from streameval.analyses.experiments.verdicts import (
     Compared,
     guardrail_text,
     heaviest_weight,
-    needed_text,
     promise,
 )
+from streameval.analyses.experiments.words import comparison_table
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite
 from streameval.evaluation.options import Options
 from streameval.evaluation.request import Request, given_options, named_paths
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import FAILED, output, refuse_invalid, report
+from streameval.evaluation.shell.errors import FAILED, refuse_invalid, report
 from streameval.evaluation.shell.options import (
     AllowInvalid,
     Columns,
@@ -59,11 +57,10 @@ from streameval.evaluation.shell.options import (
     files_given,
     separators_option,
 )
-from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
-from streameval.exporters.view import figure, lift_bounds
+from streameval.inference.table import Table
 from streameval.inference.words import percent
-from streameval.statistics.intervals import Method
 
 
 class FailureCondition(StrEnum):
@@ -295,10 +292,13 @@ def _compare(
         result = compare_policies(request, options, options.against, SURROUNDINGS)
     else:
         result = compare_variants(request, options, SURROUNDINGS)
-    with output():
-        title = title_of(request.files)
-        html = format == "html"
-        sys.stdout.write(page_of_report(title, result) if html else FORMATS[format](result))
+    forms = Forms(
+        partial(_parts, result),
+        partial(_content, result),
+        partial(_records, result),
+        {"html": partial(page_of_report, title_of(request.files), result)},
+    )
+    forms.write(format)
     if result.is_doubtful:
         refuse_invalid(allowed=allow_invalid)
     if any(name in options.fail_on for name in _failures(result.report)):
@@ -315,74 +315,37 @@ def _failures(report: Report) -> Iterator[str]:
             yield "guardrail"
 
 
-_COLOURS: Final = {"better": "green", "worse": "red"}
-
-
-def as_json(result: CompareResult) -> str:
+def _content(result: CompareResult) -> object:
     """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
-    checks, rows = result.report.checks, result.report.rows
-    content = {
+    return {
         "experiment": msgspec.to_builtins(result.experiment),
         "method": result.method,
         "confidence": result.intervals.confidence,
         "precision": result.intervals.precision,
-        "checks": msgspec.to_builtins(checks),
-        "comparisons": [_flat(row) for row in rows],
-        "segments": [_flat(row) for row in result.report.segments],
+        "checks": msgspec.to_builtins(result.report.checks),
+        "comparisons": list(map(_record, result.report.rows)),
+        "segments": list(map(_record, result.report.segments)),
     }
-    return json_text(content, indent=1) + "\n"
 
 
-def _flat(row: Compared) -> dict[str, Any]:
+def _record(row: Compared) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(row)
     return {name: fields[name] for name in ("metric", "variant", "control", "treatment")} | fields
 
 
-def as_csv(result: CompareResult) -> str:
-    """One line per comparison; failed checks go to standard error."""
+def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
+    """One for each comparison; failed checks go to standard error."""
     for trouble in result.report.checks.trouble:
         report(f"do not trust this: {trouble}.")
-    rows = [_flat(row) for row in (*result.report.rows, *result.report.segments)]
-    for row in rows:
-        # A list does not fit a cell; JSON has them.
-        del row["days"], row["daily"], row["weekly"]
-    return csv_text(rows[0], (row.values() for row in rows))
+    yield from map(_record, (*result.report.rows, *result.report.segments))
 
 
-def as_table(result: CompareResult) -> str:
+def _parts(result: CompareResult) -> Iterator[str | Table[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments = result.report.rows, result.report.segments
-    grids = [_grid(of, result.method) for of in (rows, segments) if of]
-    below = (*_checks(result), *_guardrails(rows), *_reasons(rows))
-    return render(*_promises(result), *grids, *below)
-
-
-def _grid(rows: Sequence[Compared], method: Method) -> Table:
-    """One line for each comparison."""
-    several = len({row.variant for row in rows}) > 1
-    divided = any(row.segment is not None for row in rows)
-    grid = Table(header_style="bold")
-    for name in ("metric", *(["segment"] if divided else []), *(["variant"] if several else [])):
-        grid.add_column(name, overflow="fold")
-    for name in ("control", "variant" if several else rows[0].variant, "lift"):
-        grid.add_column(Text("value" if name == "variant" else name), justify="right")
-    grid.add_column("interval of the lift", justify="right")
-    evidence = "p-value" if method == "fixed" else "evidence"
-    grid.add_column(f"{evidence}, needed", justify="right")
-    grid.add_column("verdict")
-    for row in rows:
-        lift = row.lift
-        grid.add_row(
-            Text(f"{row.metric} *" if row.primary else row.metric),
-            *([Text(row.segment or "")] if divided else []),
-            *([Text(row.variant)] if several else []),
-            *(Text("" if mean is None else figure(mean)) for mean in (row.control, row.treatment)),
-            "" if lift is None else percent(lift, "+"),
-            lift_bounds(row.lift_low, row.lift_high),
-            needed_text(row),
-            Text(row.text, _COLOURS.get(row.verdict, "")),
-        )
-    return grid
+    yield from _promises(result)
+    yield from (comparison_table(of) for of in (rows, segments) if of)
+    yield from (*_checks(result), *_guardrails(rows), *_reasons(rows))
 
 
 def _promises(result: CompareResult) -> Iterator[str]:
@@ -403,13 +366,6 @@ def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
     for row in rows:
         if row.lift_low is None and row.verdict != "do not trust":
             yield f"{row.metric} of {row.variant}: {row.sentence}"
-
-
-FORMATS: Final[Mapping[str, Callable[[CompareResult], str]]] = {
-    "table": as_table,
-    "json": as_json,
-    "csv": as_csv,
-}
 
 
 def _checks(result: CompareResult) -> Iterator[str]:

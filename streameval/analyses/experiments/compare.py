@@ -17,7 +17,8 @@ from streameval.analyses.experiments.files import CompareResult, compare_variant
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
-from streameval.analyses.experiments.verdicts import Compared, needed_text, promise
+from streameval.analyses.experiments.verdicts import Compared, promise
+from streameval.analyses.experiments.words import comparison_table
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import (
@@ -33,8 +34,6 @@ from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.sources import Given, given_of, is_path
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError
-from streameval.exporters.view import figure, lift_bounds
-from streameval.inference.words import percent
 from streameval.statistics.intervals import Intervals, Method
 
 
@@ -150,37 +149,20 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def latex(self) -> str:
         """A `tabular` in LaTeX with a row for each comparison."""
-        return latex_of(*self._texts())
+        return latex_of(*self._table())
 
     def __repr__(self) -> str:
         doubts = (f"Do not trust these numbers: {trouble}." for trouble in self.trouble)
-        table = text_of(*self._texts())
+        table = text_of(*self._table())
         return "\n".join([*(list(doubts) or [self.promise]), table, *self.notes])
 
     def _repr_html_(self) -> str:
         doubts = [f"Do not trust these numbers: {trouble}." for trouble in self.trouble]
-        return html_of(*self._texts(), " ".join([" ".join(doubts) or self.promise, *self.notes]))
+        return html_of(*self._table(), " ".join([" ".join(doubts) or self.promise, *self.notes]))
 
-    def _texts(self) -> tuple[list[str], list[list[str]]]:
-        rows = list(self._rows.values())
-        divided = any(row.segment is not None for row in rows)
-        heads = ["metric", *(["segment"] if divided else []), "variant", "control", "value", "lift"]
-        evidence = "p-value" if self._result.method == "fixed" else "evidence"
-        heads += ["interval of the lift", f"{evidence}, needed", "verdict"]
-        texts = [
-            [
-                row.metric,
-                *([row.segment or ""] if divided else []),
-                row.variant,
-                *("" if mean is None else figure(mean) for mean in (row.control, row.treatment)),
-                "" if row.lift is None else percent(row.lift, "+"),
-                lift_bounds(row.lift_low, row.lift_high),
-                needed_text(row),
-                row.text,
-            ]
-            for row in rows
-        ]
-        return heads, texts
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        table = comparison_table(list(self._rows.values()))
+        return table.names, table.texts
 
 
 class _Asked(NamedTuple):

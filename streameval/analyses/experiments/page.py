@@ -18,8 +18,9 @@ from streameval.analyses.experiments.verdicts import (
     open_reason,
     promise,
 )
-from streameval.exporters.page.markup import Markup, grid, tag
+from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
+from streameval.inference.table import Column, Table
 from streameval.inference.words import percent
 
 _HALF: Final = 100.0
@@ -100,7 +101,7 @@ def _row(row: Compared, report: Report, widest: float, *, several: bool) -> Mark
         tag("th", *name, scope="row"),
         *([tag("td", row.variant, kind="variant")] if several else []),
         _verdict(row, control, report.intervals.precision),
-        tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+"), data_head="lift"),
+        tag("td", _lift(row.lift), data_head="lift"),
         tag("td", _forest(row, widest), tag("small", bounds), kind="plot"),
         *(
             tag("td", value, data_head=name)
@@ -307,32 +308,26 @@ def _down(lift: float, scale: float) -> float:
 
 
 def _span_table(spans: Sequence[SpanLift], what: str) -> Markup:
-    rows = [
-        tag(
-            "tr",
-            tag("th", span.start.isoformat(), scope="row"),
-            tag("td", UNDEFINED if span.lift is None else percent(span.lift, "+")),
-            tag("td", lift_bounds(span.low, span.high)),
-        )
-        for span in reversed(spans)
+    columns: list[Column[SpanLift]] = [
+        Column("from", lambda span: span.start.isoformat()),
+        Column("lift", lambda span: _lift(span.lift), "right"),
+        Column("interval", lambda span: lift_bounds(span.low, span.high), "right"),
     ]
-    columns = {"from": "", "lift": "number", "interval": "number"}
-    return grid(what, columns, rows, frame="scroll")
+    return plain_grid(what, Table(columns, spans[::-1]), frame="scroll")
 
 
 def _day_table(days: Sequence[Day], what: str) -> Markup:
-    columns = {"day": "", "evidence": "number", "lift": "number", "interval": "number"}
-    rows = [
-        tag(
-            "tr",
-            tag("th", day.day.isoformat(), scope="row"),
-            tag("td", e_value_text(day.evidence)),
-            tag("td", UNDEFINED if day.lift is None else percent(day.lift, "+")),
-            tag("td", lift_bounds(day.low, day.high)),
-        )
-        for day in reversed(days)
+    columns: list[Column[Day]] = [
+        Column("day", lambda day: day.day.isoformat()),
+        Column("evidence", lambda day: e_value_text(day.evidence), "right"),
+        Column("lift", lambda day: _lift(day.lift), "right"),
+        Column("interval", lambda day: lift_bounds(day.low, day.high), "right"),
     ]
-    return grid(what, columns, rows, frame="scroll", seen=False)
+    return plain_grid(what, Table(columns, days[::-1]), frame="scroll", seen=False)
+
+
+def _lift(lift: float | None) -> str:
+    return UNDEFINED if lift is None else percent(lift, "+")
 
 
 def _checks(report: Report) -> Markup:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
-from rich.table import Table
 from typer import Argument, Option
 
 from streameval.analyses.experiments.plan_files import plan_experiments
@@ -17,7 +16,6 @@ from streameval.evaluation.files import finite
 from streameval.evaluation.options import Options
 from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import output
 from streameval.evaluation.shell.options import (
     Columns,
     Confidence,
@@ -33,9 +31,10 @@ from streameval.evaluation.shell.options import (
     events_given,
     separators_option,
 )
-from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, MetricError, SourceError, UsageError
 from streameval.exporters.view import figure
+from streameval.inference.table import Column, Table
 from streameval.inference.words import confidence_text, percent
 
 
@@ -112,8 +111,10 @@ def plan_files(
             shares=tuple(_number("--shares", text) for text in wanted["shares"].split(":")),
         )
     plans = plan_experiments(request, asked, options, SURROUNDINGS)
-    with output():
-        sys.stdout.write(_FORMATS[format](plans))
+    forms = Forms(
+        partial(_parts, plans), partial(msgspec.to_builtins, plans), partial(_records, plans)
+    )
+    forms.write(format)
 
 
 def _share(option: str, text: str) -> float:
@@ -131,60 +132,46 @@ def _number(option: str, text: str) -> float:
     return number
 
 
-_HEADS: Final = ("metric", "value", "lift", "method", "users", "days", "detectable")
+def _records(plans: Sequence[ExperimentPlan]) -> Iterator[dict[str, object]]:
+    for of_metric, effort in _efforts(plans):
+        yield {
+            "metric": of_metric.metric,
+            "value": of_metric.value,
+            "lift": of_metric.lift,
+            **msgspec.structs.asdict(effort),
+        }
 
 
-def _as_json(plans: Sequence[ExperimentPlan]) -> str:
-    return json_text(msgspec.to_builtins(plans), indent=1) + "\n"
+def _efforts(plans: Sequence[ExperimentPlan]) -> list[tuple[ExperimentPlan, Effort]]:
+    return [(of_metric, effort) for of_metric in plans for effort in of_metric.efforts]
 
 
-def _as_csv(plans: Sequence[ExperimentPlan]) -> str:
-    rows = [
-        (
-            plan_row.metric,
-            plan_row.value,
-            plan_row.lift,
-            of.method,
-            of.users,
-            of.days,
-            of.detectable,
-        )
-        for plan_row in plans
-        for of in plan_row.efforts
-    ]
-    return csv_text(_HEADS, rows)
-
-
-def _as_table(plans: Sequence[ExperimentPlan]) -> str:
+def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | Table[Any]]:
     first = plans[0]
     split = " : ".join(percent(share) for share in first.shares)
-    grid = Table(header_style="bold")
-    for name in ("metric", "value now", "method"):
-        grid.add_column(name)
-    for name in ("users needed", "days needed", "lift detectable today"):
-        grid.add_column(name, justify="right")
-    for plan_row in plans:
-        for of in plan_row.efforts:
-            grid.add_row(plan_row.metric, figure(plan_row.value), of.method, *_cells(of))
-    days = f"{first.days:,} day{'s' * (first.days != 1)}"
-    return render(
+    yield (
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
-        f"{confidence_text(first.confidence)} confidence and users split {split}:",
-        grid,
+        f"{confidence_text(first.confidence)} confidence and users split {split}:"
+    )
+    columns: list[Column[tuple[ExperimentPlan, Effort]]] = [
+        Column("metric", lambda row: row[0].metric),
+        Column("value now", lambda row: figure(row[0].value)),
+        Column("method", lambda row: row[1].method),
+        Column("users needed", lambda row: _needed(row[1].users), "right"),
+        Column("days needed", lambda row: _needed(row[1].days), "right"),
+        Column("lift detectable today", lambda row: _detectable(row[1]), "right"),
+    ]
+    yield Table(columns, _efforts(plans))
+    days = f"{first.days:,} day{'s' * (first.days != 1)}"
+    yield (
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
-        "have come; anytime: look whenever you like.",
+        "have come; anytime: look whenever you like."
     )
 
 
-def _cells(effort: Effort) -> tuple[str, str, str]:
-    users = "unknown" if effort.users is None else f"{math.ceil(effort.users):,}"
-    days = "unknown" if effort.days is None else f"{math.ceil(effort.days):,}"
-    lift = "unknown" if effort.detectable is None else percent(effort.detectable)
-    return users, days, lift
+def _needed(number: float | None) -> str:
+    return "unknown" if number is None else f"{math.ceil(number):,}"
 
 
-_FORMATS: Final[Mapping[str, Callable[[Sequence[ExperimentPlan]], str]]] = {
-    "table": _as_table,
-    "json": _as_json,
-    "csv": _as_csv,
-}
+def _detectable(effort: Effort) -> str:
+    return "unknown" if effort.detectable is None else percent(effort.detectable)

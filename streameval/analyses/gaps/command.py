@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 from typer import Option
 
 from streameval.analyses.gaps.files import GapsOptions, find_gaps
-from streameval.analyses.gaps.report import Gap
+from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.analyses.gaps.words import gap_text
 from streameval.evaluation.options import Options
 from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import output, refuse_invalid
+from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
     AllowInvalid,
     Columns,
@@ -36,9 +35,10 @@ from streameval.evaluation.shell.options import (
     events_given,
     separators_option,
 )
-from streameval.evaluation.shell.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError
-from streameval.exporters.view import UNDEFINED, figure
+from streameval.exporters.view import figure
+from streameval.inference.table import Column, Table
 
 
 def gaps(  # noqa: PLR0913  each is an option of the command
@@ -83,57 +83,44 @@ def gaps(  # noqa: PLR0913  each is an option of the command
     with as_usage_error(SourceError, InvalidEventError):
         request = Request(events_given(paths or [], options), options)
         result = find_gaps(request, GapsOptions(by, method, intervals), SURROUNDINGS)
-    with output():
-        sys.stdout.write(_FORMATS[format](result.gaps, by))
+    forms = Forms(
+        partial(_parts, result.gaps, by),
+        lambda: {"by": by, "gaps": msgspec.to_builtins(result.gaps)},
+        partial(_records, result.gaps, by),
+    )
+    forms.write(format)
     if result.is_doubtful:
         refuse_invalid(allowed=allow_invalid)
 
 
-def _as_json(gaps: Sequence[Gap], by: str) -> str:
-    """An object: the field, and a list of gaps; null if unknown."""
-    return json_text({"by": by, "gaps": msgspec.to_builtins(gaps)}, indent=1) + "\n"
+def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
+    """One for each metric and value."""
+    for gap in gaps:
+        whole: dict[str, Any] = msgspec.to_builtins(gap)
+        values = whole.pop("values")
+        named = {f"gap_{name}": whole.pop(name) for name in ("low", "high")}
+        for value in values:
+            yield {"metric": whole["metric"], by: value.pop("name")} | value | whole | named
 
 
-def _as_csv(gaps: Sequence[Gap], by: str) -> str:
-    """One line for each metric and value."""
-    rows = [row for gap in gaps for row in _flat(gap, by)]
-    return csv_text(rows[0], (row.values() for row in rows))
-
-
-def _flat(gap: Gap, by: str) -> Iterator[dict[str, Any]]:
-    whole: dict[str, Any] = msgspec.to_builtins(gap)
-    del whole["values"]
-    named = {f"gap_{name}": whole.pop(name) for name in ("low", "high")}
-    for gap_value in gap.values:
-        value: dict[str, Any] = msgspec.to_builtins(gap_value)
-        yield {"metric": whole["metric"], by: value.pop("name")} | value | whole | named
-
-
-def _as_table(gaps: Sequence[Gap], by: str) -> str:
+def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | Table[GapValue]]:
     """For each metric its gap in a sentence, and a table of the values."""
-    return "".join(render(f"{gap.metric} by {by}: {gap_text(gap)}", _grid(gap, by)) for gap in gaps)
+    columns: list[Column[GapValue]] = [
+        Column(by, lambda value: value.name),
+        Column("mean", lambda value: figure(_known(value.mean)), "right"),
+        Column("interval", _bounds, "right"),
+        Column("", lambda value: "may be the worst" if value.worst else value.left_out or ""),
+    ]
+    for gap in gaps:
+        yield f"{gap.metric} by {by}: {gap_text(gap)}"
+        yield Table(columns, gap.values)
 
 
-def _grid(gap: Gap, by: str) -> Table:
-    grid = Table(header_style="bold")
-    grid.add_column(by, overflow="fold")
-    grid.add_column("mean", justify="right")
-    grid.add_column("interval", justify="right")
-    grid.add_column("")
-    for value in gap.values:
-        bounds = "" if value.low is None or value.high is None else _bounds(value.low, value.high)
-        note = "may be the worst" if value.worst else value.left_out or ""
-        mean = UNDEFINED if value.mean is None else figure(value.mean)
-        grid.add_row(*map(Text, (value.name, mean, bounds, note)))
-    return grid
+def _known(mean: float | None) -> float:
+    return math.nan if mean is None else mean
 
 
-def _bounds(low: float, high: float) -> str:
-    return f"{figure(low)} to {figure(high)}"
-
-
-_FORMATS: Final[Mapping[str, Callable[[Sequence[Gap], str], str]]] = {
-    "table": _as_table,
-    "json": _as_json,
-    "csv": _as_csv,
-}
+def _bounds(value: GapValue) -> str:
+    if value.low is None or value.high is None:
+        return ""
+    return f"{figure(value.low)} to {figure(value.high)}"

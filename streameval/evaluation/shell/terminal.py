@@ -8,33 +8,55 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Table as Grid
+from rich.text import Text
 
 from streameval.evaluation.options import Note, for_command
 from streameval.evaluation.result import Surroundings
-from streameval.evaluation.shell.errors import report
+from streameval.evaluation.shell.errors import output, report
 from streameval.events.printable import printable, printable_json
+from streameval.inference.table import T, Table
 
 _PLAIN_WIDTH = 200
 
 
-def render(*parts: RenderableType) -> str:
-    """Lines, and tables and the like, as text for standard output.
+def render(*parts: RenderableType | Table[Any]) -> str:
+    """Lines, tables and the like as text for standard output.
 
     Text of records and states is escaped, whatever a part quotes of it. Colours appear on
     terminals only; box lines only if the encoding has them.
 
     `parts`: of these, a `str` is a line, which is not wrapped.
     """
-    return "".join(
-        f"{printable(part)}\n" if isinstance(part, str) else _drawn(part) for part in parts
-    )
+    return "".join(map(_text_of, parts))
+
+
+def _text_of(part: RenderableType | Table[Any]) -> str:
+    if isinstance(part, str):
+        return f"{printable(part)}\n"
+    return _drawn(_grid(part) if isinstance(part, Table) else part)
+
+
+_COLOURS: Final = {"better": "green", "worse": "red"}
+
+
+def _grid(table: Table[T]) -> Grid:
+    """A table whose long words may break, so that none is cut."""
+    grid = Grid(header_style="bold", title=table.title or None, title_justify="left")
+    for column in table.columns:
+        grid.add_column(Text(column.name), overflow="fold", justify=column.align)
+    for row in table.rows:
+        cells = ((column.text(row), column.tone(row)) for column in table.columns)
+        grid.add_row(*(Text(text, _COLOURS.get(tone, "")) for text, tone in cells))
+    return grid
 
 
 def _drawn(content: RenderableType) -> str:
@@ -93,6 +115,42 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def csv_lines(records: Iterable[Mapping[str, object]]) -> str:
+    """CSV of records with the same keys; lists, which do not fit a cell, are left out."""
+    plain = [
+        {key: value for key, value in record.items() if not isinstance(value, list | tuple)}
+        for record in records
+    ]
+    return csv_text(plain[0], (record.values() for record in plain))
+
+
+class Forms(NamedTuple):
+    """A result in the formats of --format; one is made when it is asked for.
+
+    Attributes:
+        table: lines and tables for people.
+        json: plain values.
+        csv: one line each.
+        others: name of a format -> its text.
+    """
+
+    table: Callable[[], Iterable[RenderableType | Table[Any]]]
+    json: Callable[[], object]
+    csv: Callable[[], Iterable[Mapping[str, object]]]
+    others: Mapping[str, Callable[[], str]] = MappingProxyType({})
+
+    def write(self, name: str) -> None:
+        """Write one of them to standard output."""
+        texts: Mapping[str, Callable[[], str]] = {
+            "table": lambda: render(*self.table()),
+            "json": lambda: json_text(self.json(), indent=1) + "\n",
+            "csv": lambda: csv_lines(self.csv()),
+            **self.others,
+        }
+        with output():
+            sys.stdout.write(texts[name]())
 
 
 def json_text(value: object, indent: int | None = None) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from streameval.events.printable import printable
 from streameval.exporters.page.history import PANE, history
-from streameval.exporters.page.markup import Markup, grid, tag
+from streameval.exporters.page.markup import Markup, plain_grid, tag
 from streameval.exporters.page.selection import Excerpt, slice_name, window_name
 from streameval.exporters.view import UNDEFINED, figure, moment
+from streameval.inference.table import Column, Table
 
 MOST: Final = 8
 """Lines of one chart; the others are counted below it."""
@@ -101,17 +103,8 @@ def legend(lines: Sequence[ChartLine]) -> Markup:
 def over_time(title: str, lines: Sequence[ChartLine]) -> Markup:
     """The newest values of a chart's lines as a table."""
     times = sorted({at for entry in lines for at, _ in entry.points}, reverse=True)[:_RECENT]
-    columns = [dict(entry.points) for entry in lines]
-    rows = (
-        tag(
-            "tr",
-            tag("th", moment(at), scope="row"),
-            *(tag("td", _cell(column, at)) for column in columns),
-        )
-        for at in times
-    )
-    heads = {"time": ""} | {entry.name: "number" for entry in lines}
-    return grid(title, heads, rows, frame="scroll")
+    columns = [Column(entry.name, partial(_cell, dict(entry.points)), "right") for entry in lines]
+    return plain_grid(title, Table([Column("time", moment), *columns], times), frame="scroll")
 
 
 def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 from streameval.events.printable import printable
+from streameval.inference.table import Table
 
 _VOID: Final = frozenset({"input", "link", "meta"})
 """Elements without content, which have no end tag."""
@@ -63,6 +64,18 @@ def _isolated(text: str) -> str:
         f"<bdi>{escape(part)}</bdi>" if place % 2 else escape(part)
         for place, part in enumerate(parts)
     )
+
+
+def plain_grid(
+    caption: str, table: Table[Any], *, frame: str = "card scroll", seen: bool = True
+) -> Markup:
+    """A table of texts, whose first column heads the rows."""
+    columns = {column.name: "number" * (column.align == "right") for column in table.columns}
+    rows = (
+        tag("tr", tag("th", head, scope="row"), *(tag("td", text) for text in texts))
+        for head, *texts in table.texts
+    )
+    return grid(caption, columns, rows, frame=frame, seen=seen)
 
 
 def grid(

@@ -10,8 +10,9 @@ from streameval.engine.snapshot import (
     PartitionHealth,
     Snapshot,
 )
-from streameval.exporters.page.markup import Markup, grid, tag
+from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
 from streameval.exporters.view import UNDEFINED, moment, span
+from streameval.inference.table import Column, Table
 from streameval.inference.words import percent
 
 _DAY: Final = 86_400.0
@@ -68,11 +69,11 @@ def _invalid(health: Health) -> Markup:
     reasons = {reason: count for reason, count in sorted(health.invalid.items()) if count}
     if not reasons:
         return Markup()
-    rows = [
-        tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
-        for reason, count in reasons.items()
+    columns: list[Column[tuple[str, int]]] = [
+        Column("reason", lambda row: tag("code", row[0])),
+        Column("records", lambda row: _number(row[1]), "right"),
     ]
-    return grid("Invalid records by reason", {"reason": "", "records": "number"}, rows)
+    return plain_grid("Invalid records by reason", Table(columns, list(reasons.items())))
 
 
 def _partitions(health: Health) -> Markup:

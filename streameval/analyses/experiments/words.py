@@ -1,0 +1,37 @@
+"""Comparisons as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streameval.analyses.experiments.verdicts import Compared, needed_text
+from streameval.exporters.view import figure, lift_bounds
+from streameval.inference.table import Column, Table
+from streameval.inference.words import percent
+
+
+def comparison_table(rows: Sequence[Compared]) -> Table[Compared]:
+    """A line for each comparison; the variant has a column only if there are several."""
+    first, several = rows[0], len({row.variant for row in rows}) > 1
+    divided = any(row.segment is not None for row in rows)
+    evidence = "p-value" if first.kind == "fixed" else "evidence"
+    segment: Column[Compared] = Column("segment", lambda row: row.segment or "")
+    variant: Column[Compared] = Column("variant", lambda row: row.variant)
+    columns: list[Column[Compared]] = [
+        Column("metric", lambda row: f"{row.metric}{' *' * row.primary}"),
+        *[segment][:divided],
+        *[variant][:several],
+        Column("control", lambda row: _mean(row.control), "right"),
+        Column("value" if several else first.variant, lambda row: _mean(row.treatment), "right"),
+        Column("lift", lambda row: "" if row.lift is None else percent(row.lift, "+"), "right"),
+        Column(
+            "interval of the lift", lambda row: lift_bounds(row.lift_low, row.lift_high), "right"
+        ),
+        Column(f"{evidence}, needed", needed_text, "right"),
+        Column("verdict", lambda row: row.text, tone=lambda row: row.verdict),
+    ]
+    return Table(columns, rows)
+
+
+def _mean(value: float | None) -> str:
+    return "" if value is None else figure(value)
