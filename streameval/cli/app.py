@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
@@ -90,6 +91,10 @@ def program(
     del version
 
 
+_INTERRUPTED: Final = 128 + signal.SIGINT
+"""What typer returns for KeyboardInterrupt, as a shell does."""
+
+
 def status(arguments: Sequence[str]) -> int:
     """Run one command.
 
@@ -97,7 +102,7 @@ def status(arguments: Sequence[str]) -> int:
         arguments: without the program's name; an empty sequence prints the help.
 
     Returns:
-        The exit status. An error is printed on standard error, in one line.
+        The exit status. An error is printed on standard error, in one line; an interrupt in a word.
     """
     try:
         ended = app(list(arguments) or ["--help"], prog_name="streameval", standalone_mode=False)
@@ -114,4 +119,6 @@ def status(arguments: Sequence[str]) -> int:
             discard_output()
             report(str(OutputError(error)))
         return FAILED
+    if ended == _INTERRUPTED:
+        report("interrupted")
     return ended if isinstance(ended, int) else DONE

@@ -78,3 +78,16 @@ def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
                 os.kill(child, signal.SIGTERM)
                 time.sleep(0.01)
         assert parent.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_an_interrupted_evaluation_says_so_in_a_word() -> None:
+    command = [sys.executable, "-m", "streameval", "evaluate", "-", "-m", "ctr"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        # More than a pipe holds, so it is read from now on.
+        process.stdin.write(b'{"recommendations": ["a"], "interactions": []}\n' * 50_000)
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, *said) == (130, b"", b"streameval: interrupted\n")
