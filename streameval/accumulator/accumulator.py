@@ -350,7 +350,9 @@ class Accumulator:
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
-            return advice(self.table, _HERE, self._before)[0] or self.doubts.warning(self.metrics)
+            return advice(self.table, _HERE, self.metrics, self._before)[0] or self.doubts.warning(
+                self.metrics
+            )
 
     def _advice_if_due(self) -> str | None:
         """`advice`, which reads the table: if there was some, or there is more to see."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from streameval.accumulator.formulas import reads_chances
+from streameval.accumulator.readings import LEVELS, readings_of
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import biases
 from streameval.catalogue.items import Attribute
@@ -56,6 +58,9 @@ _MOST_KINDS: Final = 64
 
 _UNKNOWN: Final = "unknown "
 """Before the name of an attribute: items shown that it does not have."""
+
+_ROUNDING: Final = 1e-9
+"""Relative difference to the end of a range that rounding may make."""
 
 _MANY_UNKNOWN: Final = 0.2
 """Share of the items shown without an entry in an attribute from which there is a warning."""
@@ -282,12 +287,16 @@ def _prune(counter: Counter[Any]) -> None:
         counter.update(kept)
 
 
-def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[str | None]:
-    """For each cell, a warning if its lists look wrong; otherwise None.
+def advice(
+    table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
+) -> list[str | None]:
+    """For each cell, a warning if its lists or their values look wrong; otherwise None.
 
-    `before`: lists counted before some statistic began.
+    `metrics`: those read from the table. `before`: lists counted before some statistic began.
     """
     sentences: list[str | None] = [None] * cells.size
+    for at, sentence in _out_of_range(table, cells, metrics):
+        sentences[at] = sentence
     for at, sentence in _catalogue_mismatches(table, cells):
         sentences[at] = sentence
     lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
@@ -296,6 +305,25 @@ def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[st
         # The list of a ranker that was not shown has no scores, and may well have no hit.
         sentences[at] = sentence if unshown[at] is None else sentences[at]
     return sentences
+
+
+def _out_of_range(
+    table: Table, cells: IntArray, metrics: Iterable[Metric]
+) -> Iterator[tuple[int, str]]:
+    """Cells in which a metric leaves the range that it declares: of a user's own, or a convention.
+
+    The plain metrics of the catalogue keep theirs by law.
+    """
+    for metric in metrics:
+        low, high = metric.definition.bounds
+        summary = metric.values.get("statistic", "mean")
+        if not (metric.prefix or metric.options) or summary not in LEVELS or high - low == math.inf:
+            continue
+        slack = _ROUNDING * max(abs(low), abs(high))
+        for at, reading in enumerate(readings_of(metric, table, cells)):
+            if reading.defined and not low - slack <= reading.value <= high + slack:
+                text = f"{metric.text} is {reading.value:.6g}, outside {low:g} to {high:g}"
+                yield at, f"{text}, the range that it declares"
 
 
 def _without_hit(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:

@@ -58,7 +58,7 @@ from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.intervals import Audience, GroupSums, ratio_of
 from streameval.statistics.statistic import Statistic
 
-_LEVELS = ("mean", "median", "quantile", "maximum")
+LEVELS = ("mean", "median", "quantile", "maximum")
 """Summary statistics that `finish` applies to; others are widths, not values."""
 
 
@@ -382,7 +382,7 @@ def _without_sample(metric: Metric, lists: int) -> Reading:
 
 def _summary_of(metric: Metric, value: float) -> float:
     """The summary statistic of the one value of a slice."""
-    if metric.values.get("statistic", "mean") in _LEVELS:
+    if metric.values.get("statistic", "mean") in LEVELS:
         return value
     return summary(Distribution.of(value), metric.values)
 
@@ -414,7 +414,7 @@ def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
         return mean_reading(metric, values.total, values.count, lists)
     value = summary(values, metric.values)
     statistic = metric.values["statistic"]
-    finish = metric.definition.finish if statistic in _LEVELS else None
+    finish = metric.definition.finish if statistic in LEVELS else None
     if finish and not math.isnan(value):
         value = number_of(metric, finish(value), "a number from finish=, too")
     return Reading(

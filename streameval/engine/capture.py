@@ -382,5 +382,5 @@ def _advice(
     slices = view.slices(table)
     # How many lists are older than a new statistic is not known, so none may count against it.
     before = 0 if all(moment is None for moment in since) else table.lists(slices)
-    advised = zip(slices.tolist(), advice(table, slices, before), strict=True)
+    advised = zip(slices.tolist(), advice(table, slices, view.spec.metrics, before), strict=True)
     return next(((view.labels(number), sentence) for number, sentence in advised if sentence), None)

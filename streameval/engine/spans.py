@@ -43,7 +43,7 @@ class Slice(NamedTuple):
 
     def advice(self) -> str | None:
         """A warning if the events of the cell look wrong, or None."""
-        (sentence,) = advice(self.table, np.array([self.cell]))
+        (sentence,) = advice(self.table, np.array([self.cell]), self.metrics)
         return sentence or (None if self.doubts is None else self.doubts.warning(self.metrics))
 
     def read(self, metric: Metric) -> Reading:

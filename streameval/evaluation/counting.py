@@ -173,9 +173,8 @@ class Counts:
         cells = self.cells
         numbers = np.array([self._cells[cell] for cell in cells], np.int64)
         order = np.argsort(numbers)
-        sentences = dict(
-            zip(numbers[order].tolist(), advice(self._table, numbers[order]), strict=True)
-        )
+        advised = advice(self._table, numbers[order], self.empty.metrics)
+        sentences = dict(zip(numbers[order].tolist(), advised, strict=True))
         first: dict[int | None, str] = {}
         for cell in cells:
             if (sentence := sentences[self._cells[cell]]) is not None:
