@@ -17,6 +17,9 @@ _VOID: Final = frozenset({"input", "link", "meta"})
 _TEXT_ONLY: Final = frozenset({"option", "title"})
 """Elements that can have no others."""
 
+_READ: Final = frozenset({"aria_label", "data_head", "title"})
+"""Attributes that people read; others, such as the value of an input, come back as they are."""
+
 _LETTER: Final = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _RIGHT_TO_LEFT: Final = re.compile(rf"([{_LETTER}](?:[{_LETTER}\W\d]*[{_LETTER}])?)")
 """Letters from right to left, with the digits, blanks and signs between them."""
@@ -47,21 +50,23 @@ def tag(name: str, /, *content: str, kind: str = "", **attributes: str) -> Marku
     if not name:
         return Markup(inner)
     given = {"class": kind, **attributes} if kind else attributes
-    written = "".join(f' {key.replace("_", "-")}="{_plain(value)}"' for key, value in given.items())
+    written = "".join(
+        f' {key.replace("_", "-")}="{_plain(value) if key in _READ else escape(value)}"'
+        for key, value in given.items()
+    )
     return Markup(f"<{name}{written}>" + ("" if name in _VOID else f"{inner}</{name}>"))
 
 
 def _plain(text: str) -> str:
-    return escape(printable(text))
+    # The ends of lines are blanks in HTML, and stand in code.
+    return escape("\n".join(map(printable, text.split("\n"))))
 
 
 def _isolated(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return escape(text)
     # Every other part is from right to left.
-    parts = _RIGHT_TO_LEFT.split(printable(text))
+    parts = [text] if text.isascii() else _RIGHT_TO_LEFT.split(text)
     return "".join(
-        f"<bdi>{escape(part)}</bdi>" if place % 2 else escape(part)
+        f"<bdi>{_plain(part)}</bdi>" if place % 2 else _plain(part)
         for place, part in enumerate(parts)
     )
 
