@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from threading import RLock
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -42,6 +41,7 @@ from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
 from streameval.events.errors import SuspiciousEventsWarning, UnlikeStateError
+from streameval.events.forks import forkable_lock
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
 from streameval.statistics.exposures import MAX_ITEMS
@@ -495,7 +495,7 @@ class Accumulator:
         self._settings = settings
         self.metrics, self.context, self._plan, self._ids, self.intervals = settings
         self._method = interval_method(self.intervals)
-        self.lock = RLock()
+        self.lock = forkable_lock()
         self._changes = self._before = self.resets = 0
 
     def _empty_table(self) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -12,6 +11,7 @@ from starlette.applications import Starlette
 
 from streameval.engine.history import HistoryReader
 from streameval.engine.snapshot import Snapshot
+from streameval.events.forks import forkable_lock
 from streameval.exporters.embedded import Accumulators, AccumulatorSnapshots, Collector, exposition
 from streameval.exporters.families import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
@@ -66,7 +66,7 @@ class _Latest:
     def __init__(self, snapshots: AccumulatorSnapshots, clock: Callable[[], float]) -> None:
         self._snapshots = snapshots
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._history = HistoryReader([])
         self._snapshot: Snapshot | None = None
         self._until = 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,6 +16,7 @@ from prometheus_client.registry import Collector as ClientCollector
 from streameval.accumulator import Accumulator
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.events.errors import NotShownError
+from streameval.events.forks import forkable_lock
 from streameval.events.ids import is_number
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
@@ -73,7 +73,7 @@ class AccumulatorSnapshots:
         self._accumulators = accumulators
         self._source = source
         self._started_at = time.time()
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._reads: dict[tuple[str, ...], _Read] = {}
         self._advised = False
         self._version = 0
@@ -224,7 +224,7 @@ class Collector(ClientCollector):
     ) -> None:
         if not is_number(first_exposure) or first_exposure < 0:
             raise NotShownError(f"first_exposure={first_exposure!r}", "give seconds, 0 or more")
-        self._lock = threading.Lock()
+        self._lock = forkable_lock()
         self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
         self._families = MetricFamilies(Counters(time.monotonic, first_exposure))
         self._growth = Growth()

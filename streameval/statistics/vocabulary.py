@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, count, filterfalse, pairwise
-from threading import RLock
 from typing import Final, Generic, TypeAlias, TypeVar
 from zlib import crc32
 
@@ -15,6 +14,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.events import Id, plain
+from streameval.events.forks import forkable_lock
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import FloatArray, IntArray, occurrences, place_values
 
@@ -76,7 +76,7 @@ class Items(Codes[Id]):
         super().__init__()
         self._hashes = np.zeros(0, np.float64)
         # Reentrant, because a signal handler may count, too.
-        self._lock = RLock()
+        self._lock = forkable_lock()
 
     def __missing__(self, value: Id) -> int:
         # A subclass of str cannot be saved.

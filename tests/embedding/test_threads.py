@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -218,3 +220,54 @@ def test_every_method_that_reads_or_counts_takes_the_lock() -> None:
         if callable(member):
             member(*_CALLS.get(name, ()))
         assert watched.taken > before, name
+
+
+_FORKS = """
+import os, signal, threading
+from prometheus_client import CollectorRegistry, generate_latest
+from streameval import Accumulator
+from streameval.prometheus import Collector
+
+counted, other = Accumulator("ndcg@10", "ctr"), Accumulator("ndcg@10", "ctr")
+registry = CollectorRegistry()
+registry.register(Collector({"a": counted, "b": other}, labels="variant", first_exposure=0))
+shown = [[str(item) for item in range(20)]] * 2_000
+over = threading.Event()
+
+def count():
+    while not over.is_set():
+        counted.update_many(shown, [["3"]] * 2_000)
+        counted.merge(other)
+
+def scrape():
+    while not over.is_set():
+        generate_latest(registry)
+
+threads = [threading.Thread(target=work) for work in (count, count, scrape)]
+for thread in threads:
+    thread.start()
+children = []
+for _ in range(30):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        before = counted.lists
+        counted.update(["1", "2"], ["1"])
+        counted.update_many(shown, [["3"]] * 2_000)
+        generate_latest(registry)
+        whole = counted.lists == before + 2_001 == counted.read("ctr").lists
+        os._exit(0 if whole and before % 2_000 == 0 else 1)
+    children.append(child)
+ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+over.set()
+for thread in threads:
+    thread.join()
+print(ended)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_is_forked_while_threads_count_counts_on() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{[0] * 30}\n", done.stderr
