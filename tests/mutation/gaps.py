@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from streameval.analyses.gaps import statistics as gap
-from streameval.analyses.gaps.statistics import _Pairs, _Row, _Tests
+from streameval.analyses.gaps.statistics import _LabelValue, _Pairs, _Tests
 from streameval.inference.interval_formulas import Estimate, effective_groups
 from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 from tests.uncertainty import test_gap
@@ -28,7 +28,7 @@ def _of_one_pair(kept: Any) -> Any:
 def _bootstrapped(kept: Any) -> Any:
     """The percentiles of the differences that resampled groups have."""
 
-    def judge(values: Any, metric: Any, rows: list[_Row], intervals: Any) -> Any:
+    def judge(values: Any, metric: Any, rows: list[_LabelValue], intervals: Any) -> Any:
         judged, worst = kept(values, metric, rows, intervals)
         draw, width = np.random.default_rng(1), test_gap.GROUPS
         gaps = []
@@ -46,8 +46,8 @@ def _bootstrapped(kept: Any) -> Any:
 
 
 def _above_zero(kept: Any) -> Any:
-    def of(name: str, counted: Any) -> _Row:
-        row: _Row = kept(name, counted)
+    def of(name: str, counted: Any) -> _LabelValue:
+        row: _LabelValue = kept(name, counted)
         return row if row.estimate.value > 0 else row._replace(left_out="It is 0.")
 
     return of
@@ -90,7 +90,7 @@ MISTAKES = (
     Mistake(
         "a value at 0 is left out",
         test_gap.test_a_value_at_0_is_the_worst_and_is_compared,
-        around(_Row, "of", _above_zero),
+        around(_LabelValue, "of", _above_zero),
     ),
     Mistake(
         "a value at 0 has no error",

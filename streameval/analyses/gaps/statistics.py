@@ -110,7 +110,7 @@ def gap_of(
     widths = {value.sums.numerators.shape[1] for value in values.values()}
     if len(widths) > 1:
         raise UnlikeStateError("numbers of user groups", min(widths), max(widths))
-    rows = _guarded([_Row.of(name, value) for name, value in values.items()])
+    rows = _guarded([_LabelValue.of(name, value) for name, value in values.items()])
     rows.sort(key=lambda row: (row.estimate.value, row.name))
     compared = [row for row in rows if row.left_out is None]
     measured = Gap(metric=metric.text, kind=kind, confidence=intervals.confidence)
@@ -124,7 +124,7 @@ def gap_of(
     )
 
 
-class _Row(NamedTuple):
+class _LabelValue(NamedTuple):
     """One value of the label.
 
     Attributes:
@@ -148,7 +148,7 @@ class _Row(NamedTuple):
         return cls(name, counted.sums, estimate, lists, reason)
 
 
-def _guarded(rows: Sequence[_Row]) -> list[_Row]:
+def _guarded(rows: Sequence[_LabelValue]) -> list[_LabelValue]:
     """The rows without those of too few clicks, unless their lists promised more of them.
 
     A mean below 0 has no relative error, and is not judged by it.
@@ -165,7 +165,7 @@ def _guarded(rows: Sequence[_Row]) -> list[_Row]:
     ]
 
 
-def _pooled(rows: Sequence[_Row]) -> Estimate:
+def _pooled(rows: Sequence[_LabelValue]) -> Estimate:
     """The mean of all lists of these values."""
     numerators, denominators = (
         np.sum([getattr(row.sums, name).sum(axis=0) for row in rows], axis=0)[None, :]
@@ -174,7 +174,7 @@ def _pooled(rows: Sequence[_Row]) -> Estimate:
     return pool_days(GroupSums(np.zeros(1, np.int64), numerators, denominators))
 
 
-def _alone(metric: Metric, row: _Row, intervals: Intervals, kind: Kind) -> GapValue:
+def _alone(metric: Metric, row: _LabelValue, intervals: Intervals, kind: Kind) -> GapValue:
     """A value by itself, with the interval that its reading has."""
     bounds = metric.definition.bounds
     bounds_found = None
@@ -190,7 +190,7 @@ def _alone(metric: Metric, row: _Row, intervals: Intervals, kind: Kind) -> GapVa
 
 
 def _judge(
-    measured: Gap, metric: Metric, rows: Sequence[_Row], intervals: Intervals
+    measured: Gap, metric: Metric, rows: Sequence[_LabelValue], intervals: Intervals
 ) -> tuple[Gap, frozenset[str]]:
     """The gap between at least two values that ascend, and those that may be the worst."""
     means, moves = (
@@ -219,7 +219,7 @@ def _judge(
 
 
 def _scaled_pairs(
-    means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_Row]
+    means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_LabelValue]
 ) -> tuple[_Pairs, float]:
     """Pairs of square roots of ascending means, or of the means if some are below 0; their unit.
 
@@ -252,7 +252,7 @@ def _with_ratio(measured: Gap, means: FloatArray, logs: _Tests) -> Gap:
     )
 
 
-def _own_errors(rows: Sequence[_Row], whole: Estimate) -> FloatArray:
+def _own_errors(rows: Sequence[_LabelValue], whole: Estimate) -> FloatArray:
     """The standard error that a value has at least, shape (values,).
 
     If all lists of a value are alike, such as none with a click, its groups do not vary, although
@@ -283,7 +283,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(
-        cls, means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_Row]
+        cls, means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_LabelValue]
     ) -> Self:
         """Pairs of ascending means; `errors` are added to those of the moves."""
         lower, higher = np.triu_indices(means.size, 1)
