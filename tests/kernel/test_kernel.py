@@ -88,6 +88,36 @@ def test_a_kernel_gives_the_same_bits_as_its_slow_twin(kernel: ModuleType, kind:
         stress.check_batch(kernel, draw, kind, subclasses=kernel is not pure)
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_codes_are_matched_as_integers_are(kernel: ModuleType, every: bool) -> None:  # noqa: FBT001  as the kernel
+    draw = random.Random(f"codes {every}")
+    for _ in range(60):
+        lists, acts = (
+            [draw.choices(_CODES, k=draw.choice((0, 1, 3, 90))) for _ in range(9)] for _ in range(2)
+        )
+        columns = [
+            np.array([code for row in rows for code in row], np.int64) for rows in (lists, acts)
+        ]
+        offsets = [np.cumsum([0, *map(len, rows)]) for rows in (lists, acts)]
+        depth = draw.choice((1, 5, sys.maxsize))
+        given = (columns[0], offsets[0], columns[1], offsets[1])
+        expected = twin.match(lists, acts, "integer", depth, every, _SOUND)
+        assert kernel.match_codes(*given, depth, every) == expected
+
+
+_CODES = (*range(12), -1, -100, 2**63 - 1, -(2**63), 2**61 - 1, 2**62)
+_SOUND = True
+
+
+def test_offsets_that_fit_no_list_are_refused(compiled: ModuleType) -> None:
+    values, fitting = np.arange(3), np.array([0, 3])
+    for wrong in ([0, 4], [-1, 3], [3, 0], [0, 1, 3], []):
+        offsets = np.array(wrong, np.int64)
+        for given in ((values, offsets, values, fitting), (values, fitting, values, offsets)):
+            with pytest.raises(ValueError, match="interactions, or offsets"):
+                compiled.match_codes(*given, 5, _FIRST)
+
+
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 20_000])
 def test_lists_and_interactions_of_any_length_match(kernel: ModuleType, size: int) -> None:
     items = [f"item-{number}" for number in range(size)]

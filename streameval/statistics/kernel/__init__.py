@@ -16,6 +16,7 @@ import numpy as np
 from streameval.events import Matches
 from streameval.events.batch import IntArray
 from streameval.events.ids import IdKind
+from streameval.events.ragged import Ragged
 from streameval.statistics.kernel.pure import BLOCK, INTERFACE, Columns
 
 _COMPILED = "streameval.statistics.kernel._match"
@@ -39,9 +40,10 @@ KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "pyth
 if TYPE_CHECKING or not COMPILED:
     from streameval.statistics.kernel.pure import Block
     from streameval.statistics.kernel.pure import match as _match
+    from streameval.statistics.kernel.pure import match_codes as _match_codes
 else:
     _compiled = import_module(_COMPILED)
-    Block, _match = _compiled.Block, _compiled.match
+    Block, _match, _match_codes = _compiled.Block, _compiled.match, _compiled.match_codes
 
 WHOLE: Final = sys.maxsize
 """The depth of whole lists."""
@@ -51,7 +53,17 @@ _HEAD: Final = 5
 _TYPES: Final = (*[np.int64] * 7, np.float64, np.int64, np.float64)
 """Types of the columns."""
 
-__all__ = ["BLOCK", "COMPILED", "KERNEL", "WHOLE", "Block", "match", "match_of_row", "matches_of"]
+__all__ = [
+    "BLOCK",
+    "COMPILED",
+    "KERNEL",
+    "WHOLE",
+    "Block",
+    "match",
+    "match_codes",
+    "match_of_row",
+    "matches_of",
+]
 
 
 def match(
@@ -85,6 +97,24 @@ def match(
         ([0], [2])
     """
     columns = _match(list(lists), list(interactions), kind, depth, every, sound)
+    return matches_of(columns, depth, every)
+
+
+def match_codes(lists: Ragged, interactions: Ragged, depth: int, *, every: bool) -> Matches:
+    """The hits of lists of integer codes, all of which keep the rules of lists; see `match`.
+
+    Example:
+        >>> shown = Ragged(np.array([7, 8, 7, 9]), np.array([0, 3, 4]))
+        >>> acts = Ragged(np.array([7, 7, 8]), np.array([0, 2, 3]))
+        >>> found = match_codes(shown, acts, WHOLE, every=False)
+        >>> found.interacted.tolist(), found.owner.tolist(), found.place.tolist()
+        ([1, 1], [0], [0])
+    """
+    shown, acts = (
+        (np.ascontiguousarray(part.values, np.int64), np.ascontiguousarray(part.offsets, np.int64))
+        for part in (lists, interactions)
+    )
+    columns = _match_codes(*shown, *acts, depth, every)
     return matches_of(columns, depth, every)
 
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Raised with every change of what Python sees; a kernel of another number is not used. */
-#define INTERFACE 3
+#define INTERFACE 4
 #define LARGEST_GAIN 0x1p1000
 #define LARGEST_RANK 0x7fffffff
 
@@ -29,7 +29,7 @@ typedef struct {
 /* An interaction of the row, if its stamp is the row's. The row's collection owns the id. */
 typedef struct {
     PyObject *id;
-    Py_hash_t hash;
+    int64_t hash;
     int64_t stamp, item; /* item: -1 before the first hit */
     double gain;
 } Slot;
@@ -92,15 +92,16 @@ static int begin_row(Matcher *matcher, Py_ssize_t interactions) {
     return 0;
 }
 
-static inline uint64_t mix(Py_hash_t hash) { return (uint64_t)hash * 0x9E3779B97F4A7C15u; }
+static inline uint64_t mix(int64_t hash) { return (uint64_t)hash * 0x9E3779B97F4A7C15u; }
 
-/* The slot of an id, or a free one. */
-static Slot *find(const Matcher *matcher, PyObject *id, Py_hash_t hash, uint64_t mixed) {
+/* The slot of an id, or a free one. A code is its own hash, and has no object: `id` is NULL. */
+static Slot *find(const Matcher *matcher, PyObject *id, int64_t hash, uint64_t mixed) {
     size_t last = ((size_t)1 << matcher->bits) - 1, at = (size_t)(mixed >> (64 - matcher->bits));
     for (Slot *slot;; at = (at + 1) & last) {
         slot = &matcher->slots[at];
         if (slot->stamp != matcher->stamp) return slot;
-        if (slot->hash == hash && PyObject_RichCompareBool(slot->id, id, Py_EQ) == 1) return slot;
+        if (slot->hash != hash) continue;
+        if (!id || PyObject_RichCompareBool(slot->id, id, Py_EQ) == 1) return slot;
     }
 }
 
@@ -123,19 +124,22 @@ static inline Meaning meaning(const Matcher *matcher, PyObject *id) {
     return first == '-' && PyUnicode_ReadChar(id, 1) == '1' ? RESERVED : PLAIN;
 }
 
+static inline void put_slot(Matcher *matcher, PyObject *id, int64_t hash, double gain) {
+    uint64_t mixed = mix(hash);
+    Slot *slot = find(matcher, id, hash, mixed);
+    matcher->given++;
+    if (slot->stamp == matcher->stamp) return;
+    *slot = (Slot){.id = id, .hash = hash, .stamp = matcher->stamp, .item = -1, .gain = gain};
+    matcher->filter |= (uint64_t)1 << (mixed >> 58);
+    matcher->interacted++;
+}
+
 static Outcome take_interaction(Matcher *matcher, PyObject *id, double gain) {
     if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
     Meaning what = meaning(matcher, id);
     if (what == RESERVED) return REFUSED;
     matcher->marks += what == MARK;
-    matcher->given++;
-    Py_hash_t hash = PyObject_Hash(id);
-    uint64_t mixed = mix(hash);
-    Slot *slot = find(matcher, id, hash, mixed);
-    if (slot->stamp == matcher->stamp) return TAKEN;
-    *slot = (Slot){.id = id, .hash = hash, .stamp = matcher->stamp, .item = -1, .gain = gain};
-    matcher->filter |= (uint64_t)1 << (mixed >> 58);
-    matcher->interacted++;
+    put_slot(matcher, id, PyObject_Hash(id), gain);
     return TAKEN;
 }
 
@@ -216,16 +220,19 @@ static int append_hit(Matcher *matcher, Slot *slot, Py_ssize_t place) {
            append(&matcher->columns[GAIN], (Value){.real = slot->gain});
 }
 
-static Outcome look_at(Matcher *matcher, PyObject *id, Py_ssize_t place) {
-    if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
-    if (meaning(matcher, id) == RESERVED) return REFUSED;
-    if (!matcher->filter || place >= matcher->depth) return TAKEN;
-    Py_hash_t hash = PyObject_Hash(id);
+static inline Outcome look_up(Matcher *matcher, PyObject *id, int64_t hash, Py_ssize_t place) {
     uint64_t mixed = mix(hash);
     if (!(matcher->filter >> (mixed >> 58) & 1)) return TAKEN;
     Slot *slot = find(matcher, id, hash, mixed);
     if (slot->stamp != matcher->stamp || (slot->item >= 0 && !matcher->every)) return TAKEN;
     return append_hit(matcher, slot, place) ? FAILED : TAKEN;
+}
+
+static Outcome look_at(Matcher *matcher, PyObject *id, Py_ssize_t place) {
+    if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
+    if (meaning(matcher, id) == RESERVED) return REFUSED;
+    if (!matcher->filter || place >= matcher->depth) return TAKEN;
+    return look_up(matcher, id, PyObject_Hash(id), place);
 }
 
 /* In chunks, so that their ids are on the way from memory before the first is looked at. */
@@ -352,6 +359,63 @@ static PyObject *match(PyObject *Py_UNUSED(module), PyObject *arguments) {
     if (!set_kind(&matcher, kind) && !match_all(&matcher, lists, interactions))
         columns = take_columns(&matcher, MATCHED);
     release(&matcher);
+    return columns;
+}
+
+/* Lists of 64-bit codes, one after the other, and where each begins. */
+typedef struct { const int64_t *values, *offsets; Py_ssize_t entries, rows; } Lists;
+
+static Lists lists_of(const Py_buffer *values, const Py_buffer *offsets) {
+    Py_ssize_t size = (Py_ssize_t)sizeof(int64_t);
+    return (Lists){values->buf, offsets->buf, values->len / size, offsets->len / size - 1};
+}
+
+/* Nothing is read beside the values, whatever the offsets are. */
+static int is_sound(Lists lists) {
+    if (lists.rows < 0 || lists.offsets[0] < 0) return 0;
+    for (Py_ssize_t row = 0; row < lists.rows; row++)
+        if (lists.offsets[row] > lists.offsets[row + 1]) return 0;
+    return lists.offsets[lists.rows] <= lists.entries;
+}
+
+static int match_code_row(Matcher *matcher, Lists shown, Lists acts, Py_ssize_t row) {
+    Py_ssize_t size = shown.offsets[row + 1] - shown.offsets[row];
+    Py_ssize_t length = size < matcher->depth ? size : matcher->depth;
+    const int64_t *items = shown.values + shown.offsets[row];
+    if (begin_row(matcher, acts.offsets[row + 1] - acts.offsets[row])) return -1;
+    for (int64_t at = acts.offsets[row]; at < acts.offsets[row + 1]; at++)
+        put_slot(matcher, NULL, (int64_t)acts.values[at], 1.0);
+    for (Py_ssize_t place = 0; place < length && matcher->filter; place++)
+        if (look_up(matcher, NULL, (int64_t)items[place], place) == FAILED) return -1;
+    matcher->work += size;
+    return end_row(matcher, length);
+}
+
+static int match_code_rows(Matcher *matcher, Lists shown, Lists acts) {
+    if (shown.rows != acts.rows || !is_sound(shown) || !is_sound(acts)) {
+        const char *wrong = "%zd lists and %zd interactions, or offsets that fit no list";
+        return PyErr_Format(PyExc_ValueError, wrong, shown.rows, acts.rows), -1;
+    }
+    for (Py_ssize_t row = 0; row < shown.rows; row++) {
+        if (match_code_row(matcher, shown, acts, row)) return -1;
+        if (matcher->work++ < PATIENCE) continue;
+        if (PyErr_CheckSignals()) return -1;
+        matcher->work = 0;
+    }
+    return 0;
+}
+
+static PyObject *match_codes(PyObject *Py_UNUSED(module), PyObject *arguments) {
+    Py_buffer given[4];
+    PyObject *columns = NULL;
+    Matcher matcher = {0};
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*np", &given[0], &given[1], &given[2], &given[3],
+                          &matcher.depth, &matcher.every))
+        return NULL;
+    Lists shown = lists_of(&given[0], &given[1]), acts = lists_of(&given[2], &given[3]);
+    if (!match_code_rows(&matcher, shown, acts)) columns = take_columns(&matcher, MATCHED);
+    release(&matcher);
+    for (int at = 0; at < 4; at++) PyBuffer_Release(&given[at]);
     return columns;
 }
 
@@ -482,7 +546,11 @@ static int add_block(PyObject *module) {
     return failed || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) ? -1 : 0;
 }
 
-static PyMethodDef functions[] = {{"match", match, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"match", match, METH_VARARGS, NULL},
+    {"match_codes", match_codes, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_block}, {0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "_match", .m_methods = functions, .m_slots = slots,

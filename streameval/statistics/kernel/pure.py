@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from streameval.events import LARGEST_GAIN, LARGEST_RANK
 from streameval.events.ids import IdKind
 from streameval.events.rules import MARKS, RESERVED, RESERVED_OF, SUSPECT
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
 
 BLOCK: Final = 512
@@ -73,6 +73,22 @@ def match(
         return _columns([], rows)
     odd = [place for place, row in enumerate(rows) if row is None]
     return _columns(odd, [_NOTHING if row is None else row for row in rows])
+
+
+def match_codes(
+    shown: _Array,
+    shown_offsets: _Array,
+    acts: _Array,
+    act_offsets: _Array,
+    depth: int,
+    every: bool,  # noqa: FBT001  as `match`
+) -> Columns:
+    """See `streameval.statistics.kernel.match_codes`."""
+    lists, interactions = (
+        [listed[start:stop] for start, stop in pairwise(offsets.tolist())]
+        for listed, offsets in ((shown.tolist(), shown_offsets), (acts.tolist(), act_offsets))
+    )
+    return match(lists, interactions, "integer", depth, every, True)  # noqa: FBT003  no order by name
 
 
 class Block:
