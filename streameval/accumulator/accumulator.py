@@ -23,6 +23,7 @@ from streameval.accumulator.intake import (
 from streameval.accumulator.plan import Asked, Plan, asked_metrics, make_plan
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
+    Readings,
     audiences,
     group_sums,
     readings_of,
@@ -337,12 +338,21 @@ class Accumulator:
             return next(iter(audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
-        """The readings of all metrics named at construction, by canonical text."""
+        """The readings of all metrics named at construction, by canonical text.
+
+        `[...]` finds the reading of any other spelling, too.
+
+        Example:
+            >>> accumulator = Accumulator("hr@2")
+            >>> accumulator.update(["a", "b"], ["b"])
+            >>> readings = accumulator.compute()
+            >>> list(readings), readings["hr@2"].value
+            (['hit_rate@2'], 1.0)
+        """
         with self.lock:
             advice = self._advice_if_due()
-            readings = {
-                metric.text: self._reading(metric.text, self._method) for metric in self.metrics
-            }
+            texts = (metric.text for metric in self.metrics)
+            readings = Readings({text: self._reading(text, self._method) for text in texts})
         if advice is not None:
             warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
         return readings

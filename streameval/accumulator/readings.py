@@ -41,12 +41,13 @@ from streameval.accumulator.reading_intervals import (
 )
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import biases
-from streameval.catalogue import denominator
+from streameval.catalogue import denominator, parse
 from streameval.catalogue.lookup import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
 from streameval.events.errors import (
+    MetricError,
     NotKeptError,
     StreamevalError,
     UndefinedMetricError,
@@ -60,6 +61,24 @@ from streameval.statistics.statistic import Statistic
 
 LEVELS = ("mean", "median", "quantile", "maximum")
 """Summary statistics that `finish` applies to; others are widths, not values."""
+
+
+class Readings(dict[str, Reading]):
+    """Canonical text -> reading; `[...]` finds the reading of any other spelling, too."""
+
+    def __missing__(self, spelled: str) -> Reading:
+        """The reading of the metric with this text.
+
+        Raises:
+            KeyError: there is no such metric.
+        """
+        try:
+            text = parse(spelled).text
+        except MetricError as error:
+            raise KeyError(spelled) from error
+        if text not in self:
+            raise KeyError(spelled)
+        return self[text]
 
 
 def readings_of(

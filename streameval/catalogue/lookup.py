@@ -357,6 +357,7 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
         k=spelled.k,
         convention=convention,
         text=str(canonical),
+        alias=None if spelling(text).name == canonical.name else text.strip(),
     )
 
 

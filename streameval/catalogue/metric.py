@@ -139,6 +139,7 @@ class Metric:
         values: the values of all parameters.
         options: only the parameters in the text.
         text: canonical text, for example "recbole:ndcg@10".
+        alias: the text with another name for the metric, for example "P@10"; None: it has its name.
         per_list: the text without parameters of the summary; it identifies the values of lists.
         prefix: the convention or module before the colon; None without one.
         empty_rules: the effect of lists (with items or not, with interactions or not) on a mean.
@@ -146,7 +147,7 @@ class Metric:
 
     __slots__ = (
         *("convention", "definition", "empty_rules", "k", "options", "per_list", "prefix"),
-        *("text", "values"),
+        *("alias", "text", "values"),
     )
 
     def __init__(
@@ -158,10 +159,11 @@ class Metric:
         k: int | None,
         convention: str | None,
         text: str,
+        alias: str | None = None,
     ) -> None:
         self.definition, self.convention = definition, convention
         self.values, self.options = dict(values), dict(options)
-        self.k, self.text = k, text
+        self.k, self.text, self.alias = k, text, alias
         parts = spelling(text)
         self.prefix, self.per_list = parts.prefix, str(parts.without(SUMMARY))
         self.empty_rules = _empty_rules(self.values)
@@ -181,6 +183,18 @@ class Metric:
         if name not in _PEERS or self.text != f"{name}@{self.k}":
             return None
         return _PEERS[name].format(k=self.k)
+
+    @property
+    def naming(self) -> list[str]:
+        """What must be said of its name: which other name was asked for, how peers use it.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> parse("coverage@10").naming, parse("item_coverage@10").naming
+            (["'coverage@10' has this name here"], [])
+        """
+        asked = [] if self.alias is None else [f"{self.alias!r} has this name here"]
+        return [*asked, *filter(None, [self.peers])]
 
     def item_values_without(self, named: Container[str]) -> list[str]:
         """Names of the values of each item that a metric of the catalogue reads, but those named.

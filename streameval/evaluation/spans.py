@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from streameval.catalogue import parse
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
 from streameval.evaluation.result import EvaluationCounts
@@ -29,10 +28,11 @@ def spans_of(counted: EvaluationCounts) -> Sequence[SpanReadings]:
     if ready is not None:
         return ready
     family = SeriesFamily("labels", None, tuple(counted.labels))
+    metrics = {metric.text: metric for metric in counted.empty().metrics}
     spans = []
     for start, rows in groupby(counted.rows(), key=lambda row: row.start):
         series = tuple(
-            Series(parse(row.reading.metric), tuple(row.labels.values()), row.reading)
+            Series(metrics[row.reading.metric], tuple(row.labels.values()), row.reading)
             for row in rows
         )
         spans.append(SpanReadings(start, _snapshot((family,), series)))

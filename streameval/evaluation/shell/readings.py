@@ -183,10 +183,10 @@ def table(snapshot: Snapshot) -> Group:
 
 
 def _cautions(snapshot: Snapshot) -> Iterator[str]:
-    """Where peers count otherwise, and what must be said of estimates, a line each."""
+    """Other names, where peers count otherwise, and what must be said of estimates, a line each."""
     for metric in dict.fromkeys(entry.metric for entry in snapshot.series):
-        if metric.peers is not None:
-            yield f"{metric.text}: {metric.peers}."
+        for sentence in metric.naming:
+            yield f"{metric.text}: {sentence}."
     estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
     if estimates:
         yield CAUTION

@@ -161,7 +161,7 @@ def summary(metric: Metric) -> str:
         said = f"{said} Only items of {metric.among} count, at the ranks that they were shown at."
     if metric.definition.reads == "exposures" and metric.attribute is not None:
         said = f"{said} It counts the {metric.attribute} of items instead of items."
-    return said if metric.peers is None else f"{said} {metric.peers}."
+    return " ".join([said, *(f"{sentence}." for sentence in metric.naming)])
 
 
 def _is_chosen(metric: Metric, selection: Selection) -> bool:
