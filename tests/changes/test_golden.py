@@ -13,6 +13,7 @@ from streameval.analyses.changes.statistics import judge_changes, look
 from streameval.inference.interval_formulas import log_evidence, normal_reach
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import series_of
+from tests.present import present
 
 PRECISION, ALARM = 0.02, 91.0
 STEADY = Movement(0.0, 1e9)
@@ -84,6 +85,19 @@ def test_the_evidence_of_a_verdict_is_the_sum() -> None:
         seen = look(series_of(golden_sums(after)), 27, settings)
         (change,) = judge_changes([seen], settings, PRECISION)
         assert change.worse_days == pytest.approx(evidence, rel=5e-8)
+
+
+def test_the_near_bound_is_that_of_the_verdict() -> None:
+    """An effect counted from there on has just the evidence that an alarm needs."""
+    series, settings = series_of(golden_sums(17)), ChangeSettings(weeks=2, tolerate=0.0)
+    (plain,) = judge_changes([look(series, 27, settings)], settings, PRECISION)
+    assert plain.worse_days == pytest.approx(2338527.731, rel=1e-9)
+    settings = ChangeSettings(weeks=2)
+    (change,) = judge_changes([look(series, 27, settings)], settings, PRECISION)
+    assert change.worse_days == pytest.approx(1234876.042, rel=1e-9)
+    assert change.high == pytest.approx(-0.1291937191, rel=1e-9)
+    assert change.high == pytest.approx(math.expm1(-0.1383357369), rel=1e-9)
+    assert present(change.low) < present(change.effect) < present(change.high)
 
 
 def test_users_of_two_slices_are_left_out_of_both() -> None:

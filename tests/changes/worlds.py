@@ -30,7 +30,7 @@ class DailyWorld(NamedTuple):
         moves: standard deviation of the logarithm of a day.
         alike: autocorrelation of days.
         tail: degrees of freedom of the moves; 0 for normal ones.
-        fall: relative change from the day `at` on.
+        fall: relative change from the day `at` on, to the day before `ends`.
         decay: relative change a day from the day `at` on.
         stays: days for which a user comes; 0 for good.
         ctr: mean click rate.
@@ -42,6 +42,7 @@ class DailyWorld(NamedTuple):
     alike: float = 0.0
     tail: int = 0
     at: int = 10_000
+    ends: int = 10_000
     fall: float = 0.0
     decay: float = 0.0
     stays: int = 0
@@ -75,7 +76,7 @@ def sums_of(
     lists = np.zeros((world.days, GROUPS), np.int64)
     for day in range(world.days):
         factor = math.exp(moves[day]) * (1.08 if day % 7 >= 5 else 1.0)
-        if day >= world.at:
+        if world.at <= day < world.ends:
             factor *= (1.0 + world.fall) * (1.0 + world.decay) ** (day - world.at + 1)
         here = weights
         if world.stays:

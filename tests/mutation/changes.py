@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from streameval.analyses.changes import reader as watched
-from streameval.analyses.changes import shifts
+from streameval.analyses.changes import shifts, words
 from streameval.analyses.changes import statistics as changes
 from streameval.analyses.changes.report import ChangesReport
-from streameval.analyses.changes.shifts import Movement, Shifts
-from streameval.inference.interval_formulas import log_normal_tail
-from tests.changes import test_golden, test_trust, test_verdicts
+from streameval.analyses.changes.shifts import Movement, Shift, Shifts
+from streameval.inference.interval_formulas import half_width, log_normal_tail
+from tests.changes import test_golden, test_past, test_trust, test_verdicts
 from tests.changes.worlds import together
-from tests.mutation.mistake import Mistake, around, replaced
+from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 
 
 def _of_all_days(kept: Any) -> Any:
@@ -106,7 +106,44 @@ def _zero_if_empty(kept: Any) -> Any:
     return staticmethod(of)
 
 
+def _without_the_tail(kept: Any) -> Any:
+    """That the days since then are as bad does not matter."""
+
+    def is_over(bets: Any, pulse: Shift, tail: Shift, step: Shift) -> Any:
+        return kept(bets, pulse, tail._replace(effect=0.0), step)
+
+    return is_over
+
+
+def _by_themselves(bets: Any, shift: Shift, *_: Any) -> tuple[float, float]:
+    """Both bounds are those of the effect, whatever the verdict says."""
+    half = half_width(shift.error, shift.freedom, 0.05 / 28, "anytime", bets.precision)
+    return math.expm1(shift.effect - half), math.expm1(shift.effect + half)
+
+
 MISTAKES = (
+    Mistake(
+        "a rate of evidence that calm days have",
+        test_past.test_no_rate_is_stated_below_28_days,
+        replaced(words, "_FEWEST", 0.0),
+    ),
+    Mistake(
+        "days of a change that is over stay",
+        with_its_cases(
+            test_past.test_two_bad_weeks_that_are_over_are_said_as_past_and_are_no_reference
+        ),
+        replaced(shifts.DailySums, "without", lambda self, _: self),
+    ),
+    Mistake(
+        "a fall is over although half of it remains",
+        with_its_cases(test_past.test_a_fall_of_which_half_may_remain_is_not_over),
+        around(changes._Bets, "_is_over", _without_the_tail),
+    ),
+    Mistake(
+        "bounds beside the verdict",
+        test_golden.test_the_near_bound_is_that_of_the_verdict,
+        replaced(changes._Bets, "bounds", _by_themselves),
+    ),
     Mistake(
         "days move as those after the change do",
         test_golden.test_no_drop,

@@ -94,7 +94,7 @@ MISTAKES = (
     ),
     Mistake(
         "a value at 0 has no error",
-        test_gap.test_a_value_at_0_by_chance_is_not_surely_worse,
+        test_gap.test_a_gap_of_rare_clicks_is_that_of_square_roots,
         replaced(gap, "_own_errors", lambda rows, _: np.zeros(len(rows))),
     ),
     Mistake(

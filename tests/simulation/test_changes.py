@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+from streameval.analyses.changes.report import CHANGED
 from streameval.analyses.changes.settings import ChangeSettings
-from streameval.analyses.changes.statistics import judge_changes
+from streameval.analyses.changes.statistics import judge_changes, look
+from streameval.analyses.changes.words import sentence
 from tests.changes.worlds import DailyWorld, first_alarm, series_of, sums_of
 from tests.simulation.bars import Bar, at_least, at_most
 
@@ -48,6 +52,48 @@ def fall_bars(runs: int, seed: int = 2) -> list[Bar]:
             day = change.since.toordinal() - 719_163 if change.since else -1
             dated.append(abs(day - world.at) <= 1)
     return [at_least("found in 7 days", 0.9, in_time), at_least("dated within 1", 0.75, dated)]
+
+
+OVER = {
+    "one day of -70 %": DailyWorld(days=64, at=44, ends=45, fall=-0.7),
+    "14 days of -25 %": DailyWorld(days=77, at=44, ends=58, fall=-0.25),
+}
+LASTING = DailyWorld(days=64, at=44, fall=-0.15)
+
+
+def over_bars(runs: int, seed: int = 5) -> Iterator[Bar]:
+    """A change that is over is no alarm, and its sentence says so; one that lasts stays one."""
+    for name, world in OVER.items():
+        alarms, told = [], []
+        for run in range(runs):
+            series = series_of(sums_of(np.random.default_rng([seed, run]), world))
+            for after in (1, 6, 12, 18):
+                seen = look(series, world.ends + after, SETTINGS)
+                (change,) = judge_changes([seen], SETTINGS, 0.02)
+                alarms.append(change.verdict in CHANGED)
+                told.append("back to normal since" in sentence(change))
+        yield at_most(f"{name}, over: alarm", 0.02, alarms)
+        yield at_least(f"{name}, over: said as past at some look", 0.25, told)
+    lasts, past = [], []
+    for run in range(runs):
+        series = series_of(sums_of(np.random.default_rng([seed, run]), LASTING))
+        for after in (6, 12, 18):
+            seen = look(series, LASTING.at + after, SETTINGS)
+            (change,) = judge_changes([seen], SETTINGS, 0.02)
+            lasts.append(change.verdict == "worse")
+            past.append(bool(change.past))
+    yield at_least("-15 % that lasts: worse", 0.8, lasts)
+    yield at_most("-15 % that lasts: said as past", 0.02, past)
+
+
+def test_what_is_over_is_no_alarm() -> None:
+    assert [bar for bar in over_bars(3) if not bar.passed] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+def test_what_is_over_is_no_alarm_in_50_runs() -> None:
+    assert [bar for bar in over_bars(50, seed=6) if not bar.passed] == []
 
 
 @pytest.mark.parametrize("name", CALM)

@@ -102,6 +102,14 @@ def changes(  # noqa: PLR0913  each is an option of the command
             metavar="DATE", help="Day from which on a change is the new normal. May be repeated."
         ),
     ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        Option(
+            metavar="DATE[/DATE]",
+            help="Day, or days from one to another, that count nowhere, like a holiday: "
+            "2026-12-24/2027-01-01. May be repeated.",
+        ),
+    ] = None,
     until: Annotated[
         str | None,
         Option(
@@ -171,6 +179,7 @@ def changes(  # noqa: PLR0913  each is an option of the command
         weeks=weeks,
         once_in=once_in,
         accepted=[day_option("--accepted", text) for text in accepted or []],
+        ignore=ignore or [],
     )
     if tolerate is not None:
         settings["tolerate"] = tolerate
@@ -220,7 +229,8 @@ def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
     for report in result.reports:
         for change in report.changes:
             rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)
-            yield _record(change) | {"rollouts": " ".join(rollouts)}
+            past = (f"{pulse.began}/{pulse.ended}={pulse.effect:g}" for pulse in change.past)
+            yield _record(change) | {"rollouts": " ".join(rollouts), "past": " ".join(past)}
 
 
 def _gauges(result: ChangesResult) -> str:
@@ -273,7 +283,8 @@ def _turns(reports: Sequence[ChangesReport]) -> Iterator[Change]:
 
 
 def _is_told(change: Change) -> bool:
-    return change.verdict in CHANGED or change.reason is not None or bool(change.mix)
+    told = change.verdict in CHANGED or change.reason is not None
+    return told or bool(change.mix or change.past)
 
 
 def _promise(report: ChangesReport) -> str:

@@ -65,7 +65,7 @@ def _row(change: Change) -> Markup:
         tag("th", _name(change), scope="row"),
         tag("td", since, data_head="since"),
         tag("td", _share(change.effect), data_head="change", kind="number"),
-        tag("td", UNDEFINED if days is None else chance_text(days), data_head=_CHANCE),
+        tag("td", UNDEFINED if days is None else chance_text(days) or UNDEFINED, data_head=_CHANCE),
         tag("td", UNDEFINED if ratio is None else f"{100 * ratio:.0f} %", data_head=_LISTS),
         tag("td", verdict, reason, kind="said"),
     )

@@ -52,6 +52,20 @@ class ChangeDay(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
 
 
+class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that is over, whose days are left out.
+
+    Attributes:
+        began: its first day (UTC).
+        ended: its last day.
+        effect: relative change on these days.
+    """
+
+    began: date
+    ended: date
+    effect: float
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on one metric of one slice at the end of a day.
 
@@ -67,8 +81,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         first: first day of the set that has 95 % of the evidence; None without a change.
         last: last day of the set.
         worse_days: chance alone shows as much evidence for "worse" at most once in so many days,
-            over all series; up to 1e300. Of any change, if no direction is better. None if the
-            series is not judged.
+            over all series, from 28 days on, and no evidence below; up to 1e300. Of any change, if
+            no direction is better. None if the series is not judged.
         better_days: likewise for "better"; None if no direction is better.
         once_in: evidence in days from which on there is a change.
         lists_ratio: lists of the last day, relative to the mean of its weekday in the four weeks
@@ -76,6 +90,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         raw: effect with the audience's part; None unless the audience is held constant.
         mix: part of `raw` that is the audience; None likewise.
         rollouts: rollouts of the last weeks, the oldest first.
+        past: changes that are over, the strongest first; all else is judged without their days.
         days: the last 63 days.
         reason: reason that the series is not judged, or None.
         verdict: worse, better, changed, no change seen, ...
@@ -104,6 +119,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     raw: float | None = None
     mix: float | None = None
     rollouts: tuple[Rollout, ...] = ()
+    past: tuple[Pulse, ...] = ()
     days: tuple[ChangeDay, ...] = ()
     reason: str | None = None
     verdict: ChangeVerdict = "history too short"

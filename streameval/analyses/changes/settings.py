@@ -17,6 +17,8 @@ OTHERS: Final = "others"
 
 _LEAST: Final = 7
 """Shortest `once_in`, days."""
+_LONGEST: Final = 366
+"""Most days of an entry of `ignore`."""
 _DAYS: Final = re.compile(r"[0-9]{1,5}d")
 
 
@@ -34,6 +36,8 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         mix: segment by which the audience is held constant; None: it is not.
         rollouts: label whose new values are suspects, like a model; None: none.
         accepted: days from which on a change is the new normal.
+        ignore: days that count nowhere, like "2026-12-24", or from one to another, both inclusive,
+            like "2026-12-24/2027-01-01".
 
     Raises:
         OptionError: a value is not allowed.
@@ -52,6 +56,7 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     mix: str | None = None
     rollouts: str | None = None
     accepted: list[date] = []
+    ignore: list[str] = []
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -61,6 +66,8 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             self._refuse("tolerate", "give a share from 0 to below 1, like 0.01")
         if not 1 <= self.weeks <= 8:
             self._refuse("weeks", "give a number from 1 to 8, like 4")
+        if self.ignored is None:
+            self._refuse("ignore", 'give days, like "2026-12-24" or "2026-12-24/2027-01-01"')
         if not self.against:
             self._refuse("against", f'give "{WEEKS}", "{OTHERS}" or a value of the label')
 
@@ -71,6 +78,20 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def days(self) -> int:
         """`once_in` in days."""
         return int(self.once_in[:-1])
+
+    @property
+    def ignored(self) -> frozenset[int] | None:
+        """The days of `ignore`, since 1970-01-01 (UTC); None if an entry names none."""
+        days = set[int]()
+        for entry in self.ignore:
+            try:
+                ends = [number_of_day(date.fromisoformat(day)) for day in entry.split("/")]
+            except ValueError:
+                return None
+            if len(ends) > 2 or not 0 <= ends[-1] - ends[0] < _LONGEST:
+                return None
+            days.update(range(ends[0], ends[-1] + 1))
+        return frozenset(days)
 
     def check(self, newest: int | None, where: str = "changes") -> None:
         """Refuse days that are accepted before they come.

@@ -68,6 +68,14 @@ class DailySums(NamedTuple):
             lists[sums.days[here] - first, place] = sums.denominators[here]
         return cls(first, values, lists)
 
+    def without(self, days: Iterable[int]) -> DailySums:
+        """The sums without those of some days, which then count nowhere."""
+        places = [day - self.first for day in days]
+        here = [place for place in places if 0 <= place < len(self.values)]
+        values, lists = self.values.copy(), self.lists.copy()
+        values[here] = lists[here] = 0.0
+        return DailySums(self.first, values, lists)
+
 
 def first_day(strata: Iterable[GroupSums], until: int) -> int | None:
     """The first day of these sums that is one day; None without lists up to `until`.

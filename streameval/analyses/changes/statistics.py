@@ -16,7 +16,14 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.overlap import clause_of
-from streameval.analyses.changes.report import CHANGED, Change, ChangeDay, ChangeVerdict, Rollout
+from streameval.analyses.changes.report import (
+    CHANGED,
+    Change,
+    ChangeDay,
+    ChangeVerdict,
+    Pulse,
+    Rollout,
+)
 from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
 from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
@@ -52,6 +59,22 @@ _MISSED: Final = 0.05
 """How often bounds of an effect miss it, over all the days on which it may have begun."""
 
 _BAND: Final = 1.959963984540054
+
+_LATEST_PULSE: Final = 35
+"""Days on which a change that is over may have begun."""
+
+_PULSES: Final = (1, 2, 3, 4, 5, 7, 10, 14, 21, 28)
+"""Days that such a change may have lasted."""
+
+_MOST_PAST: Final = 3
+"""Changes that are over, of one series."""
+
+_NOTHING_LEFT: Final = 36.0
+"""Logarithm of a fall of which nothing is left in a float."""
+
+_HALVINGS: Final = 44
+"""Steps to the near bound of a change, which is then known to 1e-12."""
+
 _LARGEST_LOG: Final = math.log(LARGEST_EVIDENCE)
 
 
@@ -104,6 +127,7 @@ class Look(NamedTuple):
         shifts: since each day on which a change may have begun; empty if it is not judged.
         raw: those with the audience's part; empty if the audience is not held constant.
         sums: the series by day; None without lists.
+        judged: the series by day that the shifts are of, with the audience held constant if it is.
         unjudged: the verdict and its reason, if it is not judged.
     """
 
@@ -112,13 +136,22 @@ class Look(NamedTuple):
     shifts: Sequence[Shift] = ()
     raw: Sequence[Shift] = ()
     sums: Shifts | None = None
+    judged: Shifts | None = None
     unjudged: tuple[ChangeVerdict, str] | None = None
 
 
-def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
-    """The shifts of a series at the end of a day; depends only on the days up to then."""
+def look(
+    series: WatchedSeries,
+    until: int,
+    settings: ChangeSettings,
+    past: frozenset[int] = frozenset(),
+) -> Look:
+    """The shifts of a series at the end of a day; depends only on the days up to then.
+
+    `past`: days that are left out, besides those that are ignored.
+    """
     slices = [series.arm, *([series.other] if series.other is not None else [])]
-    plain = _shifts_of([[part.sums] for part in slices], until, settings)
+    plain = _shifts_of([[part.sums] for part in slices], until, settings, past)
     seen = Look(series, until, sums=plain)
     if series.slice in _UNNAMED:
         return seen._replace(unjudged=("too few users", "values that are no slice of their own"))
@@ -129,7 +162,9 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
         if part.objection is not None:
             return seen._replace(unjudged=("do not trust", clause_of(part.objection)))
     divided = all(part.strata for part in slices)
-    exact = _shifts_of([part.strata for part in slices], until, settings) if divided else plain
+    exact = plain
+    if divided:
+        exact = _shifts_of([part.strata for part in slices], until, settings, past)
     shifts = exact.latest() if exact is not None else []
     if exact is None or not exact.is_long:
         return seen._replace(unjudged=("history too short", _too_short(slices, settings)))
@@ -137,7 +172,7 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
         reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
         return seen._replace(unjudged=("too few users", reason))
     raw = plain.latest() if divided and plain is not None else ()
-    return seen._replace(shifts=shifts, raw=raw)
+    return seen._replace(shifts=shifts, raw=raw, judged=exact)
 
 
 def _too_short(slices: Sequence[WatchedSlice], settings: ChangeSettings) -> str:
@@ -149,14 +184,18 @@ def _too_short(slices: Sequence[WatchedSlice], settings: ChangeSettings) -> str:
 
 
 def _shifts_of(
-    slices: Sequence[Sequence[GroupSums]], until: int, settings: ChangeSettings
+    slices: Sequence[Sequence[GroupSums]],
+    until: int,
+    settings: ChangeSettings,
+    past: frozenset[int],
 ) -> Shifts | None:
     """The shifts of strata, of a slice and maybe another one; None without lists."""
     firsts = [first_day(strata, until) for strata in slices]
     begun = [first for first in firsts if first is not None]
     if len(begun) < len(slices):
         return None
-    arms = [DailySums.of(strata, max(begun), until) for strata in slices]
+    left_out = past | (settings.ignored or frozenset())
+    arms = [DailySums.of(strata, max(begun), until).without(left_out) for strata in slices]
     accepted = [number_of_day(day) for day in settings.accepted]
     return Shifts(arms, settings.weeks, accepted)
 
@@ -180,6 +219,13 @@ def judge_changes(
     return [_judged(seen, bets, detailed=detailed) for seen in looks]
 
 
+class _Past(NamedTuple):
+    """A change that is over: its shift, and its last day since 1970-01-01 (UTC)."""
+
+    shift: Shift
+    last: int
+
+
 class _Bets(NamedTuple):
     """The bets that a change began on some day, at one rate of false alarms for all series."""
 
@@ -192,21 +238,74 @@ class _Bets(NamedTuple):
         """One over the evidence that an alarm needs."""
         return 1.0 / (self.settings.days * self.series)
 
-    def evidence(self, shifts: Sequence[Shift], sign: float, suspects: frozenset[int]) -> float:
-        """The evidence in days for a rise (1) or a fall (-1)."""
+    def evidence(
+        self,
+        shifts: Sequence[Shift],
+        sign: float,
+        suspects: frozenset[int],
+        beyond: float | None = None,
+    ) -> float:
+        """The evidence in days for a rise (1) or a fall (-1).
+
+        `beyond`: size from which on an effect counts; by default that which is tolerated.
+        """
         total = 0.0
         for shift in shifts:
             weight = _SUSPECT if shift.day in suspects else 1.0
-            total += weight * math.exp(min(self._of(shift, sign), _LARGEST_LOG))
+            total += weight * math.exp(min(self._of(shift, sign, beyond), _LARGEST_LOG))
         return min(total / self.series, LARGEST_EVIDENCE)
 
-    def _of(self, shift: Shift, sign: float) -> float:
+    def _of(self, shift: Shift, sign: float, beyond: float | None = None) -> float:
         """The logarithm of the e-value of one day; 0 if it says nothing."""
         if not shift.is_usable:
             return 0.0
-        t = max(0.0, sign * shift.effect - self.settings.tolerate) / shift.error
-        z = normal_reach(t, shift.freedom)
+        z = self._z(shift, sign, beyond)
         return log_evidence(z, self.alpha, shift.error / self.precision)
+
+    def _z(self, shift: Shift, sign: float, beyond: float | None = None) -> float:
+        """How far an effect is beyond a size, as a normal value; at least 0."""
+        least = self.settings.tolerate if beyond is None else beyond
+        if shift.fell and beyond is not None:
+            # Its effect is a relative difference, and no logarithm.
+            least = -math.expm1(-beyond)
+        return normal_reach(max(0.0, sign * shift.effect - least) / shift.error, shift.freedom)
+
+    def pulse(self, series: Shifts) -> _Past | None:
+        """The surest of the changes that are over; None if none is.
+
+        Its days differ surely from those before; those after it differ by less than half as much;
+        and a change that lasts until today explains the days far worse.
+        """
+        stop = series.days
+        spans = [
+            DaySpan(begin, begin, begin + length)
+            for begin in range(max(1, stop - _LATEST_PULSE), stop)
+            for length in _PULSES
+            if begin + length < stop
+        ]
+        sure = []
+        for span, pulse in zip(spans, series.between(spans), strict=True):
+            if pulse is not None and pulse.is_usable:
+                log = self._of(pulse, math.copysign(1.0, pulse.effect))
+                if log >= math.log(LATEST / self.alpha):
+                    sure.append((log, span, pulse))
+        sure.sort(key=lambda found: (-found[0], found[1]))
+        tails = series.between([span._replace(start=span.stop, stop=stop) for _, span, _ in sure])
+        steps = series.between([span._replace(stop=stop) for _, span, _ in sure])
+        for (_, span, pulse), tail, step in zip(sure, tails, steps, strict=True):
+            if self._is_over(pulse, tail, step):
+                return _Past(pulse, series.first + span.stop - 1)
+        return None
+
+    def _is_over(self, pulse: Shift, tail: Shift | None, step: Shift | None) -> bool:
+        """Whether a change is over, by its days, those after it, and all of them together."""
+        if tail is None or step is None or not (tail.is_usable and step.is_usable):
+            return False
+        if abs(tail.effect) + _BAND * tail.error > abs(pulse.effect) / 2.0:
+            return False
+        sign = math.copysign(1.0, pulse.effect)
+        lasting = self._z(step, sign) if sign * step.effect > 0 else 0.0
+        return (self._z(pulse, sign) ** 2 - lasting**2) / 2.0 >= math.log(LATEST)
 
     def began(self, shifts: Sequence[Shift], sign: float) -> list[tuple[Shift, float]]:
         """The shifts in a direction with their share of the evidence, the likeliest first.
@@ -228,17 +327,51 @@ class _Bets(NamedTuple):
         z = normal_reach(size / error, shift.freedom)
         return log_evidence(z, self.alpha, error / self.precision)
 
-    def bounds(self, shift: Shift) -> tuple[float, float]:
-        """The bounds of a relative change, however often one looks."""
-        alpha = _MISSED / LATEST
-        half = half_width(shift.error, shift.freedom, alpha, "anytime", self.precision)
+    def bounds(
+        self, shift: Shift, shifts: Sequence[Shift], suspects: frozenset[int], needed: float
+    ) -> tuple[float, float]:
+        """The bounds of a relative change since the day of a shift, however often one looks.
+
+        The near one is that of the verdict: an effect counted from there on is no alarm.
+
+        `needed`: evidence in days that is an alarm in the direction of the shift.
+        """
+        sign, inner = math.copysign(1.0, shift.effect), self.settings.tolerate
+        near = max(_NOTHING_LEFT if shift.fell else abs(shift.effect), inner)
+        for _ in range(_HALVINGS):
+            middle = (inner + near) / 2.0
+            if self.evidence(shifts, sign, suspects, middle) >= needed:
+                inner = middle
+            else:
+                near = middle
         if shift.fell:
-            return -1.0, min(shift.effect + half, 0.0)
-        return math.expm1(shift.effect - half), math.expm1(min(shift.effect + half, 700.0))
+            return -1.0, math.expm1(-near)
+        half = half_width(shift.error, shift.freedom, _MISSED / LATEST, "anytime", self.precision)
+        low, high = sorted((sign * near, shift.effect + sign * half))
+        return math.expm1(low), math.expm1(min(high, 700.0))
 
 
 def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
-    """The verdict on one series."""
+    """The verdict on one series, judged again without the days of a change that is over."""
+    change, past = _judged_once(seen, bets), list[Pulse]()
+    left_out: frozenset[int] = frozenset()
+    while change.verdict in CHANGED and seen.judged is not None and len(past) < _MOST_PAST:
+        over = bets.pulse(seen.judged)
+        if over is None:
+            break
+        began, effect = over.shift.day, over.shift.lift
+        past.append(Pulse(began=date_of(began), ended=date_of(over.last), effect=effect))
+        left_out |= frozenset(range(began, over.last + 1))
+        seen = look(seen.series, seen.until, bets.settings, left_out)
+        change = _judged_once(seen, bets)
+    change = msgspec.structs.replace(change, past=tuple(past))
+    if not detailed:
+        return change
+    banded = change.slice is None or change.verdict in CHANGED
+    return msgspec.structs.replace(change, days=_days(seen, change, banded=banded))
+
+
+def _judged_once(seen: Look, bets: _Bets) -> Change:
     series = seen.series
     change = Change(
         metric=series.metric,
@@ -251,13 +384,8 @@ def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
     )
     if seen.unjudged is not None:
         verdict, reason = seen.unjudged
-        change = msgspec.structs.replace(change, verdict=verdict, reason=reason)
-    else:
-        change = _tested(change, seen, bets)
-    if not detailed:
-        return change
-    banded = change.slice is None or change.verdict in CHANGED
-    return msgspec.structs.replace(change, days=_days(seen, change, banded=banded))
+        return msgspec.structs.replace(change, verdict=verdict, reason=reason)
+    return _tested(change, seen, bets)
 
 
 def _tested(change: Change, seen: Look, bets: _Bets) -> Change:
@@ -292,6 +420,7 @@ def _verdict(evidence: Mapping[str, float], settings: ChangeSettings) -> ChangeV
 
 def _dated(change: Change, seen: Look, bets: _Bets, began: Sequence[tuple[Shift, float]]) -> Change:
     """The change with its effect, and if it is one, with its day and bounds."""
+    suspects = frozenset(day for day, _ in seen.series.rollouts)
     day = began[0][0].day
     shift = next((shift for shift in seen.shifts if shift.day == day), None)
     raw = next((shift.lift for shift in seen.raw if shift.day == day), None)
@@ -305,7 +434,13 @@ def _dated(change: Change, seen: Look, bets: _Bets, began: Sequence[tuple[Shift,
     )
     if change.verdict not in CHANGED:
         return change
-    low, high = bets.bounds(shift)
+    needed = float(bets.settings.days)
+    if change.better_days is None:
+        # The verdict has the mean of both directions.
+        needed = 2.0 * needed - bets.evidence(
+            seen.shifts, -math.copysign(1.0, shift.effect), suspects
+        )
+    low, high = bets.bounds(shift, seen.shifts, suspects, needed)
     days, total = [], 0.0
     for likely, share in began:
         days.append(likely.day)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from datetime import date
+from datetime import date, timedelta
+from typing import Final
 
 from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
 from streameval.analyses.changes.settings import OTHERS, WEEKS
 from streameval.inference.words import percent
+
+_FEWEST: Final = 28.0
+"""Evidence in days that calm days have on average, one for each day on which a change may have
+begun: below it, it is no rate."""
 
 
 def changes_promise(report: ChangesReport) -> str:
@@ -45,23 +50,23 @@ def evidence_days_text(days: float | None) -> str:
     """Evidence in days.
 
     Example:
-        >>> evidence_days_text(0.3), evidence_days_text(1.2), evidence_days_text(1e9)
-        ('0 days', '1 day', '>1e6 days')
+        >>> evidence_days_text(16.3), evidence_days_text(40.2), evidence_days_text(1e9)
+        ('', '40 days', '>1e6 days')
     """
-    if days is None:
+    if days is None or days < _FEWEST:
         return ""
-    return ">1e6 days" if days > 1e6 else f"{days:,.0f} day{'' if round(days) == 1 else 's'}"
+    return ">1e6 days" if days > 1e6 else f"{days:,.0f} days"
 
 
 def chance_text(days: float) -> str:
-    """How often chance alone shows as much, in words.
+    """How often chance alone shows as much, in words; empty if it is no evidence.
 
     Example:
-        >>> chance_text(0.3), chance_text(12.4), chance_text(1e9)
-        ('every day', 'once in 12 days', 'once in more than a million days')
+        >>> chance_text(16.3), chance_text(40.2), chance_text(1e9)
+        ('', 'once in 40 days', 'once in more than a million days')
     """
-    if days < 1.5:
-        return "every day"
+    if days < _FEWEST:
+        return ""
     return f"once in {f'{days:,.0f}' if days <= 1e6 else 'more than a million'} days"
 
 
@@ -93,8 +98,10 @@ def sentence(change: Change) -> str:
         return f"{name}: {change.verdict}{because}."
     chance = chance_text(change.evidence_days)
     if change.since is None or change.low is None or change.high is None:
-        text = f"{name}: no change seen. Chance alone shows as much at most {chance}."
-        return text + _mix_text(change)
+        text = f"{name}: no change seen."
+        if chance:
+            text += f" Chance alone shows as much at most {chance}."
+        return text + _past_text(change, name) + _mix_text(change)
     # Rounded outward, as in tables.
     low, high = percent(change.low, "+", math.floor), percent(change.high, "+", math.ceil)
     bounds = f"{low[:-2]} to {high}"
@@ -108,7 +115,20 @@ def sentence(change: Change) -> str:
         and change.last is not None
         and change.first <= rollout.day <= change.last
     ]
-    return text + _mix_text(change) + "".join(suspects)
+    return text + _past_text(change, name) + _mix_text(change) + "".join(suspects)
+
+
+def _past_text(change: Change, name: str) -> str:
+    """The changes that are over, and since when the series is back to normal."""
+    texts = []
+    for pulse in change.past:
+        size = percent(abs(pulse.effect))
+        how = f"{size} {'lower' if pulse.effect < 0 else 'higher'}"
+        first, last = day_text(pulse.began), day_text(pulse.ended)
+        when = f"on {last}" if pulse.began == pulse.ended else f"from {first} to {last}"
+        normal = day_text(pulse.ended + timedelta(days=1))
+        texts.append(f" {name} was {how} {when}; back to normal since {normal}.")
+    return "".join(texts)
 
 
 def set_text(change: Change) -> str:
