@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from streameval.analyses.changes.analysis import CHANGES
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import (
     LIFETIME,
@@ -174,10 +175,8 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
             series += estimates((variant, country), steps, family=1)
     state = _health(replica, start, step, moment)
     shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
-    findings = (Finding(CHANGES, _CHANGES),)
-    return msgspec.structs.replace(
-        shown, taken_at=moment, experiment=_EXPERIMENT, findings=findings
-    )
+    findings = (Finding(EXPERIMENTS, _EXPERIMENT), Finding(CHANGES, _CHANGES))
+    return msgspec.structs.replace(shown, taken_at=moment, findings=findings)
 
 
 def _health(replica: int, start: int, step: int, moment: int) -> Health:
