@@ -15,6 +15,7 @@ from streameval.evaluation.rows import Side
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IdColumn, Ragged
+from streameval.events.rules import refuse_long
 
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits, which spreads products over all bits."""
@@ -52,6 +53,8 @@ class Joined:
             present[codes] = True
             if side.idle is not None:
                 present[next(rest)] = True
+        for name, codes in zip(("recommendations", "interactions"), self._by, strict=True):
+            refuse_long(name, np.bincount(codes))
         self._refuse_strangers()
         self._note_users()
         self._note_repeats()

@@ -36,6 +36,7 @@ from streameval.evaluation.options import InputError, Note, Options, Setting, co
 from streameval.events.batch import IntArray
 from streameval.events.errors import SourceError, UsageError, suggestion
 from streameval.events.ragged import Array
+from streameval.events.rules import refuse_long
 from streameval.sources.files import lines
 from streameval.sources.opening import size
 
@@ -429,6 +430,7 @@ class _Exploded(NamedTuple):
             return cls(rows, users, ids_of(cells), slice(None))
         compute = arrow("compute")
         lengths = compute.fill_null(compute.list_value_length(lists), 0).to_numpy()
+        refuse_long(item, lengths)
         owners: IntArray = np.repeat(np.arange(len(lengths)), lengths)
         entries, fields = lists.flatten(), None
         if arrow().types.is_struct(entries.type):

@@ -53,7 +53,7 @@ def refuse_long(where: str, lengths: NDArray[np.int64]) -> None:
     if lengths.size and int(lengths.max()) > LONGEST_LIST:
         kind = "interactions" if where == "interactions" else "recommendations"
         row = int(lengths.argmax())
-        detail = f"row {row}: {where} has {lengths[row]:,} items, more than {LONGEST_LIST:,}"
+        detail = f"{where}[{row}] has {lengths[row]:,} items, more than {LONGEST_LIST:,}"
         raise InvalidEventError(f"too_many_{kind}", detail)
 
 

@@ -127,10 +127,22 @@ def test_a_list_of_a_frame_has_the_same_limit() -> None:
         (Columns(recommendations=shown, interactions=clicked), "recommendations"),
         (Columns(recommendations=clicked, interactions=shown), "interactions"),
     ):
-        with pytest.raises(InvalidEventError, match=f"row 1: {name} has 1,000,001 items") as told:
+        with pytest.raises(InvalidEventError, match=rf"{name}\[1\] has 1,000,001 items") as told:
             accumulator.update_many(columns)
         assert told.value.reason == f"too_many_{name}"
     assert accumulator.lists == 0
+
+
+def test_rows_of_one_user_are_a_list_of_the_same_limit(tmp_path: Path) -> None:
+    user = pa.array(np.zeros(LONGEST_LIST + 1, np.int64))
+    parquet.write_table(pa.table({"user": user, "item": user}), tmp_path / "shown.parquet")
+    parquet.write_table(pa.table({"user": [0], "item": [0]}), tmp_path / "truth.parquet")
+    told = usage_error(
+        "evaluate",
+        *("--recommendations", tmp_path / "shown.parquet"),
+        *("--truth", tmp_path / "truth.parquet", "-m", "ctr"),
+    )
+    assert "recommendations[0] has 1,000,001 items, more than 1,000,000" in told
 
 
 def test_a_row_of_partials_is_no_bomb(tmp_path: Path) -> None:
