@@ -244,6 +244,7 @@ def _count_parts(counts: Counts, source: EventSource, parts: Iterable[Any], show
         for events in source.read(part, search):
             counts.add(events)
             read = max(read, events.size)
+            del events
             shown(before + read, counts.tally.consumed)
         before += read
     return before

@@ -410,8 +410,8 @@ class Lines:
             while not file.finished:
                 start = file.lines_read
                 for batch in numbered(partition, file.read(), start).pieces(AT_ONCE):
-                    decoded = decoder.decode_many(batch.values)
-                    yield Events(decoded, batch, file.bytes_read)
+                    # No name holds the events, or the next ones would not get their memory.
+                    yield Events(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:
             file.close()
 

@@ -85,7 +85,9 @@ class Hits(Statistic):
         else:
             if self._matched and not _join(self._matched[0][0], batch):
                 self._take_matched()
-            self._matched.append((batch, where))
+            # The lists themselves are let go, so that the next batch gets their memory.
+            kept = msgspec.structs.replace(batch_of(batch.matches), positions=batch.positions)
+            self._matched.append((kept, where))
             self._waiting += len(batch) + batch.matches.owner.size
         if self._waiting >= _MOST_PENDING:
             self.flush()
