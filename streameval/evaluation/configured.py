@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,6 +53,7 @@ from streameval.evaluation.sources import EventSource, Given, Lines, usual_user
 from streameval.evaluation.spans import SpanReadings, snapshot_of
 from streameval.evaluation.values import EventChunk
 from streameval.events.errors import UsageError, suggestion
+from streameval.events.ids import IdKind
 from streameval.events.records import Owner, Partition
 from streameval.join.frontend import CopartitionedOwner, JoinStats
 from streameval.join.options import AttributionOptions
@@ -216,6 +217,27 @@ def _stem(path: str) -> str:
     return name
 
 
+def config_with_ids(given: Given, options: Options, ids: IdKind | None) -> Config:
+    """The configuration with which a daemon would count the same values."""
+    return _of_given(config_of(given, options), given, ids or "text")
+
+
+def _of_given(config: Config, given: Given, ids: IdKind | None) -> Config:
+    """The configuration without what rows of items have not, and with ids of this kind.
+
+    `ids`: None leaves the kind of the configuration.
+    """
+    kinds: Mapping[IdKind, Literal["integer", "string"]] = {"integer": "integer", "text": "string"}
+    kind = config.event.ids if ids is None else kinds[ids]
+    event = msgspec.structs.replace(config.event, ids=kind)
+    if given.is_pair:
+        event = msgspec.structs.replace(event, rankers=None)
+        config = relabel(
+            msgspec.structs.replace(config, windows=None, segments=[], dedup=None), labels=[]
+        )
+    return msgspec.structs.replace(config, event=event)
+
+
 class EngineCounts(NamedTuple):
     """The counts of files.
 
@@ -310,10 +332,7 @@ class EngineCounting:
     ) -> EngineCounting:
         """The counting of what was given."""
         if given.is_pair:
-            event = msgspec.structs.replace(config.event, rankers=None)
-            config = msgspec.structs.replace(
-                config, labels=[], segments=[], windows=None, dedup=None, event=event
-            )
+            config = _of_given(config, given, None)
         if given.is_columns and config.event.rankers:
             raise UsageError("lists of rankers are read from JSON lines, not from tables.")
         metrics = [metric for group in config.families() for metric in group.metrics]
@@ -326,9 +345,7 @@ class EngineCounting:
         needs = needs._replace(event_ids=config.dedup is not None, in_order=is_ordered)
         labels = config.dimensions()
         source = open_source(given, config.event, labels, with_intervals, metrics, every, needs)
-        kind = "integer" if source.ids == "integer" else "string"
-        event = msgspec.structs.replace(config.event, ids=kind)
-        config = msgspec.structs.replace(config, event=event)
+        config = _of_given(config, given, source.ids or "text")
         objects = {
             name: value
             for name, value in options.inputs.items()
@@ -437,7 +454,7 @@ class ConfiguredCounts:
         every: int | None,
         inputs: Mapping[str, Any],
     ) -> None:
-        self.names = counts.source.names
+        self.names, self.ids = counts.source.names, counts.source.ids
         self.labels = tuple(counts.config.series_labels())
         self.is_doubtful = _warning(counts) is not None
         self.spans = spans
@@ -529,9 +546,7 @@ def count_configured(
     if given.is_pair:
         if config.windows is not None or config.segments or config.dedup is not None:
             around.note("windows, segments and dedup need events; rows of items have none.")
-        config = relabel(
-            msgspec.structs.replace(config, windows=None, segments=[], dedup=None), labels=[]
-        )
+        config = _of_given(config, given, None)
     every = span_length(options, config.event)
     counts = count_events(given, options, config, around, every)
     config, ingest = counts.config, counts.ingest

@@ -53,6 +53,7 @@ class DirectCounts:
         self.is_doubtful = counts.tally.warning() is not None
         self._source, self._counts, self._every = source, counts, every
         self._inputs = inputs
+        self.ids = source.ids
 
     @cached_property
     def _rows(self) -> Sequence[EvaluationRow]:

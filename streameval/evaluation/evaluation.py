@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
-from typing import Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_of, parse
@@ -30,6 +30,9 @@ from streameval.events.errors import MetricError, SuspiciousEventsWarning, Usage
 from streameval.exporters.view import figure
 from streameval.statistics.intervals import Interval, Intervals
 
+if TYPE_CHECKING:
+    from streameval.config import Config
+
 _INTERVALS: Final = Intervals()
 
 
@@ -47,8 +50,8 @@ class Evaluation(Mapping[str, Reading]):
         mrr     0.2500             2      2      2
     """
 
-    def __init__(self, counted: EvaluationCounts) -> None:
-        self._counted = counted
+    def __init__(self, counted: EvaluationCounts, given: Given, options: Options) -> None:
+        self._counted, self._given, self._options = counted, given, options
         self._rows = counted.rows()
         self._readings = {_key(row): row.reading for row in self._rows}
 
@@ -68,9 +71,11 @@ class Evaluation(Mapping[str, Reading]):
         return len(self._readings)
 
     @property
-    def counted(self) -> EvaluationCounts:
-        """The counts from which it was read."""
-        return self._counted
+    def config(self) -> Config:
+        """The configuration with which a daemon would count the same values."""
+        from streameval.evaluation.configured import config_with_ids  # noqa: PLC0415  large
+
+        return config_with_ids(self._given, self._options, self._counted.ids)
 
     @property
     def labels(self) -> list[str]:
@@ -387,9 +392,8 @@ def evaluate(  # noqa: PLR0913  each is an option
             every=every,
             intervals=intervals,
         )
-        return Evaluation(
-            count_given(given_of(recommendations, truth, exclude, options), options, around)
-        )
+        given = given_of(recommendations, truth, exclude, options)
+        return Evaluation(count_given(given, options, around), given, options)
 
 
 def count_given(given: Given, options: Options, around: Surroundings) -> EvaluationCounts:

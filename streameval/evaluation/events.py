@@ -440,6 +440,9 @@ def ids_of(column: Column) -> Any:
 def users_of(column: Column) -> Any:
     """A column of optional ids as an Arrow array; null and empty text become null."""
     types, array, compute = arrow().types, column.values, arrow("compute")
+    if not len(array):
+        # pandas gives a column without rows any type.
+        return arrow().array([], arrow().large_string())
     if not (types.is_integer(array.type) or types.is_large_string(array.type)):
         raise InputError(
             f"{column.path}: column {column.name!r} holds {array.type}; write ids as integers or "

@@ -153,7 +153,8 @@ def plain(values: Any) -> Any:
     """An Arrow array without a dictionary and without views, which Arrow can hardly compute on."""
     types, kind = arrow().types, values.type
     if types.is_dictionary(kind):
-        values, kind = values.cast(kind.value_type), kind.value_type
+        values = plain(values.dictionary).take(values.indices)
+        kind = values.type
     if types.is_string(kind) or types.is_string_view(kind) or types.is_null(kind):
         return values.cast(arrow().large_string())
     return values

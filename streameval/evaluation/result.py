@@ -11,6 +11,7 @@ from streameval.catalogue.reading import Reading
 from streameval.evaluation.options import Note
 from streameval.evaluation.values import EventChunk
 from streameval.events.errors import StreamevalError, UsageError
+from streameval.events.ids import IdKind
 
 
 class NoEventsError(StreamevalError):
@@ -76,7 +77,11 @@ class EvaluationCounts(Protocol):
         names: of the files and frames.
         labels: by which the events are split.
         is_doubtful: whether most records with interactions are invalid.
+        ids: kind of the ids; None if there are none.
     """
+
+    @property
+    def ids(self) -> IdKind | None: ...  # noqa: D102  above
 
     @property
     def names(self) -> Sequence[str]: ...  # noqa: D102  above

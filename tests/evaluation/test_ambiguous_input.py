@@ -240,6 +240,12 @@ class TestNothingInCommon:
         assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_an_evaluation_has_the_configuration_of_a_daemon_with_the_same_values() -> None:
+    found = evaluate([["a", "b"]], [["b"]], "mrr", "ndcg@2")
+    assert (found.config.metrics, found.config.event.ids) == (["mrr", "ndcg@2"], "string")
+    assert evaluate(np.array([[0.5, 0.1]]), [[1]], "mrr").config.event.ids == "integer"
+
+
 class TestAnswers:
     def test_metrics_may_be_in_a_list(self) -> None:
         found = evaluate({1: ["a", "b"]}, {1: ["b"]}, ["ndcg@2", "mrr"])

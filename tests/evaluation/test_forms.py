@@ -1,0 +1,221 @@
+"""Each form that people have, as a small file of its own, with values by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from streameval import evaluate
+from streameval.events.errors import SourceError, UsageError
+from tests.cli.program import run
+
+SHOWN = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
+TRUTH = pd.DataFrame({"user": ["u", "v"], "item": ["b", "c"]})
+"""The interaction of u stands at rank 2, that of v at rank 1: the mean reciprocal rank is 0.75."""
+
+
+def mrr(*given: Any, **options: Any) -> float:
+    return evaluate(*given, "mrr", **options)["mrr"].value
+
+
+def _stream(path: Path) -> Path:
+    table = pa.Table.from_pandas(SHOWN, preserve_index=False)
+    with pa.ipc.new_stream(path, table.schema) as file:
+        file.write_table(table)
+    return path
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def _feather(folder: Path) -> Path:
+    pyarrow.feather.write_feather(SHOWN, folder / "shown.feather")
+    return folder / "shown.feather"
+
+
+FILES: dict[str, Callable[[Path], Path]] = {
+    "csv": lambda folder: _written(folder / "shown.csv", SHOWN.to_csv(index=False)),
+    "csv with an index": lambda folder: _written(folder / "shown.csv", SHOWN.to_csv()),
+    "tsv": lambda folder: _written(folder / "shown.tsv", SHOWN.to_csv(index=False, sep="\t")),
+    "semicolons": lambda folder: _written(folder / "shown.csv", SHOWN.to_csv(index=False, sep=";")),
+    "atomic file of RecBole": lambda folder: _written(
+        folder / "shown.inter",
+        "user_id:token\titem_id:token\tscore:float\nu\ta\t0.9\nu\tb\t0.5\nv\tc\t0.7\n",
+    ),
+    "feather": _feather,
+    "arrow stream": lambda folder: _stream(folder / "shown.arrow"),
+    "json lines of rows": lambda folder: _written(
+        folder / "shown.jsonl", SHOWN.to_json(orient="records", lines=True)
+    ),
+    "submission": lambda folder: _written(folder / "submission.csv", "user,items\nu,a|b\nv,c\n"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
+@pytest.mark.parametrize("form", FILES)
+def test_a_file_of_recommendations_is_read_by_its_name(tmp_path: Path, form: str) -> None:
+    assert mrr(FILES[form](tmp_path), TRUTH) == 0.75
+
+
+class Prediction(NamedTuple):
+    """A row of Surprise."""
+
+    uid: str
+    iid: str
+    r_ui: float
+    est: float
+
+
+def test_lists_and_dicts_of_other_packages_are_read() -> None:
+    by_user = {"u": [("a", 0.9), ("b", 0.5)], "v": [("c", 0.7)]}
+    assert mrr(by_user, TRUTH) == 0.75
+    assert mrr({"u": ["a", "b"], "v": ["c"]}, {"u": {"b"}, "v": {"c"}}) == 0.75
+    rows = [Prediction(user, item, 1.0, est) for user, item, est in SHOWN.to_numpy().tolist()]
+    with pytest.raises(UsageError, match=r"columns=\{'score': 'est'\}"):
+        mrr(rows, TRUTH)
+    assert mrr(rows, TRUTH, columns={"score": "est", "truth.user": "user"}) == 0.75
+
+
+def test_frames_of_any_library_with_categories_are_read() -> None:
+    polars = pl.from_pandas(SHOWN).with_columns(pl.col("user", "item").cast(pl.Categorical))
+    categories = SHOWN.astype({"user": "category", "item": "category"})
+    coded = pa.table({name: pa.array(SHOWN[name]).dictionary_encode() for name in SHOWN})
+    for shown in (polars, categories, coded, pl.from_pandas(SHOWN)):
+        assert mrr(shown, TRUTH) == 0.75
+
+
+def test_wide_frames_hold_lists() -> None:
+    wide = SHOWN.groupby("user").agg(recommendations=("item", list), scores=("score", list))
+    assert mrr(wide.reset_index(), TRUTH) == 0.75
+    assert mrr(pl.from_pandas(wide.reset_index()), TRUTH) == 0.75
+
+
+def test_files_without_a_header_name_the_two_settings(tmp_path: Path) -> None:
+    movielens = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
+    shown = {"1": ["9", "10"], "2": ["11"]}
+    with pytest.raises(UsageError) as raised:
+        mrr(shown, movielens)
+    assert str(raised.value).endswith(
+        "has numbers, not names of columns; name the columns with header='user,item,rating,time'."
+    )
+    names = ["user", "item", "rating", "timestamp"]
+    assert mrr(shown, movielens, header=names) == 0.75
+    colons = _written(tmp_path / "ratings.dat", "1::10::5::978300760\n2::11::3::978302109\n")
+    with pytest.raises(UsageError, match=r"with delimiter='::' and header="):
+        mrr(shown, colons)
+    assert mrr(shown, colons, delimiter="::", header=names) == 0.75
+    yoochoose = _written(
+        tmp_path / "clicks.dat",
+        "1,2014-04-07T10:51:09.277Z,10,0\n2,2014-04-07T10:54:09.868Z,11,0\n",
+    )
+    columns = ["session", "time", "item", "category"]
+    assert mrr(shown, yoochoose, header=columns, columns={"rating": None}) == 0.75
+
+
+def test_mind_says_what_was_shown_and_clicked(tmp_path: Path) -> None:
+    path = _written(
+        tmp_path / "behaviors.tsv",
+        "1\tU1\t11/11/2019 9:05:58 AM\tN1 N2\tN5-0 N6-1\n2\tU2\t11/12/2019\t\tN7-1\n",
+    )
+    found = evaluate(path, "mrr", form="mind")
+    assert found["mrr"].value == 0.75
+    assert found.to_frame("pyarrow")["users"].to_pylist() == [2.0]
+    test_part = _written(tmp_path / "test.tsv", "1\tU1\tx\tN1\tN5 N6\n")
+    with pytest.raises(UsageError, match="name no clicks, as in MIND's test part"):
+        evaluate(test_part, "mrr", form="mind")
+
+
+def test_trec_evals_files_are_known_by_their_fields(tmp_path: Path) -> None:
+    results = _written(tmp_path / "run", "q1 Q0 d1 1 2.5 t\nq1 Q0 d2 2 1.5 t\n")
+    qrels = _written(tmp_path / "qrels", "q1 0 d2 1\n")
+    assert mrr(results, qrels) == 0.5
+    with pytest.raises(UsageError, match="give two of trec_eval or two tables"):
+        mrr(results, _written(tmp_path / "t.csv", "user,item\nq1,d2\n"))
+
+
+@pytest.mark.parametrize("name", ["model.pkl", "scores.npz", "sheet.xlsx"])
+def test_a_form_that_is_not_read_has_a_remedy(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"\x80\x04")
+    with pytest.raises(UsageError, match=r"load it .*and give the frame"):
+        mrr(path, TRUTH)
+
+
+def test_a_row_with_too_few_fields_is_named(tmp_path: Path) -> None:
+    path = _written(tmp_path / "shown.csv", "user,item,score\nu,a,1\nu,b\n")
+    with pytest.raises(UsageError, match=r"row 3 has 2 fields, not 3: 'u,b'"):
+        mrr(path, TRUTH)
+
+
+def test_a_parquet_file_with_another_name_is_called_so(tmp_path: Path) -> None:
+    SHOWN.to_parquet(tmp_path / "shown.csv")
+    with pytest.raises(SourceError, match=r"it is a parquet file; rename it to shown\.parquet"):
+        mrr(tmp_path / "shown.csv", TRUTH)
+
+
+def test_empty_frames_are_no_error_of_types() -> None:
+    nothing = pd.DataFrame({"user": [], "item": []})
+    with pytest.raises(UsageError, match=r"truth= has no rows"):
+        mrr(SHOWN, nothing)
+
+
+def test_large_files_are_read_in_blocks(tmp_path: Path) -> None:
+    rows = 40_000
+    text = "".join(f"i{n % 97}|i{n % 89},i{n % 89},u{n}\n" for n in range(rows))
+    path = _written(tmp_path / "events.csv", f"recommendations,interactions,user\n{text}")
+    assert path.stat().st_size > 500_000
+    found = evaluate(path, "hit_rate@2", "mrr", intervals=None)
+    same = sum(n % 97 == n % 89 for n in range(rows))
+    assert found["hit_rate@2"].value == 1.0
+    assert found["mrr"].value == pytest.approx((rows + same) / (2 * rows), rel=1e-12)
+
+
+def test_commands_take_the_same_settings(tmp_path: Path) -> None:
+    truth = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
+    shown = _written(tmp_path / "shown.csv", "user,item\n1,9\n1,10\n2,11\n")
+    other = _written(tmp_path / "other.csv", "user,item\n1,10\n2,11\n")
+    header = ("--header", "user,item,rating,time")
+    with_header = _written(tmp_path / "shown.tsv", "1\t9\t2\t0\n1\t10\t1\t0\n2\t11\t1\t0\n")
+    both = ("--recommendations", with_header, "--truth", truth, *header)
+    named = ("--column", "score=rating", "--column", "rating=rating")
+    done = run("evaluate", *both, *named, "-m", "mrr", "--format", "json")
+    assert json.loads(done.stdout)[0]["value"] == 0.75, done.stderr
+    refused = run("compare", "--recommendations", shown, "--recommendations", other, "--truth",
+                  truth, "-m", "mrr")  # fmt: skip
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "--header" in refused.stderr
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_row_groups_and_files_are_one_table(tmp_path: Path, form: str) -> None:
+    draw = np.random.default_rng(3)
+    shown = pd.DataFrame(
+        {
+            "user": draw.integers(0, 9, 60),
+            "item": draw.integers(0, 99, 60),
+            "score": draw.random(60),
+        }
+    ).drop_duplicates(["user", "item"])
+    truth = pd.DataFrame({"user": [*range(9)] * 2, "item": draw.integers(0, 99, 18)})
+    truth = truth.drop_duplicates()
+    whole = mrr(shown, truth)
+    (tmp_path / "shown").mkdir()
+    if form == "parquet":
+        table = pa.Table.from_pandas(shown, preserve_index=False)
+        pq.write_table(table, tmp_path / "shown" / "a.parquet", row_group_size=7)
+    else:
+        shown[:30].to_csv(tmp_path / "shown" / "a.csv", index=False)
+        shown[30:].to_csv(tmp_path / "shown" / "b.csv", index=False)
+    assert mrr(tmp_path / "shown", truth.astype(str)) == whole
