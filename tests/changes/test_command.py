@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.changes.events import estimates, events
 from tests.cli.program import json_lines, run, usage_error
@@ -121,9 +122,17 @@ def test_csv_and_prometheus_have_every_series(log: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run("changes", log, *asked, "--format", "csv").stdout)))
     assert [row["slice"] for row in rows] == ["", "a", "b"]
     text = run("changes", log, *asked, "--format", "prometheus").stdout
-    line = 'streameval_change_verdict{against="others",metric="ctr",variant="b",verdict="worse"} 1'
-    assert line in text
-    assert "streameval_change_until_timestamp_seconds 1.77" in text
+    samples = [
+        ((sample.name, *sorted(sample.labels.items())), sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    ]
+    values = dict(samples)
+    assert len(values) == len(samples), "no sample twice"
+    labels = (("against", "others"), ("metric", "ctr"), ("variant", "b"), ("verdict", "worse"))
+    assert values["streameval_change_verdict", *labels] == 1
+    end = datetime.fromisoformat(rows[0]["until"]).replace(tzinfo=UTC) + timedelta(days=1)
+    assert values["streameval_change_until_timestamp_seconds",] == end.timestamp()
 
 
 def test_an_objection_to_an_estimate_leaves_no_change_to_fail_on(tmp_path: Path) -> None:

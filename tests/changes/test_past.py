@@ -116,6 +116,14 @@ def test_an_entry_that_names_no_days_is_refused(ignore: list[str]) -> None:
     assert 'give days, like "2026-12-24" or "2026-12-24/2027-01-01"' in str(raised.value)
 
 
+def test_a_rollout_on_the_last_day_is_one_and_one_after_it_is_none() -> None:
+    sums = sums_of(np.random.default_rng([2, 3]), DailyWorld())
+    series = series_of(sums)._replace(rollouts=[(60, "m1"), (69, "m2"), (70, "m3")])
+    settings = ChangeSettings()
+    (change,) = judge_changes([look(series, 69, settings)], settings, 0.02)
+    assert [rollout.value for rollout in change.rollouts] == ["m1", "m2"]
+
+
 def test_no_rate_is_stated_below_28_days() -> None:
     """Calm days have as much evidence on average, so that it says nothing."""
     settings = ChangeSettings()

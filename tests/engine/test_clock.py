@@ -125,6 +125,14 @@ def test_the_clock_of_few_events_is_provisional() -> None:
     assert provisional([], MAX_AHEAD) is None
 
 
+def test_half_of_a_log_does_not_move_the_clock() -> None:
+    """Of an even number of votes, the smaller one of both in the middle is the median."""
+    clock = Clock(ClockRule(10, 3))
+    log = [time for number in range(20) for time in (number, 10**9 + number)]
+    clock.advance(np.array(log, dtype=np.int64), ["near", "far"] * 20)
+    assert clock.latest == 19
+
+
 def test_after_a_quiet_night_the_clock_moves_with_the_eleventh_record() -> None:
     clock = Clock()
     evening, morning = np.arange(500) * SECOND, 8 * HOUR + np.arange(30) * SECOND

@@ -109,11 +109,13 @@ def test_a_gap_that_has_not_changed_is_not_computed_again(
 
 def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapshot) -> None:
     text = Text().of(found_families(snapshot.findings)).decode()
-    samples = {
-        (sample.name, *sorted(sample.labels.items())): sample.value
+    listed = [
+        ((sample.name, *sorted(sample.labels.items())), sample.value)
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-    }
+    ]
+    samples = dict(listed)
+    assert len(samples) == len(listed), "no sample twice"
     (first, _) = _of(snapshot, "country")["hit_rate@1"]
     labels = (("by", "country"), ("metric", "hit_rate@1"))
     last = (("variant", "a"), ("window", "lifetime"))

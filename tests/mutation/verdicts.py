@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -23,6 +25,7 @@ from tests.uncertainty import (
     test_clicks,
     test_comparison,
     test_experiment,
+    test_notes,
     test_verdicts,
 )
 
@@ -86,6 +89,20 @@ def _the_newest_only(plans_of: Any) -> Any:
     return lambda shares: plans_of(shares)[-1:]
 
 
+def _by_lists(kept: Any) -> Any:
+    def one_account(rows: Sequence[Compared], users: Any) -> Any:
+        shares = (1.0 / (row.groups + 1.0) for row in rows)
+        pairs = zip(rows, shares, strict=True)
+        return kept([msgspec.structs.replace(row, heaviest=share) for row, share in pairs], users)
+
+    return one_account
+
+
+def _one_account() -> None:
+    with TemporaryDirectory() as folder:
+        test_notes.test_one_account_that_makes_the_uncertainty_is_named(Path(folder))
+
+
 MISTAKES = (
     Mistake(
         '"at least" from the far bound',
@@ -141,6 +158,11 @@ MISTAKES = (
         "lists without an id in one variant only",
         test_checks.test_lists_without_an_id_in_one_variant_only_are_not_trusted,
         replaced(sample_ratio, "MOST_UNEVEN", 1.0),
+    ),
+    Mistake(
+        "one account by its lists, not by the uncertainty that it makes",
+        _one_account,
+        around(statistics, "one_account", _by_lists),
     ),
     Mistake(
         "clicks of users up to the deepest cut-off",

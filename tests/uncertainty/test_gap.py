@@ -15,7 +15,7 @@ from streameval.analyses.gaps.report import Gap
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse
 from streameval.events import Event
-from streameval.events.errors import MetricError, NotComparableError
+from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.inference.interval_formulas import pool_days
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Kind
@@ -428,3 +428,28 @@ def test_many_clicks_on_few_lists_are_enough() -> None:
     }
     shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
     assert shown.compared[-1] == "few"
+
+
+def test_the_ratio_of_a_lowest_of_0_is_below_1_only_if_the_others_differ() -> None:
+    two = gap({"zero": crowd(0.0), "one": crowd(0.4, seed=2)}, "hit_rate@1")
+    assert (two.ratio, two.ratio_low, two.ratio_high) == (0.0, 0.0, 1.0)
+    three = {"zero": crowd(0.0), "one": crowd(0.4, seed=2), "two": crowd(0.8, seed=3)}
+    shown = gap(three, "hit_rate@1")
+    assert (shown.ratio, shown.ratio_low) == (0.0, 0.0)
+    assert shown.ratio_high is not None
+    assert 0.5 < shown.ratio_high < 0.7
+
+
+def test_ties_are_all_possibly_the_worst_in_the_order_of_their_names() -> None:
+    same = crowd(0.4, seed=2)
+    shown = gap({"b": same, "a": same, "c": crowd(0.9, seed=3)}, "hit_rate@1")
+    assert shown.compared == ("a", "b", "c")
+    assert shown.worst == ("a", "b")
+
+
+def test_sums_of_unequal_numbers_of_groups_are_refused() -> None:
+    values = dict(rare())
+    wide = GroupSums(np.array([0]), np.ones((1, 32)), np.full((1, 32), 9))
+    values["wide"] = SliceSums(wide, None)
+    with pytest.raises(UnlikeStateError, match="numbers of user groups"):
+        gap_of(parse("ctr"), values, Intervals(), "fixed")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import date
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from streameval import ComparisonReport, compare
-from tests.cli.program import json_lines
+from tests.cli.program import json_lines, run
 
 MONDAY = 1_772_409_600
 """2 March 2026, in seconds since the epoch."""
@@ -49,7 +51,7 @@ def visits(
 
 def compared(folder: Path, *metrics: str, time: str | None = "ts", **how: Any) -> ComparisonReport:
     path = str(json_lines(folder / "log.ndjson", list(visits(**how))))
-    unit: Any = {} if time is None else {"time": time, "time_unit": "s"}
+    unit: Any = {} if time is None else {"columns": {"time": time}, "time_unit": "s"}
     found = compare(path, *metrics, **unit)
     assert isinstance(found, ComparisonReport)
     return found
@@ -148,7 +150,7 @@ def test_a_mean_over_users_is_compared_from_the_means_of_users(tmp_path: Path) -
 def test_a_mean_over_users_that_cannot_be_compared_says_why(tmp_path: Path) -> None:
     path = str(json_lines(tmp_path / "log.ndjson", list(visits())))
     metrics = ("hit_rate", "hit_rate(per=user)")
-    dated: Any = {"time": "ts", "time_unit": "s"}
+    dated: Any = {"columns": {"time": "ts"}, "time_unit": "s"}
     reasons = [
         compare(path, *metrics, **how).notes[-1]
         for how in (
@@ -171,3 +173,42 @@ def test_a_mean_over_users_that_cannot_be_compared_says_why(tmp_path: Path) -> N
     ]
     whole = compare(path, *metrics, **dated, since=date(2026, 3, 2))
     assert whole["hit_rate(per=user)"].control is not None
+
+
+def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
+    """Table, JSON, HTML and Python, of one comparison."""
+    how: dict[str, Any] = {"items": (5, 10), "bot": 40, "days": [0, 1, 2]}
+    found = compared(tmp_path, "ctr", "hit_rate@5", **how)
+    period, *notes = found.notes
+    assert len(notes) == 3
+    asked = ("-m", "ctr", "-m", "hit_rate@5", "--time", "ts", "--time-unit", "s")
+    command = ("compare", tmp_path / "log.ndjson", *asked)
+    verdicts = [row.text for row in found.values()]
+    lines = run(*command).stdout.splitlines()
+    assert [line for line in lines if line.startswith(("Compared: ", "Note: "))] == [period, *notes]
+    content = json.loads(run(*command, "--format", "json").stdout)
+    assert content["checks"]["period"] == period
+    assert [f"Note: {note}." for note in content["checks"]["notes"]] == notes
+    assert [row["text"] for row in content["comparisons"]] == verdicts
+    words = {text.strip() for text in text_of_page(run(*command, "--format", "html").stdout)}
+    assert period in words
+    assert "; ".join(content["checks"]["notes"]) in words
+    assert {*verdicts} <= words
+    assert repr(found).splitlines()[-4:] == [period, *notes]
+
+
+class _Texts(HTMLParser):
+    """Collects the texts of the elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.found.append(data.replace("\N{NO-BREAK SPACE}", " "))
+
+
+def text_of_page(page: str) -> list[str]:
+    parser = _Texts()
+    parser.feed(page)
+    return parser.found
