@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, get_args
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -530,7 +531,9 @@ class Accumulator:
     def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
         self.doubts = doubts or Doubts(self.context.attributes)
-        self._table, self._lists, self._guard = table, lists, Guard()
+        # Weak, because a cycle would keep the table until the next garbage collection.
+        self._table, self._lists = table, lists
+        self._guard = Guard(WeakMethod(self._refuse_updates))
         self._blocks = Blocks(self._plan)
         self._running, self._flushed, self._calm = None, 0, (0, 0)
         self._note_change(0)
@@ -547,6 +550,10 @@ class Accumulator:
         self._add: Adder = add_nothing if few else blocks.add
         self._add_ranked: Adder = add_nothing if few else blocks.add_ranked
         self._add_fields: Adder = add_nothing if few else blocks.add_event
+
+    def _refuse_updates(self) -> None:
+        """Refuse the next event, rather than append what can never be counted."""
+        self._add = self._add_fields = self._guard.refuse
 
     def _observe(self, shown: Any, acts: Any, positions: Any, scores: Any, *more: Any) -> bool:
         """Append an event; the first ones, and the first after a full block, are observed."""

@@ -6,7 +6,8 @@ between any two instructions of a change.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 from streameval.events.errors import HalfCountedError
 
@@ -21,19 +22,31 @@ def between() -> HalfCountedError:
 
 
 class Guard:
-    """Refuses a table while it changes, and after an exception has stopped a change half-way."""
+    """Refuses a table while it changes, and after an exception has stopped a change half-way.
 
-    __slots__ = ("_cause", "_changing")
+    `stopped`: gives what to call after such an exception, or None.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_cause", "_changing", "_stopped")
+
+    def __init__(self, stopped: Callable[[], Callable[[], None] | None]) -> None:
         self._changing, self._cause = False, ""
+        self._stopped = stopped
+
+    def refuse(self, *_: object) -> NoReturn:
+        """Refuse an event after an exception."""
+        raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
 
     def __enter__(self) -> None:
         if self._cause:
-            raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
+            self.refuse()
         if self._changing:
             raise between()
         self._changing = True
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._changing, self._cause = False, "" if error is None else f"{error!r:.200}"
+        self._changing = False
+        if error is not None:
+            self._cause = f"{error!r:.200}"
+            if (stopped := self._stopped()) is not None:
+                stopped()

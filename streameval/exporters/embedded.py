@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.accumulator import Accumulator
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.events.errors import NotShownError
+from streameval.events.errors import HalfCountedError, NotShownError
 from streameval.events.forks import forkable_lock
 from streameval.events.ids import is_number
 from streameval.exporters.families import (
@@ -24,7 +24,9 @@ from streameval.exporters.families import (
     FamilySet,
     Key,
     MetricFamilies,
+    SampleFamily,
     family_name,
+    own_family,
     same_name,
 )
 from streameval.exporters.operations import count_undefined
@@ -77,7 +79,9 @@ class AccumulatorSnapshots:
         self._reads: dict[tuple[str, ...], _Read] = {}
         self._advised = False
         self._version = 0
-        _check_names(accumulator for _, accumulator in self._items())
+        self._left_out: list[LeftOut] = []
+        self._told: set[str] = set()
+        _check_names(accumulator for _, accumulator in _checked(self._pairs(), self._labels))
 
     def take(self) -> Snapshot:
         """A snapshot of all readings; thread-safe."""
@@ -94,30 +98,38 @@ class AccumulatorSnapshots:
                 health=self._health(),
             )
 
+    @property
+    def unexported(self) -> Mapping[str, int]:
+        """Accumulators that the last snapshot leaves out, by each reason there has been."""
+        reasons = [left_out.reason for left_out in self._left_out]
+        return {reason: reasons.count(reason) for reason in sorted(self._told)}
+
     def resets(self) -> dict[tuple[str, ...], int]:
         """How often each accumulator had been reset at the last snapshot, by label values."""
         return {labels: read.resets for labels, read in self._reads.items()}
 
     def _read_all(self) -> None:
-        before, self._reads = self._reads, {}
-        for labels, accumulator in self._items():
-            cached = before.get(labels)
-            if (
-                cached is None
-                or cached.accumulator is not accumulator
-                or cached.version != accumulator.version
-            ):
-                cached = _read(labels, accumulator)
-            self._reads[labels] = cached
+        """Read what has changed; one that cannot be read must not hide the others."""
+        before, reads, self._left_out = self._reads, [], []
+        for key, accumulator in self._pairs():
+            try:
+                labels = _values(key, self._labels)
+                reads.append((labels, _read_again(labels, accumulator, before.get(labels))))
+            except Exception as error:  # noqa: BLE001  a metric of the user's may raise anything
+                self._leave_out(LeftOut(key, _reason_of(error), error))
+        self._reads = dict(sorted(reads, key=lambda read: read[0]))
 
-    def _items(self) -> list[tuple[tuple[str, ...], Accumulator]]:
+    def _leave_out(self, left_out: LeftOut) -> None:
+        self._left_out.append(left_out)
+        if left_out.reason not in self._told:
+            self._told.add(left_out.reason)
+            _LOG.warning("%s", left_out)
+
+    def _pairs(self) -> list[tuple[Any, Accumulator]]:
         if isinstance(self._accumulators, Accumulator):
-            given: Mapping[Any, Accumulator] = {(): self._accumulators}
-        else:
-            given = self._accumulators
-        # Copied first, because the owner may change the mapping meanwhile.
-        pairs = [(_values(key, self._labels), value) for key, value in list(given.items())]
-        return sorted(pairs, key=lambda item: item[0])
+            return [((), self._accumulators)]
+        # Copied, because the owner may change the mapping meanwhile.
+        return list(self._accumulators.items())
 
     def _series(self) -> Iterator[Series]:
         """The series by metric, then by label values."""
@@ -135,7 +147,40 @@ class AccumulatorSnapshots:
             # Logged once, because its number grows; the page shows it as long as it holds.
             self._advised = True
             _LOG.warning("%s", advice)
-        return Health(consumed=lists, valid=lists, trouble=advice)
+        trouble = str(self._left_out[0]) if self._left_out else advice
+        return Health(consumed=lists, valid=lists, trouble=trouble)
+
+
+class LeftOut(NamedTuple):
+    """An accumulator that is not exported."""
+
+    key: object
+    reason: str
+    error: Exception
+
+    def __str__(self) -> str:
+        what = "" if self.key == () else f" of {self.key!r:.80}"
+        return f"the accumulator{what} is not exported: {self.error}"
+
+
+def _reason_of(error: Exception) -> str:
+    if isinstance(error, NotShownError):
+        return "labels"
+    return "half_counted" if isinstance(error, HalfCountedError) else "error"
+
+
+def _checked(
+    pairs: Iterable[tuple[Any, Accumulator]], labels: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Accumulator]]:
+    for key, accumulator in pairs:
+        yield _values(key, labels), accumulator
+
+
+def _read_again(labels: tuple[str, ...], accumulator: Accumulator, last: _Read | None) -> _Read:
+    """The last reading, unless the accumulator has changed since."""
+    if last is not None and last.accumulator is accumulator and last.version == accumulator.version:
+        return last
+    return _read(labels, accumulator)
 
 
 def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
@@ -194,8 +239,9 @@ class Collector(ClientCollector):
             scrape intervals.
 
     Raises:
-        NotShownError: an argument is not valid, or a key does not match the labels; a scrape raises
-            it for a key added later.
+        NotShownError: an argument is not valid, or a key does not match the labels. A key added
+            later that does not match, and an accumulator that cannot be read, are left out, which
+            the log says once and `streameval_unexported` counts.
 
     Example:
         >>> from prometheus_client import CollectorRegistry, generate_latest
@@ -247,8 +293,19 @@ class Collector(ClientCollector):
             families = [
                 *self._families.families(self._growth.of(snapshot, self._snapshots.resets())),
                 count_undefined(snapshot),
+                _count_unexported(self._snapshots.unexported),
             ]
         return iter([client_metric(family) for family in families if family.samples])
+
+
+def _count_unexported(counts: Mapping[str, int]) -> SampleFamily:
+    return own_family(
+        "unexported",
+        "gauge",
+        "Accumulators that are not exported, by reason: labels (a key that does not match), "
+        "half_counted (an exception stopped a change), error. Absent if there never was one.",
+        [({"reason": reason}, float(count)) for reason, count in counts.items()],
+    )
 
 
 class _Grown(msgspec.Struct):

@@ -80,6 +80,8 @@ def _unreadable(accumulator: Accumulator, cause: str) -> None:
         accumulator.state_dict,
         lambda: accumulator.read("hit_rate@2"),
         lambda: accumulator.update_many([SHORT]),
+        lambda: accumulator.update(*SHORT),
+        lambda: accumulator.update(*SHORT, user="u"),
         lambda: Accumulator("hit_rate@2").merge(accumulator),
         lambda: accumulator.merge(accumulator),
     ]

@@ -17,6 +17,7 @@ from streameval.events.errors import NotShownError
 from streameval.exporters.asgi import app
 from streameval.exporters.embedded import Collector
 from streameval.exporters.prometheus import PrometheusExporter
+from tests.contract.test_half_counted import LONG, SHORT, fails_on_long
 from tests.embedding.examples import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program
@@ -263,14 +264,47 @@ def test_a_key_that_prometheus_cannot_encode_is_refused_at_once() -> None:
             Collector({key: Accumulator("ctr")}, labels)
 
 
-def test_a_later_key_that_does_not_match_is_refused_by_the_scrape() -> None:
+def _interrupted() -> Accumulator:
+    """An accumulator of which an exception has stopped a change."""
+    accumulator = Accumulator("ctr", fails_on_long)
+    accumulator.update(*SHORT)
+    accumulator.compute()
+    accumulator.update(*LONG)
+    with pytest.raises(KeyError):
+        accumulator.compute()
+    return accumulator
+
+
+@pytest.mark.parametrize(
+    ("key", "make", "reason", "says"),
+    [
+        (("b", "c"), Accumulator, "labels", "('b', 'c') does not match the labels variant"),
+        (None, Accumulator, "labels", "the key None does not match the labels variant"),
+        (7, Accumulator, "labels", "the key 7 does not match the labels variant"),
+        ("\ud800", Accumulator, "labels", "which is not UTF-8"),
+        ("b", lambda _: _interrupted(), "half_counted", "it stopped with KeyError('long')"),
+        ("b", lambda _: None, "error", "the accumulator of 'b' is not exported"),
+    ],
+)
+def test_an_accumulator_that_cannot_be_shown_hides_no_other(
+    caplog: pytest.LogCaptureFixture,
+    key: object,
+    make: Callable[[str], Accumulator],
+    reason: str,
+    says: str,
+) -> None:
     slices: dict[object, Accumulator] = {"a": Accumulator("ctr")}
-    registry = _registered(Collector(slices, labels="variant", first_exposure=20))
-    slices["b", "c"] = Accumulator("ctr")
-    with pytest.raises(
-        NotShownError, match=r"the key \('b', 'c'\) does not match the labels variant"
-    ):
-        scraped(registry)
+    slices["a"].update(["a"], ["a"])
+    registry = _registered(Collector(slices, labels="variant", first_exposure=0))
+    shown = scraped(registry)
+    slices[key] = make("ctr")
+    with caplog.at_level("WARNING", "streameval"):
+        for _ in range(3):
+            assert scraped(registry) == shown | {f"streameval_unexported{{reason={reason}}}": 1.0}
+    (record,) = caplog.records
+    assert says in record.getMessage()
+    del slices[key]
+    assert scraped(registry) == shown | {f"streameval_unexported{{reason={reason}}}": 0.0}
 
 
 def test_a_scrape_does_not_change_the_counts() -> None:
