@@ -108,7 +108,7 @@ MISTAKES = (
     Mistake(
         "a ranker that was not shown has a verdict",
         commands.test_python_refuses_a_verdict_too,
-        replaced(objections, "bias_together", lambda *_: None),
+        replaced(objections, "overlap_together", lambda *_: None),
     ),
     Mistake(
         "an accumulator forgets which lists were not shown",
