@@ -57,7 +57,6 @@ _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
 app = typer.Typer(
     name="streameval",
     cls=_Commands,
-    add_completion=False,
     pretty_exceptions_enable=False,
     epilog="First time here? Run `streameval demo`.",
     **_SETTINGS,

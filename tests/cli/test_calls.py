@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -210,3 +211,35 @@ def test_a_shared_parameter_is_described_with_its_metric() -> None:
 
 def test_a_spelling_of_the_system_leads_to_the_same_page() -> None:
     assert run("metrics", "replay:HitRate@10").stdout == run("metrics", "replay:hit_rate@10").stdout
+
+
+_COMPLETE = """
+eval "$(streameval --show-completion bash)"
+COMP_WORDS=({words} "{begun}")
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_streameval_completion streameval
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "offered"),
+    [
+        ("streameval", "eva", ["evaluate"]),
+        ("streameval state", "sh", ["show"]),
+        ("streameval compare", "--met", ["--metric", "--method"]),
+        ("streameval evaluate --format", "h", ["html"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_choices(
+    words: str, begun: str, offered: list[str]
+) -> None:
+    programs = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-c", _COMPLETE.format(words=words, begun=begun)],
+        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (offered, "")
