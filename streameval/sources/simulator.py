@@ -189,7 +189,8 @@ class SimulatorSource:
     gaps, and seeking costs nothing.
     """
 
-    name = cluster = _TOPIC
+    name = f"simulated traffic, whose days begin on {EPOCH:%Y-%m-%d}"
+    cluster = _TOPIC
     budget = UNHURRIED
 
     def __init__(
@@ -205,16 +206,19 @@ class SimulatorSource:
         self._owner: Owner = Positions()
         self._positions: Mapping[Partition, int] = {}
         self._joined = False
-        self._first = self._next = 0
+        self._first = self._next = self._end = 0
         self._opened_at = clock()
         self._block: tuple[int, SimulatedBlock] | None = None
 
     @property
     def status(self) -> SourceStatus:
-        """The number of records due by now; no ends without a pace and a limit."""
+        """The number of records due at the last poll; no ends without a pace and a limit.
+
+        What became due since is not behind: it is made when it is polled.
+        """
         options, ends = self._options, {}
         if options.events is not None or options.events_per_second is not None:
-            ends = dict.fromkeys(self._partitions, self._due())
+            ends = dict.fromkeys(self._partitions, self._end)
         return SourceStatus(joined=self._joined, finished=self._finished, ends=ends)
 
     @property
@@ -227,6 +231,7 @@ class SimulatorSource:
         self._owner, self._joined = owner, False
         self._opened_at = self._clock()
         self._first = self._next = 0
+        self._end = self._due()
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """Records that are due, at most 1,000; waits up to `seconds` for the next one.
@@ -242,7 +247,8 @@ class SimulatorSource:
             self._joined = True
         if self._due() <= self._next and not self._finished:
             self._sleep(min(seconds, self._until_next()))
-        start, stop = self._next, min(self._due(), self._next - self._next % BLOCK + BLOCK)
+        self._end = self._due()
+        start, stop = self._next, min(self._end, self._next - self._next % BLOCK + BLOCK)
         if stop <= start:
             return ()
         self._next = stop

@@ -157,9 +157,24 @@ def test_the_pace_follows_the_clock() -> None:
     source.open(Positions())
     assert _count(source) == 0
     time.now += 2
-    assert source.status.ends == {Partition("simulator", n): 16 for n in (0, 1)}
     assert _count(source) == 16
+    assert source.status.ends == {Partition("simulator", n): 16 for n in (0, 1)}
     assert _count(source) == 0
+
+
+def test_records_that_become_due_between_polls_are_not_behind() -> None:
+    time = _Time()
+    source = SimulatorSource(SimulatorOptions(events_per_second=100), time, time.sleep)
+    source.open(Positions())
+    time.now += 25.5
+    behind = []
+    for _ in range(3):
+        (first, second) = source.poll(0.0)
+        time.now += 0.5
+        assert first.next_offset == second.next_offset
+        behind.append(source.status.ends[first.partition] - first.next_offset)
+    # A consumer that is slower than the pace still sees by how much.
+    assert behind == [2550 - BLOCK, 2600 - 2 * BLOCK, 0]
 
 
 def test_a_poll_waits_for_the_next_record_within_its_limit() -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -171,7 +172,7 @@ def quantity(count: int, noun: str) -> str:
 
 @contextmanager
 def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A progress line on standard error, if that is a terminal.
+    """A progress line on standard error if that is a terminal, else a line a minute.
 
     `total`: bytes of the files, None if unknown.
 
@@ -186,7 +187,10 @@ def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(),
     )
     console = progress_console()
-    with Progress(*columns, console=console, disable=console is None, transient=True) as shown:
+    if console is None:
+        yield MinuteLines(total)
+        return
+    with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=total, events=0, rate=0.0)
 
         def update(size: int, events: int) -> None:
@@ -195,6 +199,30 @@ def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
             shown.update(task, completed=size, events=events, rate=rate)
 
         yield update
+
+
+class MinuteLines:
+    """Progress as lines on standard error, at most one a minute.
+
+    `total`: bytes of the files, None if unknown. `clock`: monotonic, seconds.
+    """
+
+    def __init__(self, total: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._clock = clock
+        self._said = clock()
+
+    def __call__(self, size: int, events: int) -> None:
+        """Say how far it is, if a minute has passed since the last line."""
+        now = self._clock()
+        if now - self._said >= _MINUTE:
+            self._said = now
+            share = f" ({size / self._total:.0%})" if self._total else ""
+            report(f"{size / 1e6:,.1f} MB read{share}, {events:,} events")
+
+
+_MINUTE: Final = 60.0
+"""Seconds between lines of progress, where there is no terminal for a bar."""
 
 
 def progress_console() -> Console | None:
