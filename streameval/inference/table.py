@@ -28,11 +28,11 @@ class Column(NamedTuple, Generic[T]):
     tone: Callable[[T], str] = _no_tone
 
 
-class Table(NamedTuple, Generic[T]):
+class TextTable(NamedTuple, Generic[T]):
     """Rows of any kind, with the columns that show them.
 
     Example:
-        >>> table = Table([Column("metric", str), Column("name", str.upper)], ["mrr"])
+        >>> table = TextTable([Column("metric", str), Column("name", str.upper)], ["mrr"])
         >>> table.names, table.texts
         (['metric', 'name'], [['mrr', 'MRR']])
     """

@@ -44,7 +44,7 @@ from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.exporters.families import gauge_families
 from streameval.exporters.prometheus import Text as Exposition
 from streameval.exporters.view import lift_bounds
-from streameval.inference.table import Column, Table
+from streameval.inference.table import Column, TextTable
 from streameval.inference.words import percent
 
 
@@ -238,7 +238,7 @@ def _gauges(result: ChangesResult) -> str:
     return Exposition().of(gauge_families(change_gauges(result.latest))).decode()
 
 
-def _parts(result: ChangesResult) -> Iterator[str | Table[Change]]:
+def _parts(result: ChangesResult) -> Iterator[str | TextTable[Change]]:
     """A line for each series, or with replay for each turn; then the changes in sentences."""
     until = _day(result.latest.changes[0].until)
     dated = len(result.reports) > 1
@@ -254,7 +254,7 @@ def _parts(result: ChangesResult) -> Iterator[str | Table[Change]]:
         Column("verdict", change_text, tone=lambda change: change.verdict),
     ]
     rows = list(_turns(result.reports)) if dated else result.latest.changes
-    yield Table(columns, rows, f"{'the turns ' * dated}until the end of {until}")
+    yield TextTable(columns, rows, f"{'the turns ' * dated}until the end of {until}")
     yield from (sentence(change) for change in result.latest.changes if _is_told(change))
     yield _promise(result.latest)
 

@@ -59,7 +59,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
-from streameval.inference.table import Table
+from streameval.inference.table import TextTable
 from streameval.inference.words import percent
 
 
@@ -340,7 +340,7 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
     yield from map(_record, (*result.report.rows, *result.report.segments))
 
 
-def _parts(result: CompareResult) -> Iterator[str | Table[Compared]]:
+def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments = result.report.rows, result.report.segments
     yield from _promises(result)

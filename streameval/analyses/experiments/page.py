@@ -20,7 +20,7 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
-from streameval.inference.table import Column, Table
+from streameval.inference.table import Column, TextTable
 from streameval.inference.words import percent
 
 _HALF: Final = 100.0
@@ -313,7 +313,7 @@ def _span_table(spans: Sequence[SpanLift], what: str) -> Markup:
         Column("lift", lambda span: _lift(span.lift), "right"),
         Column("interval", lambda span: lift_bounds(span.low, span.high), "right"),
     ]
-    return plain_grid(what, Table(columns, spans[::-1]), frame="scroll")
+    return plain_grid(what, TextTable(columns, spans[::-1]), frame="scroll")
 
 
 def _day_table(days: Sequence[Day], what: str) -> Markup:
@@ -323,7 +323,7 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
         Column("lift", lambda day: _lift(day.lift), "right"),
         Column("interval", lambda day: lift_bounds(day.low, day.high), "right"),
     ]
-    return plain_grid(what, Table(columns, days[::-1]), frame="scroll", seen=False)
+    return plain_grid(what, TextTable(columns, days[::-1]), frame="scroll", seen=False)
 
 
 def _lift(lift: float | None) -> str:

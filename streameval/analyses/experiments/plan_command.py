@@ -34,7 +34,7 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, MetricError, SourceError, UsageError
 from streameval.exporters.view import figure
-from streameval.inference.table import Column, Table
+from streameval.inference.table import Column, TextTable
 from streameval.inference.words import confidence_text, percent
 
 
@@ -146,7 +146,7 @@ def _efforts(plans: Sequence[ExperimentPlan]) -> list[tuple[ExperimentPlan, Effo
     return [(of_metric, effort) for of_metric in plans for effort in of_metric.efforts]
 
 
-def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | Table[Any]]:
+def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
     first = plans[0]
     split = " : ".join(percent(share) for share in first.shares)
     yield (
@@ -161,7 +161,7 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | Table[Any]]:
         Column("days needed", lambda row: _needed(row[1].days), "right"),
         Column("lift detectable today", lambda row: _detectable(row[1]), "right"),
     ]
-    yield Table(columns, _efforts(plans))
+    yield TextTable(columns, _efforts(plans))
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
     yield (
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from streameval.analyses.experiments.verdicts import Compared, needed_text
 from streameval.exporters.view import figure, lift_bounds
-from streameval.inference.table import Column, Table
+from streameval.inference.table import Column, TextTable
 from streameval.inference.words import percent
 
 
-def comparison_table(rows: Sequence[Compared]) -> Table[Compared]:
+def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
     """A line for each comparison; the variant has a column only if there are several."""
     first, several = rows[0], len({row.variant for row in rows}) > 1
     divided = any(row.segment is not None for row in rows)
@@ -30,7 +30,7 @@ def comparison_table(rows: Sequence[Compared]) -> Table[Compared]:
         Column(f"{evidence}, needed", needed_text, "right"),
         Column("verdict", lambda row: row.text, tone=lambda row: row.verdict),
     ]
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def _mean(value: float | None) -> str:

@@ -38,7 +38,7 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError
 from streameval.exporters.view import figure
-from streameval.inference.table import Column, Table
+from streameval.inference.table import Column, TextTable
 
 
 def gaps(  # noqa: PLR0913  each is an option of the command
@@ -103,7 +103,7 @@ def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
             yield {"metric": whole["metric"], by: value.pop("name")} | value | whole | named
 
 
-def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | Table[GapValue]]:
+def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | TextTable[GapValue]]:
     """For each metric its gap in a sentence, and a table of the values."""
     columns: list[Column[GapValue]] = [
         Column(by, lambda value: value.name),
@@ -113,7 +113,7 @@ def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | Table[GapValue]]:
     ]
     for gap in gaps:
         yield f"{gap.metric} by {by}: {gap_text(gap)}"
-        yield Table(columns, gap.values)
+        yield TextTable(columns, gap.values)
 
 
 def _known(mean: float | None) -> float:

@@ -24,12 +24,12 @@ from streameval.evaluation.options import Note, for_command
 from streameval.evaluation.result import Surroundings
 from streameval.evaluation.shell.errors import output, report
 from streameval.events.printable import printable, printable_json
-from streameval.inference.table import T, Table
+from streameval.inference.table import T, TextTable
 
 _PLAIN_WIDTH = 200
 
 
-def render(*parts: RenderableType | Table[Any]) -> str:
+def render(*parts: RenderableType | TextTable[Any]) -> str:
     """Lines, tables and the like as text for standard output.
 
     Text of records and states is escaped, whatever a part quotes of it. Colours appear on
@@ -40,16 +40,16 @@ def render(*parts: RenderableType | Table[Any]) -> str:
     return "".join(map(_text_of, parts))
 
 
-def _text_of(part: RenderableType | Table[Any]) -> str:
+def _text_of(part: RenderableType | TextTable[Any]) -> str:
     if isinstance(part, str):
         return f"{printable(part)}\n"
-    return _drawn(_grid(part) if isinstance(part, Table) else part)
+    return _drawn(_grid(part) if isinstance(part, TextTable) else part)
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}
 
 
-def _grid(table: Table[T]) -> Grid:
+def _grid(table: TextTable[T]) -> Grid:
     """A table whose long words may break, so that none is cut."""
     grid = Grid(header_style="bold", title=table.title or None, title_justify="left")
     for column in table.columns:
@@ -137,7 +137,7 @@ class Forms(NamedTuple):
         others: name of a format -> its text.
     """
 
-    table: Callable[[], Iterable[RenderableType | Table[Any]]]
+    table: Callable[[], Iterable[RenderableType | TextTable[Any]]]
     json: Callable[[], object]
     csv: Callable[[], Iterable[Mapping[str, object]]]
     others: Mapping[str, Callable[[], str]] = MappingProxyType({})

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Final
 
 from streameval.events.printable import printable
-from streameval.inference.table import Table
+from streameval.inference.table import TextTable
 
 _VOID: Final = frozenset({"input", "link", "meta"})
 """Elements without content, which have no end tag."""
@@ -72,7 +72,7 @@ def _isolated(text: str) -> str:
 
 
 def plain_grid(
-    caption: str, table: Table[Any], *, frame: str = "card scroll", seen: bool = True
+    caption: str, table: TextTable[Any], *, frame: str = "card scroll", seen: bool = True
 ) -> Markup:
     """A table of texts, whose first column heads the rows."""
     columns = {column.name: "number" * (column.align == "right") for column in table.columns}

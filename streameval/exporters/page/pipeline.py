@@ -12,7 +12,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
 from streameval.exporters.view import UNDEFINED, moment, span
-from streameval.inference.table import Column, Table
+from streameval.inference.table import Column, TextTable
 from streameval.inference.words import percent
 
 _DAY: Final = 86_400.0
@@ -73,7 +73,7 @@ def _invalid(health: Health) -> Markup:
         Column("reason", lambda row: tag("code", row[0])),
         Column("records", lambda row: _number(row[1]), "right"),
     ]
-    return plain_grid("Invalid records by reason", Table(columns, list(reasons.items())))
+    return plain_grid("Invalid records by reason", TextTable(columns, list(reasons.items())))
 
 
 def _partitions(health: Health) -> Markup:
