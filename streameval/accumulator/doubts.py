@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -64,6 +64,18 @@ _ROUNDING: Final = 1e-9
 
 _MANY_UNKNOWN: Final = 0.2
 """Share of the items shown without an entry in an attribute from which there is a warning."""
+
+
+class Advice(NamedTuple):
+    """A warning about events.
+
+    Attributes:
+        about: what looks wrong, and of what; equal while only numbers of the text change.
+        text: a sentence.
+    """
+
+    about: tuple[object, ...]
+    text: str
 
 
 class Doubts:
@@ -192,49 +204,60 @@ class Doubts:
 
         `metrics`: those read from the events; some take scores as probabilities.
         """
-        return next(self._warnings([*metrics]), None)
+        advice = self.advice(metrics)
+        return None if advice is None else advice.text
 
-    def _warnings(self, metrics: Sequence[Metric]) -> Iterator[str]:
+    def advice(self, metrics: Iterable[Metric]) -> Advice | None:
+        """The warning, with what it is about."""
+        return next(self._advices([*metrics]), None)
+
+    def _advices(self, metrics: Sequence[Metric]) -> Iterator[Advice]:
         counts = self._counts
         engaged, marks, aligned = counts["engaged"], counts["marks"], counts["aligned"]
         if self._nearly(marks, engaged, _FEWEST_MARKS if aligned == marks else _FEWEST):
-            yield (
+            text = (
                 f"{marks:,} of {engaged:,} interactions are only 0 and 1, and their lists have "
                 "other items: are they marks? Give the ids of the items chosen"
             )
+            yield Advice(("marks",), text)
         yield from self._padding()
         if self._nearly(counts["short"], engaged) and not self._are_cut_lists():
-            yield (
+            text = (
                 f"{counts['short']:,} of {engaged:,} lists are shorter than their interactions: "
                 "are recommendations and interactions swapped?"
             )
+            yield Advice(("swapped",), text)
         if self._nearly(counts["same rank"], counts["ranked"]):
-            yield (
+            text = (
                 f"{counts['same rank']:,} of {counts['ranked']:,} lists have all items at one "
                 "position: do positions hold ranks?"
             )
+            yield Advice(("positions",), text)
         if counts["no chances"] and any(map(reads_chances, metrics)):
-            yield (
+            text = (
                 f"{counts['no chances']:,} of {counts['scored']:,} lists have scores outside 0 to "
                 "1, which log_loss and expected_calibration_error take as probabilities: convert "
                 "them, for example with a sigmoid"
             )
+            yield Advice(("chances",), text)
         shares = self.unknown_items if self.lists >= _FEWEST else {}
         for name in sorted({name for metric in metrics for name in metric.attributes_read}):
             if shares.get(name, 0.0) > _MANY_UNKNOWN:
-                yield (
+                text = (
                     f"{shares[name]:.0%} of the items shown are not in the attribute {name}: do "
                     "lists and attribute use the same ids, and is its table up to date?"
                 )
+                yield Advice(("attribute", name), text)
 
-    def _padding(self) -> Iterator[str]:
+    def _padding(self) -> Iterator[Advice]:
         engaged = self._counts["engaged"]
         if len(self._items) < _FEWEST_ITEMS or engaged < _FEWEST:
             return
         for item, count in self._both.most_common(1):
             if count >= _NEARLY_ALL * engaged or self._padded[item] >= _PADDED * engaged:
                 where = f"is in {count:,} of {engaged:,} lists and in their interactions"
-                yield f"item {item!r} {where}: is it padding? End lists with -1"
+                text = f"item {item!r} {where}: is it padding? End lists with -1"
+                yield Advice(("padding", item), text)
 
     def _nearly(self, few: int, many: int, fewest: int = _FEWEST) -> bool:
         return many >= fewest and few >= _NEARLY_ALL * many
@@ -294,22 +317,35 @@ def advice(
 
     `metrics`: those read from the table. `before`: lists counted before some statistic began.
     """
-    sentences: list[str | None] = [None] * cells.size
-    for at, sentence in _out_of_range(table, cells, metrics):
-        sentences[at] = sentence
+    advices = cell_advice(table, cells, metrics, before)
+    return [None if advice is None else advice.text for advice in advices]
+
+
+def cell_advice(
+    table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
+) -> list[Advice | None]:
+    """The warnings of `advice`, with what they are about."""
+    advices: list[Advice | None] = [None] * cells.size
+    for at, out_of_range in _out_of_range(table, cells, metrics):
+        advices[at] = out_of_range
     for at, sentence in _catalogue_mismatches(table, cells):
-        sentences[at] = sentence
-    lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
+        advices[at] = Advice(("catalogue",), sentence)
     unshown = biases(table, cells)
-    for at, sentence in (*lacking, *_without_hit(table, cells)):
-        # The list of a ranker that was not shown has no scores, and may well have no hit.
-        sentences[at] = sentence if unshown[at] is None else sentences[at]
-    return sentences
+    for kind, found in (
+        ("scores", _unscored(table, cells, before)),
+        ("types", _untyped(table, cells, before)),
+        ("ids", _without_hit(table, cells)),
+    ):
+        for at, sentence in found:
+            # The list of a ranker that was not shown has no scores, and may well have no hit.
+            if unshown[at] is None:
+                advices[at] = Advice((kind,), sentence)
+    return advices
 
 
 def _out_of_range(
     table: Table, cells: IntArray, metrics: Iterable[Metric]
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[tuple[int, Advice]]:
     """Cells in which a metric leaves the range that it declares: of a user's own, or a convention.
 
     The plain metrics of the catalogue keep theirs by law.
@@ -323,7 +359,7 @@ def _out_of_range(
         for at, reading in enumerate(readings_of(metric, table, cells)):
             if reading.defined and not low - slack <= reading.value <= high + slack:
                 text = f"{metric.text} is {reading.value:.6g}, outside {low:g} to {high:g}"
-                yield at, f"{text}, the range that it declares"
+                yield at, Advice(("range", metric), f"{text}, the range that it declares")
 
 
 def _without_hit(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:

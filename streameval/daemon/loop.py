@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -53,7 +52,7 @@ class Loop:
         self._clock = clock
         self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
-        self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
+        self._trouble, self._advice = SourceTrouble(clock.monotonic), AdviceLog()
         self._jumps = ClockJumps()
         self._backpressure = Backpressure(parts)
         self._joins = JoinDriver(parts, clock.monotonic)
@@ -168,7 +167,7 @@ class Loop:
         self._publish(snapshot)
         self._jumps.observe(snapshot.health)
         if status.health.trouble is None:
-            self._advice.observe(snapshot.health.trouble)
+            self._advice.observe(snapshot.health.about, snapshot.health.trouble)
 
     def _log_saving(self) -> None:
         self._parts.pulse.beat()
@@ -186,7 +185,7 @@ class Loop:
         self._log_checkpoints()
         status = self._parts.source.status
         self._trouble.observe(status.trouble)
-        self._advice.observe(status.advice)
+        self._advice.observe(("source", status.advice), status.advice)
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 
@@ -438,15 +437,14 @@ class ClockJumps:
         self._ahead = set(ahead)
 
 
-class Advice:
-    """Logs advice about suspicious events; advice that differs only in numbers once."""
+class AdviceLog:
+    """Logs advice about suspicious events, once about each thing."""
 
     def __init__(self) -> None:
-        self._given: set[str] = set()
+        self._given: set[tuple[object, ...]] = set()
 
-    def observe(self, advice: str | None) -> None:
-        """Log new advice of the pipeline."""
-        kind = None if advice is None else re.sub(r"[\d,]+", "", advice)
-        if kind is not None and kind not in self._given:
-            self._given.add(kind)
+    def observe(self, about: tuple[object, ...], advice: str | None) -> None:
+        """Log advice about something new."""
+        if advice is not None and about not in self._given:
+            self._given.add(about)
             emit(logging.WARNING, "advice", advice=advice)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.accumulator.doubts import advice
+from streameval.accumulator.doubts import Advice, cell_advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import (
     readings_of,
@@ -122,7 +122,7 @@ class _WindowReadings(NamedTuple):
     table: Table
     since: tuple[float | None, ...]
     rows: Mapping[int, Sequence[Series]]
-    advice: tuple[Labels, str] | None
+    advice: tuple[Labels, Advice] | None
 
 
 class SnapshotCapture:
@@ -275,14 +275,29 @@ class SnapshotCapture:
             for number in numbers
         }
 
-    def _advice(self) -> str | None:
+    def _advice(self) -> Advice | None:
         for (index, _), read in self._reads.items():
             if read.advice is not None:
                 labels, advice = read.advice
                 pairs = zip(self._families[index].label_names, labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
-                return f"{where}: {advice}" if where else advice
+                text = f"{where}: {advice.text}" if where else advice.text
+                return Advice((index, labels, *advice.about), text)
         return None
+
+    def _advices(
+        self, counts: IngestCopy, join: JoinHealth | None, clock: int | None
+    ) -> Iterator[Advice | None]:
+        """What needs attention, the most urgent first."""
+        yield _advice_about(("clock",), self._clock.warning())
+        yield _advice_about(("records",), counts.tally.warning())
+        if join is not None:
+            for stream in join.streams[1:]:
+                warning = stream.warning(by_request=join.by_request)
+                yield _advice_about(("stream", stream.name), warning)
+        yield _advice_about(("unit",), None if clock is None else self._doubt(clock))
+        yield self._advice()
+        yield counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
 
     def _health(self, counts: IngestCopy, status: RuntimeStatus) -> Health:
         tally, join = counts.tally, status.health.join
@@ -290,6 +305,8 @@ class SnapshotCapture:
         clocks = [
             log_progress.clock for _, log_progress in progress if log_progress.clock is not None
         ]
+        advices = self._advices(counts, join, max(clocks, default=None))
+        advice = None if status.health.trouble else next(filter(None, advices), None)
         return msgspec.structs.replace(
             status.health,
             consumed=tally.consumed,
@@ -306,15 +323,8 @@ class SnapshotCapture:
                 )
                 for log, log_progress in progress
             ),
-            trouble=status.health.trouble
-            or self._clock.warning()
-            or tally.warning()
-            or (None if join is None else join.warning())
-            or (self._doubt(max(clocks)) if clocks else None)
-            or self._advice()
-            or counts.doubts.warning(
-                metric for view in self._views for metric in view.spec.metrics
-            ),
+            trouble=status.health.trouble or (None if advice is None else advice.text),
+            about=() if advice is None else advice.about,
             late=tally.late if clocks else None,
             future=tally.future if clocks else None,
             clock_jumps=self._clock.jumps if clocks else None,
@@ -376,11 +386,17 @@ def _without(
     return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
 
+def _advice_about(about: tuple[object, ...], text: str | None) -> Advice | None:
+    return None if text is None else Advice(about, text)
+
+
 def _advice(
     view: FamilyView, table: Table, since: Sequence[float | None]
-) -> tuple[Labels, str] | None:
+) -> tuple[Labels, Advice] | None:
     slices = view.slices(table)
     # How many lists are older than a new statistic is not known, so none may count against it.
     before = 0 if all(moment is None for moment in since) else table.lists(slices)
-    advised = zip(slices.tolist(), advice(table, slices, view.spec.metrics, before), strict=True)
-    return next(((view.labels(number), sentence) for number, sentence in advised if sentence), None)
+    advised = zip(
+        slices.tolist(), cell_advice(table, slices, view.spec.metrics, before), strict=True
+    )
+    return next(((view.labels(number), advice) for number, advice in advised if advice), None)

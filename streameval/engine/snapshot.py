@@ -222,6 +222,8 @@ class Health(PipelineCounts, frozen=True, kw_only=True):
     """The health of the pipeline.
 
     Attributes:
+        about: what advice in `trouble` is about, equal while only numbers of it change; empty if
+            `trouble` is none, or of the process.
         partitions: one entry per partition.
         commit_failures: failed commits of the group's offsets.
         unknown_items: attribute of items -> share of the items shown that it does not have, in a
@@ -234,6 +236,7 @@ class Health(PipelineCounts, frozen=True, kw_only=True):
         join: health of the join; None if no streams are joined.
     """
 
+    about: tuple[object, ...] = ()
     partitions: tuple[PartitionHealth, ...] = ()
     commit_failures: int = 0
     unknown_items: Mapping[str, float] = {}

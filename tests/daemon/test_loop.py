@@ -312,6 +312,28 @@ def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "and no hit" in str(published[-1].health.trouble)
 
 
+def test_advice_about_each_value_of_a_label_is_given(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = (
+        b'{"recommendations": ["a", "b"], "interactions": ["%b"], "variant": "v%d"}'
+        % (item, number)
+        for item, number in ((b"z", 1), (b"z", 2))
+    )
+    hit = b'{"recommendations": ["a", "b"], "interactions": ["a"], "variant": "v1"}'
+    manual_time = ManualTime()
+    script = Script(manual_time, [[first] * 2_000, [hit], [second] * 2_000])
+    config = msgspec.structs.replace(CONFIG, labels=["variant"])
+    published: list[Snapshot] = []
+    parts = assemble(config, {}, manual_time.clock, script)
+    with caplog.at_level(logging.INFO):
+        loop_of(parts, manual_time, published.append).run(Countdown(100))
+    told = [
+        record.fields["advice"].partition(":")[0]  # type: ignore[attr-defined]  # given by `extra`
+        for record in caplog.records
+        if record.getMessage() == "advice"
+    ]
+    assert told == ["variant=v1", "variant=v2"]
+
+
 def _kept(path: Path, manual_time: ManualTime, script: Script) -> tuple[Assembly, Loop]:
     config = msgspec.structs.replace(CONFIG, state=StateOptions(path=str(path)))
     parts = assemble(config, {}, manual_time.clock, script)
