@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -51,7 +52,9 @@ def changes() -> st.SearchStrategy[Change]:
     """Of bytes of a file, with and without its digest; of values in its header, table and parts."""
     edit = st.tuples(st.integers(0, 2**24), st.integers(0, 8), st.binary(max_size=8))
     kinds = st.sampled_from(["bytes", "sealed", "header", "table", "part", "value", "value"])
-    odd = anything | st.sampled_from([-1, 2**31, 2**63, 2**64 - 1, b"", b"\xff" * 8, [], {}, ""])
+    odd = anything | st.sampled_from(
+        [-1, 2**31, -(2**62), 2**63, 2**64 - 1, 1e300, math.nan, b"", b"\xff" * 8, [], {}, "", "x"]
+    )
     return st.tuples(
         kinds, st.integers(0, 999), st.lists(edit, min_size=1, max_size=3), st.integers(0), odd
     )
