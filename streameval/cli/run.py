@@ -89,7 +89,8 @@ def run(
     except StreamevalError as error:
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
-    emit(logging.INFO, "stopped", signal=stop.signal)
+    resumes = "counts anew, without [state]" if settings.state is None else "resumes here"
+    emit(logging.INFO, "stopped", signal=stop.signal, next_start=resumes)
 
 
 _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}

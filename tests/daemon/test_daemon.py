@@ -149,9 +149,18 @@ def test_an_interrupt_is_a_graceful_stop(tmp_path: Path) -> None:
     with running(endless, tmp_path) as daemon:
         daemon.consumed(1)
         assert daemon.stop(signal.SIGINT) == 0
-        assert "signal=SIGINT" in daemon.said("stopped")[0]
+        (line,) = daemon.said("stopped")
+        assert line.endswith('signal=SIGINT next_start="counts anew, without [state]"\n')
         events = [re.search(r" event=(\S+)", line) for line in daemon.log]
         assert [match and match[1] for match in events] == ["started", "stopped"]
+
+
+def test_a_stop_with_a_state_says_that_the_next_start_resumes(tmp_path: Path) -> None:
+    with running(f'{SIMULATOR}[state]\npath = "{tmp_path / "state"}"\n', tmp_path) as daemon:
+        daemon.consumed(3000)
+        assert daemon.stop(signal.SIGINT) == 0
+        (line,) = daemon.said("stopped")
+        assert line.endswith('signal=SIGINT next_start="resumes here"\n')
 
 
 def test_a_failed_last_checkpoint_is_an_error(tmp_path: Path) -> None:
