@@ -282,12 +282,12 @@ class _Mean:
 
     def _follow(self, row: _Row) -> None:
         """Replace the contribution of a row by that of its counts now."""
+        if self._k is not None and row.rank > self._k:
+            return
         steps = self._steps.get(row)
         if steps is None:
             steps = self._steps[row] = self._steps_of(row)
         contribution: Any = row.hits if self._counted_by == "hits" else row.ordinals
-        if self._k is not None and row.rank > self._k:
-            return
         for operator, operand in steps:
             contribution = operator(contribution, operand)
         scaled = _scaled(contribution)
