@@ -119,7 +119,9 @@ class Blocks:
         ts: Any = None,
     ) -> bool:
         """`add` for an event that may have other fields."""
-        if not self.waiting or not self._are_usual(user, ts):
+        is_user = user is None or (type(user) is self._user_type and user != "")
+        is_time = ts is None or (type(ts) is int and NOWADAYS[0] <= ts < NOWADAYS[1])
+        if not (self.waiting and is_user and is_time):
             return False
         if scores is not None:
             try:
@@ -143,12 +145,6 @@ class Blocks:
         if added:
             waiting.rows.append((shown, acts, scores, user, ts))
         return added
-
-    def _are_usual(self, user: Any, ts: Any) -> bool:
-        """Whether a user and a time need no conversion, and may be valid."""
-        if user is not None and (type(user) is not self._user_type or user == ""):
-            return False
-        return ts is None or (type(ts) is int and NOWADAYS[0] <= ts < NOWADAYS[1])
 
     def append(self, event: Batch, values: EventValues) -> None:
         """Append a checked batch of one event, and its values for formulas."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, TypeAlias
+from itertools import pairwise, repeat
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.events import Batch, Id, Interactions
+from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import (
     BINNED,
@@ -19,7 +21,7 @@ from streameval.statistics.distributions import (
     floats_of_keys,
 )
 from streameval.statistics.relation import Shape
-from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 Positive: TypeAlias = Literal["relevant", "one"]
@@ -54,25 +56,43 @@ class ScoresOptions(RankSumsOptions, frozen=True, kw_only=True):
     cap: int = CAP
 
 
-def samples(
-    batch: Batch, options: RankSumsOptions, cells: Cells
-) -> Iterator[tuple[int, FloatArray, BoolArray]]:
-    """For each list with scores: cell, scores, and which items are positive."""
+class Samples(NamedTuple):
+    """The scored items of the lists of a batch that have scores.
+
+    Attributes:
+        cells: the cell of each of these lists.
+        scores: those of each list.
+        positive: whether each item is positive, as the values of `scores`.
+    """
+
+    cells: IntArray
+    scores: Ragged
+    positive: BoolArray
+
+
+def samples(batch: Batch, options: RankSumsOptions, cells: Cells) -> Iterator[Samples]:
+    """The scored items of a batch, of some thousand lists at a time."""
     if options.type:
         batch = batch.of_type(options.type)
-    for row, scores in enumerate(batch.scores or ()):
-        if scores is not None and len(scores):
-            with np.errstate(over="ignore"):
-                values = np.array(scores, np.float32 if options.single else np.float64)
-            gains = gains_of(batch.interactions[row])
-            outcome = [gains.get(item, 0.0) for item in batch.recommendations[row]]
-            gain = np.array(outcome)
-            cell = cells if isinstance(cells, int) else int(cells[row])
-            yield (
-                cell,
-                values.astype(np.float64),
-                gain == 1 if options.positive == "one" else gain > 0,
+    given, where = batch.scores or (), cell_of_each(cells, len(batch))
+    scored = [row for row, scores in enumerate(given) if scores is not None and len(scores)]
+    for start in range(0, len(scored), _MOST_LISTS):
+        rows = scored[start : start + _MOST_LISTS]
+        scores, outcomes = list[float](), list[float]()
+        for row in rows:
+            scores += given[row] or ()
+            outcomes += map(
+                gains_of(batch.interactions[row]).get, batch.recommendations[row], repeat(0.0)
             )
+        with np.errstate(over="ignore"):
+            values = np.array(scores, np.float32 if options.single else np.float64)
+        gain = np.array(outcomes, np.float64)
+        lengths = np.array([len(batch.recommendations[row]) for row in rows])
+        yield Samples(
+            where[rows],
+            Ragged.of_lengths(values.astype(np.float64), lengths),
+            gain == 1 if options.positive == "one" else gain > 0,
+        )
 
 
 def gains_of(interactions: Interactions) -> Mapping[object, float]:
@@ -125,16 +145,15 @@ class ScoredItems(Statistic):
         super().__init__(options, items)
         self.cap = BinnedFloats(self.relations, "scores", options.cap)
         self._waiting: list[tuple[IntArray, FloatArray, IntArray]] = []
-        self._lists: list[int] = []
+        self._lists: list[IntArray] = []
         self._waits = 0
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the scored items of many lists; lists without scores are left out."""
-        for cell, scores, positive in samples(batch, self.options, cells):
-            self._lists.append(cell)
-            where = np.full(scores.size, cell)
-            self._waiting.append((where, scores, positive.astype(np.int64)))
-            self._waits += scores.size
+        for lists, scores, positive in samples(batch, self.options, cells):
+            self._lists.append(lists)
+            self._waiting.append((scores.spread(lists), scores.values, positive.astype(np.int64)))
+            self._waits += scores.values.size
             if self._waits >= _MOST_WAITING:
                 self.flush()
 
@@ -142,7 +161,7 @@ class ScoredItems(Statistic):
         """Move pending counts into the relations."""
         if self._waiting:
             cells, scores, positive = map(np.concatenate, zip(*self._waiting, strict=True))
-            lists = np.array(self._lists, np.int64)
+            lists = np.concatenate(self._lists)
             self._waiting, self._lists, self._waits = [], [], 0
             self.relations["lists"].add([lists], [np.ones_like(lists)])
             self.cap.put(cells, scores, [positive, 1 - positive])
@@ -218,11 +237,14 @@ class RankSumsOfLists(Statistic):
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists; those without scores are left out."""
-        for cell, scores, positive in samples(batch, self.options, cells):
-            places = np.searchsorted(np.sort(scores[~positive]), scores[positive], "left")
-            ends = np.searchsorted(np.sort(scores[~positive]), scores[positive], "right")
-            p = int(positive.sum())
-            self._waiting.append((cell, p, scores.size - p, int((places + ends).sum())))
+        for lists, ragged, positives in samples(batch, self.options, cells):
+            edges = pairwise(ragged.offsets.tolist())
+            for cell, (start, stop) in zip(lists.tolist(), edges, strict=True):
+                scores, positive = ragged.values[start:stop], positives[start:stop]
+                places = np.searchsorted(np.sort(scores[~positive]), scores[positive], "left")
+                ends = np.searchsorted(np.sort(scores[~positive]), scores[positive], "right")
+                p = int(positive.sum())
+                self._waiting.append((cell, p, scores.size - p, int((places + ends).sum())))
         if len(self._waiting) >= _MOST_LISTS:
             self.flush()
 
