@@ -130,12 +130,12 @@ class Gauge(NamedTuple):
     Attributes:
         name: without the prefix of the program.
         text: its HELP.
-        samples: labels and value; NaN is left out.
+        samples: labels and value; what is unknown (None, NaN) or infinite is left out.
     """
 
     name: str
     text: str
-    samples: Sequence[tuple[Mapping[str, str], float]]
+    samples: Sequence[tuple[Mapping[str, str], float | None]]
 
 
 def _has_no_line(_settings: object) -> str | None:

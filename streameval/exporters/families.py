@@ -51,9 +51,21 @@ def own_family(
 
 
 def gauge_families(gauges: Iterable[Gauge]) -> Iterator[SampleFamily]:
-    """The gauges of an analysis as families."""
+    """The gauges of an analysis as families, without the values that are unknown or infinite.
+
+    Example:
+        >>> samples = [({"variant": "a"}, None), ({"variant": "b"}, 0.5)]
+        >>> [family] = gauge_families([Gauge("lift", "The lift.", samples)])
+        >>> family.samples
+        [Sample(name='streameval_lift', labels={'variant': 'b'}, value=0.5)]
+    """
     for name, text, samples in gauges:
-        yield own_family(name, "gauge", text, samples)
+        known = (
+            (labels, value)
+            for labels, value in samples
+            if value is not None and math.isfinite(value)
+        )
+        yield own_family(name, "gauge", text, known)
 
 
 def family_name(metric: Metric, segment: str | None = None) -> str:

@@ -10,6 +10,7 @@ from streameval import changes as streameval_changes
 from streameval.analyses.changes import reader as changes
 from streameval.analyses.changes.families import change_gauges
 from streameval.analyses.changes.words import sentence
+from streameval.exporters.families import gauge_families
 from tests.exporters.changing import changes_report
 from tests.strategies import event_of
 
@@ -26,11 +27,12 @@ def test_the_day_that_is_open_is_not_closed() -> None:
 
 def test_a_process_that_counts_some_partitions_has_no_evidence_to_alarm_with() -> None:
     report = changes_report().untrusted("others count the rest")
-    samples = {gauge.name: gauge.samples for gauge in change_gauges(report)}
+    families = gauge_families(change_gauges(report))
+    samples = {family.name: family.samples for family in families}
     for name in ("evidence_days", "since_timestamp_seconds", "low_ratio", "high_ratio"):
-        assert samples[f"change_{name}"] == []
-    verdicts = samples["change_verdict"]
-    shown = {labels["verdict"] for labels, value in verdicts if value}
+        assert samples[f"streameval_change_{name}"] == []
+    verdicts = samples["streameval_change_verdict"]
+    shown = {sample.labels["verdict"] for sample in verdicts if sample.value}
     assert shown == {"do not trust"}
 
 

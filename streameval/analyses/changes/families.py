@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from typing import Final, get_args
@@ -37,13 +36,8 @@ def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     """Gauges of every series that is watched; one label names the slice, the total has none."""
     rows = list(_labelled(report))
     for name, attribute, text in _GAUGES:
-        values = ((getattr(change, attribute), labels) for change, labels in rows)
-        known = [
-            (labels, value)
-            for value, labels in values
-            if value is not None and math.isfinite(value)
-        ]
-        yield Gauge(f"change_{name}", f"{text} Absent if unknown.", known)
+        values = [(labels, getattr(change, attribute)) for change, labels in rows]
+        yield Gauge(f"change_{name}", f"{text} Absent if unknown.", values)
     yield from (_evidence(rows), _since(rows), _verdicts(rows), _until(report))
 
 
@@ -68,7 +62,6 @@ def _evidence(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
             ({**labels, "direction": direction}, days)
             for change, labels in rows
             for direction, days in _directions(change)
-            if days is not None
         ],
     )
 

@@ -76,9 +76,8 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
         for row in report.rows
     ]
     for name, attribute, text in _COMPARED:
-        numbers = ((labels, getattr(row, attribute)) for row, labels in rows)
-        known = [(labels, value) for labels, value in numbers if value is not None]
-        yield Gauge(f"compare_{name}", f"{text} Absent if unknown.", known)
+        values = [(labels, getattr(row, attribute)) for row, labels in rows]
+        yield Gauge(f"compare_{name}", f"{text} Absent if unknown.", values)
     yield Gauge(
         "compare_verdict",
         "1 for the verdict of a comparison, 0 for all other verdicts.",

@@ -55,14 +55,12 @@ def gap_gauges(gaps: Sequence[GapSeries]) -> Iterator[Gauge]:
 
 
 def _bound(name: str, text: str, rows: Sequence[_Row]) -> Gauge:
-    numbers = [
-        (labels, getattr(series.gap, name.removeprefix("difference_"))) for series, labels in rows
-    ]
+    attribute = name.removeprefix("difference_")
     return Gauge(
         f"gap_{name}",
         f"{text} Bounds of the lifetime hold however often you look; those of other windows for "
         "one look, never for alerts. Absent if unknown.",
-        [(labels, value) for labels, value in numbers if value is not None],
+        [(labels, getattr(series.gap, attribute)) for series, labels in rows],
     )
 
 
@@ -71,7 +69,7 @@ def _limits(rows: Sequence[_Row]) -> Gauge:
     limits = [
         ({name: value for name, value in labels.items() if name != "window"}, series.at_most)
         for series, labels in rows
-        if series.at_most is not None and series.window == LIFETIME
+        if series.window == LIFETIME
     ]
     return Gauge("gap_at_most", "Largest accepted difference.", limits)
 
