@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from streameval.catalogue.reading import UndefinedReading
+from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.engine import snapshot as engine
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Series, SeriesFamily, Snapshot
@@ -215,6 +215,12 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> SnapshotAnswer:
     return answer
 
 
+_EVIDENCE: Final = frozenset(ReadingAnswer.__struct_fields__).intersection(
+    Reading.__struct_fields__
+) - {"metric", "value"}
+"""Fields of an answer that are those of its reading."""
+
+
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> ReadingAnswer:
     entry_reading = entry.reading
     return ReadingAnswer(
@@ -224,18 +230,8 @@ def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> R
         window=entry.window,
         since=entry.since,
         value=entry_reading.value if entry_reading.defined else None,
-        count=entry_reading.count,
-        lists=entry_reading.lists,
-        total=entry_reading.total,
-        estimated=entry_reading.estimated,
-        low=entry_reading.low,
-        high=entry_reading.high,
-        interval=entry_reading.interval,
-        no_interval=entry_reading.no_interval,
+        **{name: getattr(entry_reading, name) for name in _EVIDENCE},
         estimate=entry.metric.definition.estimates_policy,
-        weight=entry_reading.weight,
-        verdict=entry_reading.verdict,
-        note=entry_reading.note,
         problem=entry_reading.problem if isinstance(entry_reading, UndefinedReading) else None,
         difference=difference,
     )
