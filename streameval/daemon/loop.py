@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+
+import msgspec
 
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config.pipeline import join_frontend, readable_batches
@@ -14,14 +16,18 @@ from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
 from streameval.daemon.reading import SnapshotReader
 from streameval.engine.capture import RuntimeStatus
+from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE
-from streameval.engine.snapshot import Health, JoinHealth, Snapshot, WebConfigHealth
+from streameval.engine.snapshot import Health, JoinHealth, JoinWait, Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, microseconds
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
 from streameval.join.state import JoinedState
+
+_WAIT_SECONDS = 10.0
+"""Seconds after which a join that one log holds up says so."""
 
 _MAX_POLL = 0.2
 """Longest poll, seconds; bounds the reaction time to signals."""
@@ -55,7 +61,7 @@ class Loop:
         self._trouble, self._advice = SourceTrouble(clock.monotonic), AdviceLog()
         self._jumps = ClockJumps()
         self._backpressure = Backpressure(parts)
-        self._joins = JoinDriver(parts, clock.monotonic)
+        self._joins = JoinDriver(parts, clock)
         self._owned: OwnedShare | None = None
         self._ready = False
 
@@ -280,13 +286,15 @@ class Backpressure:
 class JoinDriver:
     """Drives the joins of a daemon between batches: ends and idle logs."""
 
-    def __init__(self, parts: Assembly, clock: Callable[[], float]) -> None:
+    def __init__(self, parts: Assembly, clock: ProcessClock) -> None:
         self._parts = parts
-        self._clock = clock
+        self._clock, self._wall = clock.monotonic, clock.wall
+        self._told: set[Partition] = set()
         options = parts.config.attribution
-        self._stats, self._timeout = None, None
+        self._stats, self._timeout, self._window = None, None, 0
         if options is not None:
             self._stats = JoinStats(options.names, by_request=options.key == "request_id")
+            self._window = microseconds(options.window)
             if options.idle_timeout is not None:
                 self._timeout = microseconds(options.idle_timeout) / SECOND
         self._seen: dict[Partition, tuple[int, float]] = {}
@@ -303,7 +311,37 @@ class JoinDriver:
 
     def health(self) -> JoinHealth | None:
         """The health of the joins; None without [attribution]."""
-        return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
+        if self._stats is None:
+            return None
+        health = self._stats.health(self._parts.ingest.partitions)
+        waits = [] if self._timeout is not None else list(self._waits())
+        for wait in waits:
+            if wait.log not in self._told:
+                self._told.add(wait.log)
+                emit(
+                    logging.WARNING,
+                    "join_waits",
+                    log=str(wait.log),
+                    seconds=round(self._wall() - wait.since),
+                    records=wait.records,
+                    advice="idle_timeout in [attribution] ends a wait for a log without newer "
+                    "records",
+                )
+        return msgspec.structs.replace(health, waits=waits)
+
+    def _waits(self) -> Iterator[JoinWait]:
+        """The logs that have had no newer record for some time, and hold up others."""
+        for state in self._parts.ingest.partitions.values():
+            if not isinstance(state, JoinedState) or not state.blocked:
+                continue
+            expected, clocks = state.logs.expected, state.logs.clocks
+            records = state.logs.waiting_records + sum(counts.open for counts in state.outcomes)
+            for log in state.logs.slowest:
+                # Where all logs are quiet, the last lists are merely not over.
+                behind = max(clocks.values(), default=0) - clocks.get(log, NEVER)
+                if behind > self._window and self._is_idle(log, expected[log], _WAIT_SECONDS):
+                    silent = self._clock() - self._seen[log][1]
+                    yield JoinWait(log, self._wall() - silent, records)
 
     def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
         owner, expected = self._parts.owner, state.logs.expected
@@ -314,7 +352,8 @@ class JoinDriver:
             return
         if self._timeout is None:
             return
-        idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log])]
+        timeout = self._timeout
+        idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log], timeout)]
         if idle and state.blocked:
             state.propose(idle)
             owner.checkpoint_soon()
@@ -333,8 +372,8 @@ class JoinDriver:
                 [log for log, offset in proposed.items() if ends[log] <= expected[log] == offset]
             )
 
-    def _is_idle(self, log: Partition, expected: int) -> bool:
-        """Whether no record has arrived for the idle timeout, and the log has no unread record."""
+    def _is_idle(self, log: Partition, expected: int, seconds: float) -> bool:
+        """Whether no record has arrived for so long, and the log has no unread record."""
         now = self._clock()
         offset, since = self._seen.setdefault(log, (expected, now))
         source = self._parts.source.status
@@ -342,8 +381,7 @@ class JoinDriver:
             self._seen[log] = expected, now
             return False
         end = source.ends.get(log)
-        waited = now - since >= (self._timeout or 0.0)
-        return waited and end is not None and end <= expected
+        return now - since >= seconds and end is not None and end <= expected
 
 
 _EXAMPLES_PER_REASON = 3

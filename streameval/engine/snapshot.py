@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -152,6 +152,19 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class JoinWait(NamedTuple):
+    """A log without newer records, for which the records of other logs wait.
+
+    Attributes:
+        since: when it was first seen without one, seconds since the epoch.
+        records: how many wait.
+    """
+
+    log: Partition
+    since: float
+    records: int
+
+
 class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of a join.
 
@@ -160,6 +173,7 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
         clocks: event time of each log, microseconds; logs without event time are absent.
         idle_timeouts: how often the join stopped waiting for an idle log.
         by_request: whether an interaction names its list.
+        waits: logs that hold up the others; those that `idle_timeout` ends are left out.
     """
 
     streams: tuple[StreamHealth, ...]
@@ -167,6 +181,7 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
     clocks: Mapping[Partition, int]
     idle_timeouts: int
     by_request: bool
+    waits: Sequence[JoinWait] = ()
 
     @property
     def open_lists(self) -> int:

@@ -313,6 +313,12 @@ def _join_waiting(join: JoinHealth) -> Iterator[SampleFamily]:
         "Newest event time of each joined log, seconds since the epoch. The slowest log holds back "
         "the others of its partition.",
     )
+    yield _by_log(
+        [(wait.log, wait.since) for wait in join.waits],
+        "join_wait_start_timestamp_seconds",
+        "Since when the other logs wait for newer records of this log, seconds since the epoch. "
+        "Meanwhile their records show as lag. Absent if none waits.",
+    )
     text = "Number of times that the join stopped waiting for a log idle for idle_timeout."
     yield _one(join.idle_timeouts, "join_idle_timeouts", "counter", text)
 

@@ -285,7 +285,12 @@ class Logs:
     @property
     def waiting(self) -> bool:
         """Whether a record waits for other logs."""
-        return any(cursor.waiting for cursor in self.cursors)
+        return self.waiting_records > 0
+
+    @property
+    def waiting_records(self) -> int:
+        """Number of records that wait for other logs."""
+        return sum(cursor.waiting for cursor in self.cursors)
 
     @property
     def backpressured(self) -> list[Partition]:

@@ -14,7 +14,7 @@ from streameval.catalogue.conventions import CONVENTIONS, Convention
 from streameval.catalogue.grammar import format_value
 from streameval.decoding.invalid import REASONS
 from streameval.engine.analysis import Finding
-from streameval.engine.snapshot import JoinHealth, StreamHealth
+from streameval.engine.snapshot import JoinHealth, JoinWait, StreamHealth
 from streameval.events.records import Partition
 from streameval.exporters.families import SampleFamily
 from streameval.exporters.operations import (
@@ -37,6 +37,7 @@ _JOIN = JoinHealth(
     clocks={Partition("impressions", 0): 1},
     idle_timeouts=0,
     by_request=True,
+    waits=[JoinWait(Partition("clicks", 0), 1.0, 1)],
 )
 
 

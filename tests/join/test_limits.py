@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from streameval.checkpoints.scheduler import ProcessClock
+from streameval.daemon.log import Logfmt
 from streameval.daemon.loop import JoinDriver
 from streameval.engine.ingest import Ingest
+from streameval.engine.snapshot import Health, JoinWait
 from streameval.events.errors import (
     DamagedStateError,
     SourceError,
@@ -20,6 +24,7 @@ from streameval.events.errors import (
     UnlikeStateError,
 )
 from streameval.events.records import Partition
+from streameval.exporters.page.state import state
 from streameval.join import impression_buffer as module
 from streameval.join.frontend import JoinStats
 from streameval.join.joiner import AT_ONCE
@@ -28,6 +33,7 @@ from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.source import SourceStatus
 from tests.batches import batch_of
+from tests.exporters.pictures import picture
 from tests.join.offline import Case
 from tests.join.streams import Fed, join_frontend
 
@@ -138,11 +144,55 @@ class Driven:
             source=self,
             owner=SimpleNamespace(saved=lambda *_: self.saved, checkpoint_soon=lambda: None),
         )
-        self.advance = JoinDriver(parts, lambda: self.now).advance
+        clock = ProcessClock(wall=lambda: 1_000.0 + self.now, monotonic=lambda: self.now)
+        driver = JoinDriver(parts, clock)
+        self.advance, self.health = driver.advance, driver.health
+
+    @property
+    def waits(self) -> Sequence[JoinWait]:
+        health = self.health()
+        assert health is not None
+        return health.waits
 
     @property
     def status(self) -> SourceStatus:
         return SourceStatus(joined=True, ends=self.ends, trouble=self.trouble)
+
+
+def test_a_join_without_a_timeout_says_for_which_log_it_waits_and_since_when(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fed = waiting()
+    driven = Driven(fed.state, timeout=None)
+    assert driven.waits == []
+    driven.now = 9.0
+    assert driven.waits == []
+    driven.now = 11.0
+    with caplog.at_level("WARNING"):
+        (wait,) = driven.waits
+        assert driven.waits == [wait]
+    assert (wait.log, wait.since) == (DONE, 1_000.0)
+    assert wait.records == 3  # two lists and a click
+    (record,) = caplog.records
+    line = Logfmt().format(record)
+    assert f"event=join_waits log={DONE} seconds=11 records=3 advice=" in line
+    assert "idle_timeout in [attribution]" in line
+    health = Health(consumed=2, valid=2, ready=True, join=driven.health())
+    sentence = state(picture(state=health), healthy=True).sentence
+    assert sentence.startswith(
+        f"Ready: the join waits for newer records of {DONE} since 1970-01-01 00:16:40 UTC; "
+    )
+    assert "Set idle_timeout in [attribution]" in sentence
+    fed.feed(DONE, [click(200, "r1")])
+    driven.ends = dict(fed.state.logs.expected)
+    assert DONE not in {wait.log for wait in driven.waits}
+
+
+def test_a_join_with_a_timeout_does_not_name_it_as_the_remedy() -> None:
+    driven = Driven(waiting().state)
+    driven.health()
+    driven.now = 60.0
+    assert driven.waits == []
 
 
 def proposed() -> tuple[Fed, Driven]:

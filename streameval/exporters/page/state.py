@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streameval.engine.snapshot import Health, Snapshot
+from streameval.exporters.view import moment
 
 _BAD_FILE = (
     "the web configuration has a mistake (see the log); the previous certificates and users are "
@@ -49,6 +50,15 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
 
 
 def _progress(health: Health) -> str:
+    waits = () if health.join is None else health.join.waits
+    if waits:
+        wait = waits[0]
+        others = f" (and {len(waits) - 1:,} more logs)" if len(waits) > 1 else ""
+        return (
+            f"the join waits for newer records of {wait.log}{others} since {moment(wait.since)}; "
+            f"{wait.records:,} records of other logs wait with it. Set idle_timeout in "
+            "[attribution] to end such waits."
+        )
     behind = [entry.lag for entry in health.partitions if entry.lag is not None]
     if not behind:
         return "reading."
