@@ -1,17 +1,22 @@
-"""Speed-up of `evaluate --processes 2` on parquet with `STREAMEVAL_EVENTS` events (10 million)."""
+"""`evaluate` of files: the cost of each form, and the speed-up of two processes on parquet.
+
+Two processes count `STREAMEVAL_EVENTS` events (10 million).
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +39,105 @@ class Run(NamedTuple):
 
 
 def main() -> None:
-    """Print the seconds of one process and of two, alternating, and their ratio."""
+    """Print the cost of each form, then of one process and of two."""
+    _print_forms()
+    _print_processes()
+
+
+def _print_forms() -> None:
+    """CPU seconds and memory of each form above those of a file without events; DuckDB's seconds.
+
+    DuckDB finds the same hits of the parquet file in SQL, on one thread.
+    """
+    with TemporaryDirectory() as folder:
+        none = _as_csv(Path(folder) / "none.csv", 3)
+        start = min(_measured(none) for _ in range(3))
+        forms = [_as_csv(Path(folder) / f"{n}.csv", n) for n in (75_000, 300_000, 900_000)]
+        forms += [_as_lines(Path(folder) / "300000.ndjson", 300_000)]
+        table = _as_text_parquet(Path(folder) / "300000.parquet", 300_000)
+        for path in (*forms, table):
+            cost = min(_measured(path) for _ in range(3))
+            megabytes = (cost.kilobytes - start.kilobytes) / 1024
+            print(f"{path.name}: {cost.cpu - start.cpu:.2f} s of CPU, +{megabytes:.0f} MB")
+        if importlib.util.find_spec("duckdb") is not None:
+            print(f"{table.name} in SQL of DuckDB: {min(_in_sql(table) for _ in range(3)):.2f} s")
+
+
+class Cost(NamedTuple):
+    """CPU seconds of a process, and the most memory that it had."""
+
+    cpu: float
+    kilobytes: int
+
+
+def _measured(path: Path) -> Cost:
+    asked = [part for metric in METRICS for part in ("-m", metric)]
+    told = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, "evaluate", path, *asked],
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout.split()
+    return Cost(float(told[-2]), int(told[-1]))
+
+
+_PROGRAM: Final = """
+import time
+from streameval.cli import run_command
+try:
+    run_command()
+finally:
+    # Of this program alone: what getrusage tells begins with the memory of the parent.
+    status = open("/proc/self/status").read()
+    print(time.process_time(), status.partition("VmHWM:")[2].split()[0])
+"""
+"""The command, then its CPU seconds and its most memory."""
+
+
+def _lists(events: int) -> Iterator[tuple[list[str], list[str]]]:
+    """Ten items of 50,000, and two interactions, of which one is shown in a third of the lists."""
+    draw = np.random.default_rng(1)
+    shown, acts = draw.integers(50_000, size=(events, 10)), draw.integers(50_000, size=(events, 2))
+    acts[::3, 0] = shown[::3, 4]
+    yield from zip(shown.astype(str).tolist(), acts.astype(str).tolist(), strict=True)
+
+
+def _as_csv(path: Path, events: int) -> Path:
+    rows = (f"{'|'.join(shown)},{'|'.join(acts)}\n" for shown, acts in _lists(events))
+    with path.open("w") as file:
+        file.write("recommendations,interactions\n")
+        file.writelines(rows)
+    return path
+
+
+def _as_lines(path: Path, events: int) -> Path:
+    with path.open("w") as file:
+        for shown, acts in _lists(events):
+            file.write(json.dumps({"recommendations": shown, "interactions": acts}) + "\n")
+    return path
+
+
+def _as_text_parquet(path: Path, events: int) -> Path:
+    shown, acts = zip(*_lists(events), strict=True)
+    pq.write_table(pa.table({"recommendations": shown, "interactions": acts}), path)
+    return path
+
+
+def _in_sql(path: Path) -> float:
+    """CPU seconds of a program in which DuckDB finds the rank of each hit."""
+    query = (
+        "SELECT place, count(*) FROM (SELECT unnest(recommendations) AS item, "
+        "generate_subscripts(recommendations, 1) AS place, interactions "
+        f"FROM read_parquet('{path}')) WHERE list_contains(interactions, item) GROUP BY place"
+    )
+    program = f"import duckdb; duckdb.execute('SET threads = 1'); duckdb.sql({query!r}).fetchall()"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0
+    return used.ru_utime + used.ru_stime
+
+
+def _print_processes() -> None:
+    """The seconds of one process and of two, alternating, and their ratio."""
     with TemporaryDirectory() as folder:
         path, none = Path(folder) / "events.parquet", Path(folder) / "none.parquet"
         _write(path, EVENTS)
