@@ -47,7 +47,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
         try:
             module = import_extra(name, "a frame", "spark" if name == "pandas" else "parquet")
         except MissingExtraError as error:
-            failure = failure or error
+            failure = error  # the last one needs least
             continue
         if name == "pandas":
             columns = {each: _with_nan(values) for each, values in columns.items()}

@@ -59,6 +59,18 @@ except MissingExtraError as error:
     assert result.stdout == "evaluating tables, frames and mappings\n", result.stderr
 
 
+def test_a_frame_without_any_library_of_frames_asks_for_the_smallest() -> None:
+    code = """
+from streameval import evaluate
+from streameval.errors import MissingExtraError
+try:
+    evaluate([["tea"]], [["tea"]], "mrr").to_frame()
+except MissingExtraError as error:
+    print(error.what, error.extra)
+"""
+    assert run_with_extras(code=code).stdout == "a frame parquet\n"
+
+
 def test_the_command_without_its_extra_names_it() -> None:
     result = run_with_extras(code="import streameval_start; streameval_start.main()")
     assert (result.returncode, result.stdout) == (2, "")
