@@ -26,6 +26,7 @@ from tests.uncertainty import (
     test_comparison,
     test_experiment,
     test_notes,
+    test_segments,
     test_verdicts,
 )
 
@@ -163,6 +164,11 @@ MISTAKES = (
         "one account by its lists, not by the uncertainty that it makes",
         _one_account,
         around(statistics, "one_account", _by_lists),
+    ),
+    Mistake(
+        "the largest e-value of many segments",
+        with_its_cases(test_segments.test_no_alarm),
+        replaced(statistics, "mean_evidence", max),
     ),
     Mistake(
         "clicks of users up to the deepest cut-off",

@@ -60,6 +60,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         uneven_evidence: e-value for lists without a user id being more frequent in some variant.
         notes: what to know about the metrics, one sentence each.
         period: the days that are compared, a sentence.
+        segment_evidence: e-value against the planned split within segments: the mean over the
+            values of the segment for which it is largest; None without segments.
     """
 
     users: dict[str, float]
@@ -77,6 +79,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     uneven_evidence: float = 1.0
     notes: tuple[str, ...] = ()
     period: str = ""
+    segment_evidence: float | None = None
 
 
 def check_audiences(

@@ -17,7 +17,12 @@ from streameval.analyses.experiments.counted import (
 )
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.statistics import Variant, compare_with_control, with_segments
+from streameval.analyses.experiments.statistics import (
+    Variant,
+    check_segment,
+    compare_with_control,
+    with_segments,
+)
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import Finding
@@ -73,6 +78,11 @@ def compare_variants(
     report = compare_with_control(experiment, counted.metrics, counted.variants, intervals, method)
     if counted.segments:
         report = with_segments(report, experiment, counted.metrics, counted.segments, method)
+        audiences = {
+            value: {name: variant.audience for name, variant in variants.items()}
+            for value, variants in counted.segments.items()
+        }
+        report = check_segment(report, experiment, options.by or "", audiences)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     result = CompareResult(report, experiment, intervals, method, counted.invalid)

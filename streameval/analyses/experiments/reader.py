@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +21,11 @@ from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.statistics import Variant, compare_with_control
+from streameval.analyses.experiments.statistics import (
+    Variant,
+    check_segment,
+    compare_with_control,
+)
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.ingest import Ingest
@@ -48,15 +53,20 @@ def variants_in(
 class ExperimentReader:
     """Reads an experiment from the lifetime of every family that has its label.
 
-    `views`: of the families with its label and no segment.
+    `views`: of the families with its label and no segment. `divided`: of those with its label and
+    a segment, which its users must be split by alike.
     """
 
     def __init__(
-        self, experiment: Experiment, intervals: Intervals, views: Sequence[FamilyView]
+        self,
+        experiment: Experiment,
+        intervals: Intervals,
+        views: Sequence[FamilyView],
+        divided: Mapping[str, FamilyView],
     ) -> None:
         self._experiment = experiment
         self._intervals = intervals
-        self._views = views
+        self._views, self._divided = views, divided
         self._tables: list[Table] = []
         self._report: Report | None = None
 
@@ -77,7 +87,11 @@ class ExperimentReader:
 
     def _compared(self, tables: Sequence[Table]) -> Report:
         metrics, variants = all_variants(self._views, tables, self._experiment.label)
-        return compare_with_control(self._experiment, metrics, variants, self._intervals)
+        report = compare_with_control(self._experiment, metrics, variants, self._intervals)
+        for segment, view in self._divided.items():
+            audiences = segment_audiences(view, self._experiment.label, segment)
+            report = check_segment(report, self._experiment, segment, audiences)
+        return report
 
 
 def experiment_reader(experiment: Experiment, context: ReaderContext) -> ExperimentReader | None:
@@ -85,7 +99,13 @@ def experiment_reader(experiment: Experiment, context: ReaderContext) -> Experim
     if context.intervals is None:
         return None
     views = [view for view in context.views if has_label(view, experiment.label, context.labels)]
-    return ExperimentReader(experiment, context.intervals, views)
+    divided = {
+        segment: view
+        for view in context.views
+        if experiment.label in view.spec.dimensions
+        and (segment := segment_of(view.spec.dimensions, context.labels)) is not None
+    }
+    return ExperimentReader(experiment, context.intervals, views, divided)
 
 
 def has_label(view: FamilyView, label: str, labels: Sequence[str]) -> bool:
@@ -150,6 +170,37 @@ def segments_in(
     return dict(by_value)
 
 
+def segment_audiences(view: FamilyView, label: str, segment: str) -> dict[str, dict[str, Audience]]:
+    """Value of a segment -> value of a label -> its users."""
+    table = view.lifetime()
+    places = [view.spec.dimensions.index(name) for name in (segment, label)]
+    cells: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for number in shown_slices(view, view.slices(table).tolist()):
+        value, name = (view.labels(number)[place] for place in places)
+        cells[value, name].append(number)
+    found: defaultdict[str, dict[str, Audience]] = defaultdict(dict)
+    for (value, name), audience in _audiences(table, cells).items():
+        found[value][name] = audience
+    return dict(found)
+
+
+_Key = TypeVar("_Key")
+
+
+def _audiences(table: Table, cells: Mapping[_Key, Sequence[int]]) -> dict[_Key, Audience]:
+    """The users of several cells together; empty if users are not kept."""
+    groups = table.groups
+    if groups is None or table.audience is None:
+        return {}
+    users = table.audience.copy()
+    users.rename({cell: together[0] for together in cells.values() for cell in together})
+    audiences = {}
+    for key, together in cells.items():
+        (sample,) = users.view(np.array(together[:1]))
+        audiences[key] = Audience(*sample, *groups.lists_by_day(np.array(together)))
+    return audiences
+
+
 def variants_of(
     view: FamilyView,
     table: Table,
@@ -180,13 +231,10 @@ def variants_of(
         if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
     ]
     means = [metric for metric in view.spec.metrics if has_user_means(metric, table)]
-    users = table.audience.copy()
-    users.rename({cell: of_variant[0] for of_variant in cells.values() for cell in of_variant})
+    audiences_by_name = _audiences(table, cells)
     variants: dict[str, Variant] = {}
     for name, of_variant in sorted(cells.items()):
         sums = {metric.text: summed_together(metric, groups, of_variant) for metric in metrics}
-        (sample,) = users.view(np.array(of_variant[:1]))
-        audience = Audience(*sample, *groups.lists_by_day(np.array(of_variant)))
         by_user = {
             metric.text: user_means_by_group(metric, table, np.array(of_variant))
             for metric in means
@@ -198,7 +246,7 @@ def variants_of(
         }
         variants[name] = Variant(
             sums,
-            audience,
+            audiences_by_name[name],
             activity(table, of_variant),
             objections={**problems, **objections_to([*metrics, *means], table, of_variant)},
             values=_exact(metrics, table, of_variant),

@@ -38,6 +38,7 @@ from streameval.analyses.experiments.planned_shares import (
     plans_of,
 )
 from streameval.analyses.experiments.report import Comparisons, Report
+from streameval.analyses.experiments.sample_ratio import ALARM, mean_evidence
 from streameval.analyses.experiments.settings import Experiment, judged_metric, judged_metrics
 from streameval.analyses.experiments.verdicts import (
     Compared,
@@ -192,6 +193,47 @@ def with_segments(
     ]
     rows = [explain_row(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
     return report._replace(segments=rows)
+
+
+def check_segment(
+    report: Report,
+    experiment: Experiment,
+    segment: str,
+    audiences: Mapping[str, Mapping[str, Audience]],
+) -> Report:
+    """The report without verdicts on all users if those of a segment's values are not split so.
+
+    If all users of a country are in one variant, the total compares countries. The mean of e-values
+    is one, whatever their dependence, so no number of values makes an alarm likelier. Comparisons
+    within the values keep their verdicts.
+
+    `audiences`: value of the segment -> variant -> its users.
+    """
+    first = day_number(experiment.since)
+    checked = {
+        value: check_audiences(
+            {name: arms.get(name, NOBODY).since(first) for name in report.checks.users},
+            plans_of(experiment.shares),
+            same_users=experiment.same_users,
+        )
+        for value, arms in sorted(audiences.items())
+        if value not in _NOT_VARIANTS
+    }
+    if not checked:
+        return report
+    mean = mean_evidence([checks.ratio_evidence for checks in checked.values()])
+    evidence = max(mean, report.checks.segment_evidence or 0.0)
+    checks = msgspec.structs.replace(report.checks, segment_evidence=evidence)
+    if mean >= ALARM > checks.ratio_evidence:
+        worst = max(checked, key=lambda value: checked[value].ratio_evidence)
+        users = ", ".join(f"{name} {count:,.0f}" for name, count in checked[worst].users.items())
+        trouble = (
+            f"in {segment} = {worst} users are not split as planned ({users}), although in all "
+            f"they are: compare each {segment} by itself (--by {segment})"
+        )
+        checks = msgspec.structs.replace(checks, trouble=(*checks.trouble, trouble))
+    rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
+    return report._replace(found=Comparisons(checks=checks, comparisons=rows))
 
 
 def _in_segment(draft: DraftComparison, name: str) -> DraftComparison:
