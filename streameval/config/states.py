@@ -148,7 +148,7 @@ def _saved_config(newest: StoredCheckpoint, note: Callable[[str], None]) -> Conf
         by_module[module].append(metric)
     left_out = [
         f"{newest.path}: {', '.join(metrics)}: left out; kept by {module!r}, which this command "
-        "does not load; give --config, or name the metric with -m."
+        "does not load; give --config."
         for module, metrics in by_module.items()
     ]
     if left_out and not (config.metrics or config.metric):

@@ -100,7 +100,7 @@ def test_no_command_imports_a_module_because_a_state_names_it(
     assert done.returncode == 0, done.stderr
     left_out = (
         f"streameval: {received}: received_payload:clicks: left out; kept by 'received_payload', "
-        "which this command does not load; give --config, or name the metric with -m."
+        "which this command does not load; give --config."
     )
     lines = [line for line in done.stderr.splitlines() if "received_payload" in line]
     reads_counts = arguments[:1] != ("state",) or arguments[1] == "export"
