@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -423,9 +423,6 @@ def _remedy(role: str) -> tuple[str | Setting, ...]:
         return name
     rows = (", or give rows of users and items to evaluate as ", Setting("recommendations"))
     return (*name, *rows, " and ", Setting("truth"))
-
-
-IdsOf: TypeAlias = Literal["integer", "text"]
 
 
 def ids_of(column: Column) -> Any:

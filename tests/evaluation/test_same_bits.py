@@ -1,0 +1,117 @@
+"""Random worlds have the same bits through every door."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streameval import Accumulator, Intervals, evaluate
+from streameval.evaluation.partials import merged, partials
+
+METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2", "distinct_items@3", "users_covered")
+
+
+class World(NamedTuple):
+    """Lists of users with their interactions, in the order of first appearance."""
+
+    shown: dict[Any, list[Any]]
+    truth: dict[Any, list[Any]]
+
+    def counted(self) -> bytes:
+        """The state of an accumulator that was given one list after the other."""
+        one = Accumulator(*METRICS, intervals=Intervals())
+        for user in self.users():
+            one.update(self.shown.get(user, []), self.truth.get(user, []), user=user)
+        return b"".join(one.dump())
+
+    def users(self) -> list[Any]:
+        return list(dict.fromkeys([*self.shown, *self.truth]))
+
+    def events(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "recommendations": self.shown.get(user, []),
+                "interactions": self.truth.get(user, []),
+                "user": user,
+            }
+            for user in self.users()
+        ]
+
+
+def world(seed: int) -> World:
+    """Some users have no list, some no interactions; ids are integers, or words of any script."""
+    draw = random.Random(seed)
+    users: list[Any] = [f"u{n}" for n in range(draw.randint(3, 12))]
+    items: list[Any] = [f"{draw.choice('aé日')}{n}" for n in range(draw.randint(4, 15))]
+    if seed % 2:
+        users, items = [*range(90, 90 + len(users))], [*range(5, 5 + len(items))]
+    shown = {user: draw.sample(items, draw.randint(1, len(items))) for user in users[1:]}
+    truth = {user: draw.sample(items, draw.randint(1, 4)) for user in users[:-1]}
+    return World(shown, truth)
+
+
+def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """What `evaluate` is given, by name; the users of the first side come first."""
+    shown = [
+        (user, item, 100.0 - rank)
+        for user, items in drawn.shown.items()
+        for rank, item in enumerate(items)
+    ]
+    acts = [(user, item) for user, items in drawn.truth.items() for item in items]
+    rows = pd.DataFrame(shown, columns=["user", "item", "score"])
+    truth = pd.DataFrame(acts, columns=["user", "item"])
+    rows.to_csv(folder / "shown.csv", index=False)
+    truth.to_csv(folder / "truth.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(rows), folder / "shown.parquet", row_group_size=3)
+    yield "frames", (rows, truth)
+    yield "polars", (pl.from_pandas(rows), pl.from_pandas(truth))
+    yield "parquet and frame", (folder / "shown.parquet", truth)
+    yield "mappings", (drawn.shown, drawn.truth)
+    yield "pairs of item and score", (
+        {user: [(item, 9.0 - at) for at, item in enumerate(items)]
+         for user, items in drawn.shown.items()},
+        drawn.truth,
+    )  # fmt: skip
+    events = drawn.events()
+    yield "frame of events", (pd.DataFrame(events),)
+    table = pa.Table.from_pylist(events)
+    pq.write_table(table, folder / "events.parquet", row_group_size=2)
+    yield "parquet of events", (folder / "events.parquet",)
+    if isinstance(acts[0][1], str):
+        lines = "".join(f"{json.dumps(event)}\n" for event in events)
+        (folder / "events.ndjson").write_text(lines)
+        yield "json lines", (folder / "events.ndjson",)
+        yield "csv", (folder / "shown.csv", folder / "truth.csv")
+        for name in ("recommendations", "interactions"):
+            lists = [json.dumps(event[name]) for event in events]
+            table = table.drop_columns([name]).append_column(name, [lists])
+        pd.DataFrame(table.to_pydict()).to_csv(folder / "events.csv", index=False)
+        yield "csv of events", (folder / "events.csv",)
+
+
+@pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_every_door_has_the_bits_of_one_list_after_the_other(seed: int, tmp_path: Path) -> None:
+    drawn = world(seed)
+    expected = drawn.counted()
+    states = {
+        name: b"".join(evaluate(*given, *METRICS).accumulator().dump())
+        for name, given in doors(drawn, tmp_path)
+    }
+    assert {name: state == expected for name, state in states.items()} == dict.fromkeys(
+        states, True
+    )
+    table = pa.Table.from_pylist(drawn.events())
+    parts = [partials([table[at : at + 3]], *METRICS, intervals=Intervals())
+             for at in range(0, len(table), 3)]  # fmt: skip
+    (spark,) = merged(row for rows in parts for row in rows).values()
+    assert b"".join(spark.dump()) == expected
