@@ -52,7 +52,7 @@ class ChangeDay(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
 
 
-class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+class PastChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that is over, whose days are left out.
 
     Attributes:
@@ -119,7 +119,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     raw: float | None = None
     mix: float | None = None
     rollouts: tuple[Rollout, ...] = ()
-    past: tuple[Pulse, ...] = ()
+    past: tuple[PastChange, ...] = ()
     days: tuple[ChangeDay, ...] = ()
     reason: str | None = None
     verdict: ChangeVerdict = "history too short"

@@ -21,7 +21,7 @@ from streameval.analyses.changes.report import (
     Change,
     ChangeDay,
     ChangeVerdict,
-    Pulse,
+    PastChange,
     Rollout,
 )
 from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
@@ -353,14 +353,14 @@ class _Bets(NamedTuple):
 
 def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
     """The verdict on one series, judged again without the days of a change that is over."""
-    change, past = _judged_once(seen, bets), list[Pulse]()
+    change, past = _judged_once(seen, bets), list[PastChange]()
     left_out: frozenset[int] = frozenset()
     while change.verdict in CHANGED and seen.judged is not None and len(past) < _MOST_PAST:
         over = bets.pulse(seen.judged)
         if over is None:
             break
         began, effect = over.shift.day, over.shift.lift
-        past.append(Pulse(began=date_of(began), ended=date_of(over.last), effect=effect))
+        past.append(PastChange(began=date_of(began), ended=date_of(over.last), effect=effect))
         left_out |= frozenset(range(began, over.last + 1))
         seen = look(seen.series, seen.until, bets.settings, left_out)
         change = _judged_once(seen, bets)
