@@ -182,6 +182,18 @@ def test_large_files_are_read_in_blocks(tmp_path: Path) -> None:
     assert found["mrr"].value == pytest.approx((rows + same) / (2 * rows), rel=1e-12)
 
 
+def test_the_command_keeps_cells_as_ids_with_the_separator_that_it_names(tmp_path: Path) -> None:
+    shown = _written(tmp_path / "submission.csv", "customer_id,prediction\nc,07 08\n")
+    truth = _written(tmp_path / "truth.csv", "customer_id,item\nc,08\n")
+    named = ("--column", "recommendations.item=prediction", "-m", "mrr", "--format", "json")
+    call = ("evaluate", "--recommendations", shown, "--truth", truth, *named)
+    split = run(*call)
+    assert json.loads(split.stdout)[0]["value"] == 0.5
+    assert "with --separator prediction= each is one id." in split.stderr
+    whole = run(*call, "--separator", "prediction=")
+    assert json.loads(whole.stdout)[0]["value"] == 0.0
+
+
 def test_commands_take_the_same_settings(tmp_path: Path) -> None:
     truth = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
     shown = _written(tmp_path / "shown.csv", "user,item\n1,9\n1,10\n2,11\n")

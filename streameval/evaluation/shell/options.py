@@ -159,13 +159,13 @@ def separators_option(texts: Iterable[str]) -> dict[str, str]:
     """Separators by column, from "|" (for every column, with the key "") and "column=|".
 
     Example:
-        >>> separators_option(["|", "clicks=;", "="])
-        {'': '=', 'clicks': ';'}
+        >>> separators_option(["|", "clicks=;", "titles=", "="])
+        {'': '=', 'clicks': ';', 'titles': ''}
     """
     separators: dict[str, str] = {}
     for text in texts:
-        name, _, separator = text.partition("=")
-        separators |= {name: separator} if name and separator else {"": text}
+        name, is_named, separator = text.partition("=")
+        separators |= {name: separator} if name and is_named else {"": text}
     return separators
 
 
