@@ -12,7 +12,7 @@ def _no_tone(_row: object) -> str:
     return ""
 
 
-class Column(NamedTuple, Generic[T]):
+class TextColumn(NamedTuple, Generic[T]):
     """A column, which says how its cells are made from rows.
 
     Attributes:
@@ -32,12 +32,12 @@ class TextTable(NamedTuple, Generic[T]):
     """Rows of any kind, with the columns that show them.
 
     Example:
-        >>> table = TextTable([Column("metric", str), Column("name", str.upper)], ["mrr"])
+        >>> table = TextTable([TextColumn("metric", str), TextColumn("name", str.upper)], ["mrr"])
         >>> table.names, table.texts
         (['metric', 'name'], [['mrr', 'MRR']])
     """
 
-    columns: Sequence[Column[T]]
+    columns: Sequence[TextColumn[T]]
     rows: Sequence[T]
     title: str = ""
 

@@ -44,7 +44,7 @@ from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.exporters.families import gauge_families
 from streameval.exporters.prometheus import Text as Exposition
 from streameval.exporters.view import lift_bounds
-from streameval.inference.table import Column, TextTable
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
 
 
@@ -242,16 +242,16 @@ def _parts(result: ChangesResult) -> Iterator[str | TextTable[Change]]:
     """A line for each series, or with replay for each turn; then the changes in sentences."""
     until = _day(result.latest.changes[0].until)
     dated = len(result.reports) > 1
-    day: Column[Change] = Column("day", lambda change: _day(change.until))
-    columns: list[Column[Change]] = [
+    day: TextColumn[Change] = TextColumn("day", lambda change: _day(change.until))
+    columns: list[TextColumn[Change]] = [
         *[day][:dated],
-        Column("metric", lambda change: change.metric),
-        Column("slice", lambda change: "all" if change.slice is None else change.slice),
-        Column("since (95 %)", _since),
-        Column("change", _effect, "right"),
-        Column("evidence", lambda change: evidence_days_text(change.evidence_days), "right"),
-        Column("lists", _lists, "right"),
-        Column("verdict", change_text, tone=lambda change: change.verdict),
+        TextColumn("metric", lambda change: change.metric),
+        TextColumn("slice", lambda change: "all" if change.slice is None else change.slice),
+        TextColumn("since (95 %)", _since),
+        TextColumn("change", _effect, "right"),
+        TextColumn("evidence", lambda change: evidence_days_text(change.evidence_days), "right"),
+        TextColumn("lists", _lists, "right"),
+        TextColumn("verdict", change_text, tone=lambda change: change.verdict),
     ]
     rows = list(_turns(result.reports)) if dated else result.latest.changes
     yield TextTable(columns, rows, f"{'the turns ' * dated}until the end of {until}")

@@ -20,7 +20,7 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
-from streameval.inference.table import Column, TextTable
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
 
 _HALF: Final = 100.0
@@ -308,20 +308,20 @@ def _down(lift: float, scale: float) -> float:
 
 
 def _span_table(spans: Sequence[SpanLift], what: str) -> Markup:
-    columns: list[Column[SpanLift]] = [
-        Column("from", lambda span: span.start.isoformat()),
-        Column("lift", lambda span: _lift(span.lift), "right"),
-        Column("interval", lambda span: lift_bounds(span.low, span.high), "right"),
+    columns: list[TextColumn[SpanLift]] = [
+        TextColumn("from", lambda span: span.start.isoformat()),
+        TextColumn("lift", lambda span: _lift(span.lift), "right"),
+        TextColumn("interval", lambda span: lift_bounds(span.low, span.high), "right"),
     ]
     return plain_grid(what, TextTable(columns, spans[::-1]), frame="scroll")
 
 
 def _day_table(days: Sequence[Day], what: str) -> Markup:
-    columns: list[Column[Day]] = [
-        Column("day", lambda day: day.day.isoformat()),
-        Column("evidence", lambda day: e_value_text(day.evidence), "right"),
-        Column("lift", lambda day: _lift(day.lift), "right"),
-        Column("interval", lambda day: lift_bounds(day.low, day.high), "right"),
+    columns: list[TextColumn[Day]] = [
+        TextColumn("day", lambda day: day.day.isoformat()),
+        TextColumn("evidence", lambda day: e_value_text(day.evidence), "right"),
+        TextColumn("lift", lambda day: _lift(day.lift), "right"),
+        TextColumn("interval", lambda day: lift_bounds(day.low, day.high), "right"),
     ]
     return plain_grid(what, TextTable(columns, days[::-1]), frame="scroll", seen=False)
 

@@ -34,7 +34,7 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, MetricError, SourceError, UsageError
 from streameval.exporters.view import figure
-from streameval.inference.table import Column, TextTable
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import confidence_text, percent
 
 
@@ -153,13 +153,13 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
         f"{confidence_text(first.confidence)} confidence and users split {split}:"
     )
-    columns: list[Column[tuple[ExperimentPlan, Effort]]] = [
-        Column("metric", lambda row: row[0].metric),
-        Column("value now", lambda row: figure(row[0].value)),
-        Column("method", lambda row: row[1].method),
-        Column("users needed", lambda row: _needed(row[1].users), "right"),
-        Column("days needed", lambda row: _needed(row[1].days), "right"),
-        Column("lift detectable today", lambda row: _detectable(row[1]), "right"),
+    columns: list[TextColumn[tuple[ExperimentPlan, Effort]]] = [
+        TextColumn("metric", lambda row: row[0].metric),
+        TextColumn("value now", lambda row: figure(row[0].value)),
+        TextColumn("method", lambda row: row[1].method),
+        TextColumn("users needed", lambda row: _needed(row[1].users), "right"),
+        TextColumn("days needed", lambda row: _needed(row[1].days), "right"),
+        TextColumn("lift detectable today", lambda row: _detectable(row[1]), "right"),
     ]
     yield TextTable(columns, _efforts(plans))
     days = f"{first.days:,} day{'s' * (first.days != 1)}"

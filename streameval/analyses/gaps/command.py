@@ -38,7 +38,7 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError
 from streameval.exporters.view import figure
-from streameval.inference.table import Column, TextTable
+from streameval.inference.table import TextColumn, TextTable
 
 
 def gaps(  # noqa: PLR0913  each is an option of the command
@@ -105,11 +105,11 @@ def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
 
 def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | TextTable[GapValue]]:
     """For each metric its gap in a sentence, and a table of the values."""
-    columns: list[Column[GapValue]] = [
-        Column(by, lambda value: value.name),
-        Column("mean", lambda value: figure(_known(value.mean)), "right"),
-        Column("interval", _bounds, "right"),
-        Column("", lambda value: "may be the worst" if value.worst else value.left_out or ""),
+    columns: list[TextColumn[GapValue]] = [
+        TextColumn(by, lambda value: value.name),
+        TextColumn("mean", lambda value: figure(_known(value.mean)), "right"),
+        TextColumn("interval", _bounds, "right"),
+        TextColumn("", lambda value: "may be the worst" if value.worst else value.left_out or ""),
     ]
     for gap in gaps:
         yield f"{gap.metric} by {by}: {gap_text(gap)}"

@@ -13,7 +13,7 @@ from streameval.exporters.page.history import PANE, history
 from streameval.exporters.page.markup import Markup, plain_grid, tag
 from streameval.exporters.page.selection import Excerpt, slice_name, window_name
 from streameval.exporters.view import UNDEFINED, figure, moment
-from streameval.inference.table import Column, TextTable
+from streameval.inference.table import TextColumn, TextTable
 
 MOST: Final = 8
 """Lines of one chart; the others are counted below it."""
@@ -103,8 +103,12 @@ def legend(lines: Sequence[ChartLine]) -> Markup:
 def over_time(title: str, lines: Sequence[ChartLine]) -> Markup:
     """The newest values of a chart's lines as a table."""
     times = sorted({at for entry in lines for at, _ in entry.points}, reverse=True)[:_RECENT]
-    columns = [Column(entry.name, partial(_cell, dict(entry.points)), "right") for entry in lines]
-    return plain_grid(title, TextTable([Column("time", moment), *columns], times), frame="scroll")
+    columns = [
+        TextColumn(entry.name, partial(_cell, dict(entry.points)), "right") for entry in lines
+    ]
+    return plain_grid(
+        title, TextTable([TextColumn("time", moment), *columns], times), frame="scroll"
+    )
 
 
 def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:

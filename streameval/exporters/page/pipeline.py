@@ -12,7 +12,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
 from streameval.exporters.view import UNDEFINED, moment, span
-from streameval.inference.table import Column, TextTable
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
 
 _DAY: Final = 86_400.0
@@ -69,9 +69,9 @@ def _invalid(health: Health) -> Markup:
     reasons = {reason: count for reason, count in sorted(health.invalid.items()) if count}
     if not reasons:
         return Markup()
-    columns: list[Column[tuple[str, int]]] = [
-        Column("reason", lambda row: tag("code", row[0])),
-        Column("records", lambda row: _number(row[1]), "right"),
+    columns: list[TextColumn[tuple[str, int]]] = [
+        TextColumn("reason", lambda row: tag("code", row[0])),
+        TextColumn("records", lambda row: _number(row[1]), "right"),
     ]
     return plain_grid("Invalid records by reason", TextTable(columns, list(reasons.items())))
 
