@@ -82,9 +82,15 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
     mean = f"the mean weight is {overlap.weight.value:.3g}{_bounds(overlap.weight)} instead of 1"
     if overlap.side == "below":
         missing = percent(1.0 - overlap.weight.value)
-        return f"Do not trust it: {mean}, so {missing} of the policy's choices were never shown."
+        return (
+            f"Do not trust it: {mean}: either {missing} of the policy's choices are never shown, "
+            "or the logged propensities are too high (are they those of the items drawn?)."
+        )
     if overlap.side == "above":
-        return f"Do not trust it: {mean}, so the propensities are not those that drew the items."
+        return (
+            f"Do not trust it: {mean}: the propensities are too low, or the policy's chances sum "
+            "to more than 1."
+        )
     if overlap.clipped is not None and overlap.clipped[0].value < LEAST_CLIPPED_WEIGHT:
         return f"Do not trust it: {clip_note(overlap)}"
     return None

@@ -410,9 +410,14 @@ def test_a_mean_weight_is_plausible_once_its_interval_says_something(
 def test_a_mean_weight_that_is_not_1_is_not_trusted() -> None:
     few, many = (_read(_world(9_000, weight=scale), "ips", "snips") for scale in (0.7, 1.3))
     for text in ("ips", "snips"):
-        assert "of the policy's choices were never shown" in str(few.read(text).no_interval)
+        assert (
+            "of the policy's choices are never shown, or the logged propensities are too high"
+            in str(few.read(text).no_interval)
+        )
         assert "Do not trust it: the mean weight is 0.7" in str(few.read(text).no_interval)
-        assert "not those that drew the items" in str(many.read(text).no_interval)
+        assert "the propensities are too low, or the policy's chances sum to more than 1" in str(
+            many.read(text).no_interval
+        )
         assert few.interval(text, "fixed") is None
         assert many.interval(text, "fixed") is None
 
@@ -471,7 +476,7 @@ def test_an_estimate_that_cannot_be_trusted_is_not_compared() -> None:
     log = _read(_world(9_000, weight=0.7), "snips", "value_per_list")
     comparison = compare(log, log, "snips", against="value_per_list")
     assert comparison.verdict == "do not trust"
-    assert "were never shown" in str(comparison.reason)
+    assert "are never shown, or the logged propensities are too high" in str(comparison.reason)
     assert comparison.low is None
     good, bad = (_read(_world(6_000, weight=scale), "ips") for scale in (1.0, 0.7))
     variants = {"control": variant_of(good), "treatment": variant_of(bad)}
@@ -479,7 +484,7 @@ def test_an_estimate_that_cannot_be_trusted_is_not_compared() -> None:
         Experiment(), good.metrics, variants, Intervals(), "fixed"
     ).rows
     assert (row.metric, row.verdict) == ("ips", "do not trust")
-    assert "were never shown" in row.sentence
+    assert "are never shown, or the logged propensities are too high" in row.sentence
     assert row.lift_low is None
 
 
