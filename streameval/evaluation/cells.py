@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.evaluation.files import Column, arrow
+from streameval.evaluation.files import TableColumn, arrow
 from streameval.evaluation.options import InputError, Setting
 
 _SEPARATORS: Final = "|;,\t"
@@ -90,7 +90,7 @@ class ListColumn:
         self._is_confirmed = False
         self.has_bars = False
 
-    def read(self, column: Column) -> Any:
+    def read(self, column: TableColumn) -> Any:
         """The lists of a block as an Arrow array of lists; a blank cell is an empty list of ids."""
         require_lists(column.path, column.name, column.values.type)
         if is_list(column.values.type):
@@ -108,21 +108,21 @@ class ListColumn:
             return self._numbers(column, lists, blank)
         return self._values(column, lists, blank) if self._kind == "values" else lists
 
-    def note_bars(self, column: Column) -> bool:
+    def note_bars(self, column: TableColumn) -> bool:
         """Whether any cell so far has a "|", which then separates."""
         if is_text(column.values.type) and not self.has_bars:
             bars = arrow("compute").match_substring(column.values, "|")
             self.has_bars = bool(arrow("compute").any(bars).as_py())
         return self.has_bars
 
-    def _refuse_missing(self, column: Column, texts: Any) -> None:
+    def _refuse_missing(self, column: TableColumn, texts: Any) -> None:
         missing = arrow("compute").is_in(texts, value_set=arrow().array(_MISSING, texts.type))
         if (row := _first(missing)) is not None:
             problem = f"found {texts[row].as_py()!r}, which looks like a missing list"
             insist = Setting("separator", "|", column.name)
             raise column.error(row, problem, "leave the cell empty, or ", insist, " if it is an id")
 
-    def _bracketed(self, column: Column, texts: Any, blank: Any) -> bool:
+    def _bracketed(self, column: TableColumn, texts: Any, blank: Any) -> bool:
         """Whether cells are JSON lists; refuses a column of both forms."""
         if self._separator.explicit:
             return False
@@ -143,7 +143,7 @@ class ListColumn:
             raise column.error(bracketed_cell, problem, remedy)
         return self._form == "json"
 
-    def _of_brackets(self, column: Column, texts: Any) -> Any:
+    def _of_brackets(self, column: TableColumn, texts: Any) -> Any:
         """JSON lists, or those that Python writes; the usual ones without a Python object each."""
         compute = arrow("compute")
         filled = compute.if_else(compute.equal(texts, ""), "[]", texts)
@@ -169,7 +169,7 @@ class ListColumn:
         return _strings(lists)
 
     def _each(
-        self, column: Column, row: int, text: str, entries: Sequence[Any]
+        self, column: TableColumn, row: int, text: str, entries: Sequence[Any]
     ) -> list[str | None]:
         """The entries of a JSON list as texts."""
         checked: list[str | None] = []
@@ -186,12 +186,12 @@ class ListColumn:
             checked.append(None if entry is None else str(entry).strip())
         return checked + [""] * (len(entries) - filled)
 
-    def _no_entry(self, column: Column, row: int, text: str) -> InputError:
+    def _no_entry(self, column: TableColumn, row: int, text: str) -> InputError:
         what = {"ids": "ids", "numbers": "numbers", "values": "numbers or words"}[self._kind]
         remedy = f"write {what} between separators, or a JSON list of {what}"
         return column.error(row, f"found {text!r:.60}", remedy)
 
-    def _split(self, column: Column, texts: Any, blank: Any) -> Any:
+    def _split(self, column: TableColumn, texts: Any, blank: Any) -> Any:
         """The lists of cells with a separator between their entries."""
         compute = arrow("compute")
         self.note_bars(column)
@@ -212,7 +212,7 @@ class ListColumn:
         self._refuse_gaps(column, texts, lists)
         return lists
 
-    def _refuse_gaps(self, column: Column, texts: Any, lists: Any) -> None:
+    def _refuse_gaps(self, column: TableColumn, texts: Any, lists: Any) -> None:
         """Refuse an empty entry before others; those at the end are padding."""
         empty = np.flatnonzero(_numpy(arrow("compute").equal(lists.values, "")))
         if not empty.size or self._kind == "values":
@@ -225,7 +225,7 @@ class ListColumn:
             row = int(np.searchsorted(offsets, empty[inside][0], side="right")) - 1
             raise self._no_entry(column, row, texts[row].as_py())
 
-    def _refuse_others(self, column: Column, texts: Any, given: str | None) -> None:
+    def _refuse_others(self, column: TableColumn, texts: Any, given: str | None) -> None:
         """Refuse cells that seem to have another separator than their column."""
         compute = arrow("compute")
         brackets = compute.or_(
@@ -278,7 +278,7 @@ class ListColumn:
                 " if it is part of an id",
             )
 
-    def _numbers(self, column: Column, lists: Any, blank: Any) -> Any:
+    def _numbers(self, column: TableColumn, lists: Any, blank: Any) -> Any:
         """Lists of numbers; a blank cell is null."""
         compute = arrow("compute")
         flat = lists.flatten()
@@ -292,7 +292,7 @@ class ListColumn:
         offsets = compute.subtract(lists.offsets, lists.offsets[0]).cast(arrow().int64())
         return arrow().LargeListArray.from_arrays(offsets, numbers, mask=_array(blank))
 
-    def _parsed(self, column: Column, lists: Any) -> Any:
+    def _parsed(self, column: TableColumn, lists: Any) -> Any:
         numbers: list[float | None] = []
         for row, entries in enumerate(lists.to_pylist()):
             for entry in entries or ():
@@ -302,7 +302,7 @@ class ListColumn:
                     raise self._no_entry(column, row, " ".join(map(str, entries))) from None
         return arrow().array(numbers, arrow().float64())
 
-    def _values(self, column: Column, lists: Any, blank: Any) -> Any:
+    def _values(self, column: TableColumn, lists: Any, blank: Any) -> Any:
         """Lists of numbers and words; text that reads as a number is one, an empty one is null."""
         del column
         rows = [
@@ -317,7 +317,7 @@ class ListColumn:
         return arrow().array(rows, arrow().large_list(kind))
 
 
-def lists_in_rows(column: Column, separator: str | None) -> tuple[Any, str | None]:
+def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str | None]:
     """The lists in the cells of a column that usually has one id a row; None if it has none.
 
     A column has lists if its type says so, if a cell is in brackets, if a cell has a "|", or if all
@@ -403,7 +403,7 @@ def _without_blanks(lists: Any, empty: Any = None) -> Any:
     return compute.if_else(empty, arrow().scalar([], lists.type), lists)
 
 
-def _no_json(column: Column, row: int) -> InputError:
+def _no_json(column: TableColumn, row: int) -> InputError:
     text = (column.values[row].as_py() or "").strip()
     remedy = 'write each cell of the column like ["a", "b"]; of arrays, that is .tolist()'
     return column.error(row, f"found {text!r:.60}, which is not a JSON list", remedy)

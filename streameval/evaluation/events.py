@@ -23,8 +23,8 @@ from streameval.decoding.values import label_texts
 from streameval.evaluation.cells import Kind, ListColumn, Separator, is_list, require_lists
 from streameval.evaluation.files import (
     MIND,
-    Column,
     RowBlock,
+    TableColumn,
     TablePart,
     arrow,
     blocks_of,
@@ -253,7 +253,7 @@ class EventRows:
         plural = user == EventFields().user and user not in names and USERS in names
         return USERS if plural else user
 
-    def _column(self, block: RowBlock, name: str) -> Column:
+    def _column(self, block: RowBlock, name: str) -> TableColumn:
         return block.column(name)
 
     def _list_column(self, name: str, kind: Kind) -> ListColumn:
@@ -425,7 +425,7 @@ def _remedy(role: str) -> tuple[str | Setting, ...]:
     return (*name, *rows, " and ", Setting("truth"))
 
 
-def ids_of(column: Column) -> Any:
+def ids_of(column: TableColumn) -> Any:
     """A column of ids as an Arrow array of integers or strings."""
     array = users_of(column)
     if array.null_count:
@@ -434,7 +434,7 @@ def ids_of(column: Column) -> Any:
     return array
 
 
-def users_of(column: Column) -> Any:
+def users_of(column: TableColumn) -> Any:
     """A column of optional ids as an Arrow array; null and empty text become null."""
     types, array, compute = arrow().types, column.values, arrow("compute")
     if not len(array):
@@ -451,7 +451,7 @@ def users_of(column: Column) -> Any:
     return array
 
 
-def numbers_of(column: Column) -> Array:
+def numbers_of(column: TableColumn) -> Array:
     """A column of finite numbers, from numbers or from text; shape (rows,)."""
     array, compute, wanted = column.values, arrow("compute"), arrow().float64()
     try:
@@ -467,7 +467,7 @@ def numbers_of(column: Column) -> Array:
     return values
 
 
-def times_of(column: Column, unit: TimeUnit) -> IntArray:
+def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
     """A column of event times, microseconds since the epoch; shape (rows,).
 
     Args:

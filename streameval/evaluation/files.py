@@ -83,7 +83,7 @@ Table: TypeAlias = str | Frame
 """The path of a file, or a caller's rows."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of some rows.
 
     Attributes:
@@ -123,9 +123,9 @@ class RowBlock(NamedTuple):
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
         return place_of(self.path, self.first + row, self.header)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> TableColumn:
         """The column of this name."""
-        return Column(self.path, name, plain(self.rows[name].combine_chunks()), self.place)
+        return TableColumn(self.path, name, plain(self.rows[name].combine_chunks()), self.place)
 
 
 def place_of(path: str, row: int, header: int | None) -> str:

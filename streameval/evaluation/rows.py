@@ -18,10 +18,10 @@ from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.cells import ListColumn, Separator, is_list, is_text, lists_in_rows
 from streameval.evaluation.events import ids_of, numbers_of, of_one_kind, times_of
 from streameval.evaluation.files import (
-    Column,
     Frame,
     RowBlock,
     Table,
+    TableColumn,
     arrow,
     blocks_of,
     finite,
@@ -383,11 +383,11 @@ class _JoinedRows:
         block = min(block, len(self._blocks) - 1)
         return self._blocks[block].place(row - self._starts[block])
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> TableColumn:
         """The column of this name in all rows."""
         if name not in self.table:
             raise InputError(f"{self._path}: some rows have no column {name!r}; give it to all.")
-        return Column(self._path, name, self.table[name], self.place)
+        return TableColumn(self._path, name, self.table[name], self.place)
 
 
 def _joined(arrays: Sequence[Any]) -> Any:
@@ -446,7 +446,7 @@ class _Exploded(NamedTuple):
         def place(row: int) -> str:
             return rows.place(int(owners[row]))
 
-        items = ids_of(Column(cells.path, item, plain(entries), place))
+        items = ids_of(TableColumn(cells.path, item, plain(entries), place))
         idle = users.filter(arrow().array(lengths == 0))
         taken = users.take(arrow().array(owners))
         return cls(rows, taken, items, owners, idle, fields, lengths, example)
@@ -457,7 +457,7 @@ class _Exploded(NamedTuple):
             inner = _find_column("", usual, list(self.fields))
             if inner is not None:
                 values = plain(self.fields[inner])
-                return numbers_of(Column("", inner, values, self._place))
+                return numbers_of(TableColumn("", inner, values, self._place))
         if name is None:
             return None
         found = self.rows.column(name)
@@ -475,7 +475,7 @@ class _Exploded(NamedTuple):
             row = int(unlike[0])
             problem = f"{theirs[row]} numbers for {self.lengths[row]} items"
             raise found.error(row, problem, f"give one {role} for each item")
-        flat = Column(found.path, name, values.flatten(), self._place)
+        flat = TableColumn(found.path, name, values.flatten(), self._place)
         return numbers_of(flat)
 
     def _place(self, row: int) -> str:
