@@ -400,8 +400,13 @@ class Accumulator:
         """Nothing to do: several threads may use any accumulator."""
 
     def reset(self) -> None:
-        """Discard all counts."""
+        """Discard all counts.
+
+        Raises:
+            HalfCountedError: a signal handler calls it in the middle of a change.
+        """
         with self.lock:
+            self._guard.check_idle(self)
             self._changes += self.lists
             self._begin(self._empty_table())
             self._before = 0
@@ -461,6 +466,7 @@ class Accumulator:
         fresh = self._empty_table()
         missing = fresh.load(data, [0])
         with self.lock:
+            self._guard.check_idle(self)
             self._changes += self.lists
             self._begin(fresh, int(fresh.lists(_HERE)[0]))
             self._before = self.lists if missing else 0

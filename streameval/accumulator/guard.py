@@ -13,7 +13,11 @@ from streameval.events.errors import HalfCountedError
 
 _RESTORE: Final = "call reset(), or load a saved state"
 _BETWEEN: Final = "an interrupt or a signal handler came in between"
-_AVOID: Final = f"only set a flag in a handler, or {_RESTORE}"
+_AVOID: Final = "only set a flag in a handler"
+
+
+_CHANGES: Final = frozenset({"table", "merge", "_take", "_count_blocks"})
+"""Methods that enter a guard."""
 
 
 def between() -> HalfCountedError:
@@ -36,6 +40,23 @@ class Guard:
     def refuse(self, *_: object) -> NoReturn:
         """Refuse an event after an exception."""
         raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
+
+    def check_idle(self, owner: object) -> None:
+        """Refuse to replace the counts in the middle of a change, which would go on in them.
+
+        An exception just before or after a change may leave it marked, with nothing to go on.
+
+        `owner`: whose counts they are.
+        """
+        if not self._changing:
+            return
+        from inspect import currentframe  # noqa: PLC0415  slow, and needed in a handler only
+
+        frame = currentframe()
+        while frame is not None:
+            if frame.f_code.co_name in _CHANGES and frame.f_locals.get("self") is owner:
+                raise between()
+            frame = frame.f_back
 
     def __enter__(self) -> None:
         if self._cause:

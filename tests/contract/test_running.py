@@ -313,8 +313,15 @@ def _count_and_read(accumulator: Accumulator) -> None:
         assert [repr(accumulator.read(text)) for text in _EACH] == _expected(accumulator.lists)
 
 
+def _start_again(accumulator: Accumulator) -> None:
+    """As a handler that discards the counts."""
+    with suppress(HalfCountedError):
+        accumulator.reset()
+
+
 @pytest.mark.parametrize(
-    "action", [_raising(KeyboardInterrupt), _raising(MemoryError), _read, _count_and_read]
+    "action",
+    [_raising(KeyboardInterrupt), _raising(MemoryError), _read, _count_and_read, _start_again],
 )
 def test_an_interrupt_at_any_line_leaves_no_wrong_reading(
     action: Callable[[Accumulator], None],
