@@ -52,7 +52,7 @@ MIND: Final = ("impression", "user", "time", "history", "impressions")
 def arrow(part: str = "") -> Any:
     """pyarrow, or one of its parts: "csv", "compute", "parquet"."""
     return import_extra(
-        f"pyarrow.{part}".rstrip("."), "evaluating tables, frames and mappings", "parquet"
+        f"pyarrow.{part}".rstrip("."), "evaluating tables, frames and mappings", "tables"
     )
 
 

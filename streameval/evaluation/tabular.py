@@ -45,7 +45,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
     failure: MissingExtraError | None = None
     for name in wanted:
         try:
-            module = import_extra(name, "a frame", "spark" if name == "pandas" else "parquet")
+            module = import_extra(name, "a frame", "spark" if name == "pandas" else "tables")
         except MissingExtraError as error:
             failure = error  # the last one needs least
             continue

@@ -252,4 +252,4 @@ def _convert(given: Any, make: Callable[[Any], Any], what: str) -> Any:
 
 
 def _arrow() -> Any:
-    return import_extra("pyarrow", "Arrow", "parquet")
+    return import_extra("pyarrow", "Arrow", "tables")

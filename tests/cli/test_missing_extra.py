@@ -38,7 +38,7 @@ def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
 
 
 def test_an_arrow_table_names_the_extra() -> None:
-    with pytest.raises(MissingExtraError, match=r"extra 'parquet'.*pip install 'pyarrow"):
+    with pytest.raises(MissingExtraError, match=r"extra 'tables'.*pip install 'pyarrow"):
         Accumulator("mrr").update_many(FromElsewhere())
 
 

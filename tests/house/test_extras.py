@@ -68,7 +68,7 @@ try:
 except MissingExtraError as error:
     print(error.what, error.extra)
 """
-    assert run_with_extras(code=code).stdout == "a frame parquet\n"
+    assert run_with_extras(code=code).stdout == "a frame tables\n"
 
 
 def test_the_command_without_its_extra_names_it() -> None:
