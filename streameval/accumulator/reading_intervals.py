@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.inference.interval_formulas import (
+    FEW_LISTS,
     FEWEST_GROUPS,
     MOST_ANONYMOUS,
     TOO_FEW_CLICKS,
@@ -100,5 +101,5 @@ def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
     if reading.value <= 0:
         return f"{metric.text} is not above 0 so far."
     if not estimate.is_usable:
-        return TOO_FEW_CLICKS
+        return FEW_LISTS if metric.definition.reads == "event" else TOO_FEW_CLICKS
     return f"{metric.text} is the same for all users so far."

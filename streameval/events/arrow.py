@@ -54,13 +54,14 @@ def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> 
     remedy = "cut them before they are written"
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
+        rows = max(1, group.num_rows)  # a column without rows has a header
         for at in range(group.num_columns):
             column, name = group.column(at), group.column(at).path_in_schema.partition(".")[0]
-            if column.num_values > group.num_rows * LONGEST_LIST:
-                most = column.num_values // max(1, group.num_rows)
+            if column.num_values > rows * LONGEST_LIST:
+                most = column.num_values // rows
                 problem = f"column {name!r} has lists of {most:,} items"
                 raise SourceError(path, f"{problem}, more than {LONGEST_LIST:,}", remedy)
-            if column.total_uncompressed_size > group.num_rows * longest_cell:
+            if column.total_uncompressed_size > rows * longest_cell:
                 problem = f"column {name!r} has cells of more than {longest_cell:,} bytes"
                 raise SourceError(path, problem, remedy)
 

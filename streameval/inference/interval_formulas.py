@@ -42,7 +42,11 @@ TOO_FEW_USERS: Final = (
 TOO_FEW_CLICKS: Final = (
     f"Too few clicks: they are worth fewer than {FEWEST_GROUPS} of equally active users."
 )
-"""Reasons not to judge a value: by its lists, and by what was counted on them."""
+FEW_LISTS: Final = (
+    f"A few lists make up the value: they are worth fewer than {FEWEST_GROUPS} of equally active "
+    "users."
+)
+"""Reasons not to judge a value: by its lists, by the clicks on them, and by their weights."""
 
 NOISE: Final = 1e-12
 """A relative standard error below this is rounding: the value does not vary between groups."""

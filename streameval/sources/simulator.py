@@ -189,7 +189,7 @@ class SimulatorSource:
     gaps, and seeking costs nothing.
     """
 
-    name = f"simulated traffic, whose days begin on {EPOCH:%Y-%m-%d}"
+    name = f"simulated traffic (its days begin on {EPOCH:%Y-%m-%d})"
     cluster = _TOPIC
     budget = UNHURRIED
 

@@ -86,7 +86,7 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     config = written(tmp_path, _kept("new/state"))
     done = run("check", config, "--connect")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "simulator can be read" in done.stdout
+    assert "simulated traffic (its days begin on 2026-01-01) can be read." in done.stdout
     assert f"{tmp_path}/new/state can be created\n" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == [config.name]
     monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)

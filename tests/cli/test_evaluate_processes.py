@@ -290,7 +290,7 @@ def test_an_interrupt_ends_all_processes_quietly(counting: subprocess.Popen[byte
     assert not psutil.wait_procs(counters, 1)[0]
     os.killpg(counting.pid, signal.SIGINT)
     out, err = counting.communicate(timeout=PATIENCE)
-    assert (counting.returncode, out, err) == (130, b"", b"")
+    assert (counting.returncode, out, err) == (130, b"", b"streameval: interrupted\n")
     assert not psutil.wait_procs(counters, PATIENCE)[1]
 
 

@@ -360,7 +360,6 @@ MAKERS: Final = frozenset(
     {
         *(
             "accumulator/accumulator.py",
-            "accumulator/blocks.py",
             "accumulator/doubts.py",
             "accumulator/intake.py",
         ),

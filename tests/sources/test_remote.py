@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import evaluate
-from streameval.events.errors import SourceError, UsageError
+from streameval.events.errors import SourceError
 from streameval.sources import remote
 from streameval.sources.opening import content, expand
 from tests.cli.program import run
@@ -67,7 +67,7 @@ def test_one_call_in_python_reads_objects_as_files(bucket: str) -> None:
     for path, lists in (("day=?/*.parquet", 80), ("lines/", 40)):
         reading = evaluate(f"{bucket}/{path}", "mrr")["mrr"]
         assert (reading.value, reading.lists) == (0.5, lists)
-    with pytest.raises(UsageError, match="no such object; check the path"):
+    with pytest.raises(SourceError, match="no such object; check the path"):
         evaluate(f"{bucket}/none.parquet", "mrr")
 
 

@@ -22,7 +22,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.sasl import SASL_MECHANISMS
 from kafka.util import ensure_valid_topic_name
 
-from streameval.events.errors import ConfigError, SourceError, nearest
+from streameval.events.errors import ConfigError, nearest
 from streameval.sources.kafka.diagnosis import addresses
 from streameval.sources.options import LARGEST_PORT, KafkaOptions
 from streameval.sources.secrets import FileText, names_a_file, substitute
@@ -126,8 +126,6 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 def source_topics(options: KafkaOptions) -> list[str]:
     """The topics without duplicates."""
-    if not options.topics:
-        raise SourceError("kafka", "no topic is named", "name some in [source] topics")
     for topic in options.topics:
         try:
             ensure_valid_topic_name(topic)
