@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.events.errors import UndefinedMetricError
 from streameval.statistics.intervals import Interval
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Bounded(NamedTuple):
@@ -23,13 +25,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The value of a metric with its evidence.
 
     Attributes:
-        metric: canonical text of the metric, for example "ndcg@10".
+        metric: canonical text, for example ndcg@10.
         value: NaN without evidence.
         count: denominator of the mean (lists, or items shown for ctr).
-        lists: number of lists counted.
+        lists: number of lists in the value.
         total: numerator of the mean (value = total / count), or the value of a sum; None for other
             metrics, for example coverage.
-        estimated: whether a cap was exceeded, so that the value is an estimate.
+        estimated: whether the value is an estimate because a cap was exceeded.
         low: lower bound of an estimate: certain, or with a confidence of 99.9 % if items were
             sampled; None if the value is exact or no bound is known.
         high: upper bound, likewise.
@@ -40,7 +42,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             of a mean weight; None without a reference, or without `intervals`.
         note: what must be said beside the value, such as the share of clipped lists, or how peers
             count otherwise under the same name.
-        no_interval: reason that there is no interval although `intervals` are configured.
+        no_interval: reason for a missing interval if intervals are configured; else None.
 
     Example:
         >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
@@ -49,8 +51,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     metric: str
     value: float
-    count: int
-    lists: int
+    count: Count
+    lists: Count
     total: float | None = None
     estimated: bool = False
     low: float | None = None

@@ -38,10 +38,7 @@ def changes_answer(report: ChangesReport | None) -> ChangesAnswer:
     if report is None:
         return ChangesAnswer(until=None, changes=[])
     rows = [
-        ChangeAnswer(
-            **{name: getattr(change, name) for name in Change.__struct_fields__},
-            text=sentence(change),
-        )
+        ChangeAnswer(**msgspec.structs.asdict(change), text=sentence(change))
         for change in report.changes
     ]
     return ChangesAnswer(until=date_of(report.until), changes=rows)

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, Literal, get_type_hints
 
 import msgspec
-from msgspec import Meta
 
-from streameval.catalogue.reading import Reading, UndefinedReading
+from streameval.catalogue.reading import Count, Reading, UndefinedReading
 from streameval.engine import snapshot as engine
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Series, SeriesFamily, Snapshot
 from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
-from streameval.statistics.intervals import Interval
 from streameval.statistics.kernel import KERNEL
 
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
+
+def _reading_fields() -> Iterator[tuple[str, Any]]:
+    """The attributes of a reading, and beside them those of its series."""
+    beside: dict[str, dict[str, Any]] = {
+        "metric": {
+            "labels": dict[str, str],
+            "segment": str | None,
+            "window": str,
+            "since": float | None,
+        },
+        "no_interval": {"estimate": bool},
+    }
+    for name, kind in get_type_hints(Reading, include_extras=True).items():
+        yield name, float | None if name == "value" else kind
+        yield from beside.get(name, {}).items()
+    yield from {"problem": str | None, "difference": float | None}.items()
 
 
-class ReadingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ReadingAnswer(
+    msgspec.defstruct(  # type: ignore[misc]  # its attributes are those of Reading
+        "ReadingFields",
+        _reading_fields(),
+        namespace={"__doc__": Reading.__doc__},
+        frozen=True,
+        kw_only=True,
+    )
+):
     """One metric of one slice in one window.
 
     Attributes:
-        metric: canonical text, for example ndcg@10.
         labels: label name to value, including the segment's.
         segment: name of the segment that splits it besides the labels.
         window: span of event time such as 5m, or lifetime.
@@ -34,42 +54,17 @@ class ReadingAnswer(msgspec.Struct, frozen=True, kw_only=True):
             history.
         value: the value; None without evidence, never 0.
         count: denominator of the mean.
-        lists: number of lists in the value.
         total: numerator of the mean; None if the metric is not a mean.
-        estimated: whether the value is an estimate because a cap was exceeded.
         low: lower bound of an inexact value.
         high: upper bound of an inexact value.
         interval: confidence interval of the mean; None without intervals.
-        no_interval: reason for a missing interval if intervals are configured; else None.
         estimate: whether it is an estimate for a policy that was not shown.
-        weight: sum of the weights that divides the value of a ratio such as snips; else None.
         verdict: side of the metric's reference on which the value is, such as "b preferred"; else
             None.
         note: what must be said beside the value, such as the share of clipped lists; else None.
         problem: reason why the metric's convention does not define the value.
         difference: the value minus the control's; None for the control, and if either is undefined.
     """
-
-    metric: str
-    labels: dict[str, str]
-    segment: str | None
-    window: str
-    since: float | None
-    value: float | None
-    count: Count
-    lists: Count
-    total: float | None
-    estimated: bool
-    low: float | None
-    high: float | None
-    interval: Interval | None
-    no_interval: str | None
-    estimate: bool
-    weight: float | None
-    verdict: str | None
-    note: str | None
-    problem: str | None
-    difference: float | None
 
 
 class PartitionAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,24 +210,20 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> SnapshotAnswer:
     return answer
 
 
-_EVIDENCE: Final = frozenset(ReadingAnswer.__struct_fields__).intersection(
-    Reading.__struct_fields__
-) - {"metric", "value"}
-"""Fields of an answer that are those of its reading."""
-
-
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> ReadingAnswer:
-    entry_reading = entry.reading
+    reading = entry.reading
+    evidence = {
+        name: getattr(reading, name) for name in Reading.__struct_fields__ if name != "value"
+    }
     return ReadingAnswer(
-        metric=entry.metric.text,
+        **evidence,
         labels=dict(zip(family.label_names, entry.labels, strict=True)),
         segment=family.segment,
         window=entry.window,
         since=entry.since,
-        value=entry_reading.value if entry_reading.defined else None,
-        **{name: getattr(entry_reading, name) for name in _EVIDENCE},
+        value=reading.value if reading.defined else None,
         estimate=entry.metric.definition.estimates_policy,
-        problem=entry_reading.problem if isinstance(entry_reading, UndefinedReading) else None,
+        problem=reading.problem if isinstance(reading, UndefinedReading) else None,
         difference=difference,
     )
 
