@@ -133,6 +133,7 @@ def test_every_name_that_contributing_places_in_a_file_stands_there() -> None:
     texts = {path: (ROOT / "streameval" / path).read_text(encoding="utf-8") for _, path in placed}
     assert ("_kept_from", "engine/windows/times.py") in placed
     assert ("_files_below", "config/loading.py") in placed
+    assert ("ratio_evidence", "analyses/experiments/sample_ratio.py") in placed
     for name, path in placed:
         for part in name.split("."):
             assert re.search(rf"\b{part}\b", texts[path]), (name, path)
