@@ -13,9 +13,6 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import typer
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
 
@@ -32,7 +29,7 @@ from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.shell.errors import config_errors_in, output, report
 from streameval.evaluation.shell.terminal import quantity, render
 from streameval.events.errors import UsageError, suggestion
-from streameval.events.printable import printable
+from streameval.inference.table import TextColumn, TextTable
 from streameval.sources import kinds
 from streameval.sources.options import SourceOptions
 
@@ -271,22 +268,21 @@ def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
     if not groups:
         return render(f"no dead letters yet in {where}.")
     count = sum(group.count for group in groups)
-    parts: list[RenderableType] = [f"{quantity(count, 'record')} in {where}", _table(groups)]
+    table = TextTable(_COLUMNS, groups)
+    parts: list[str | TextTable[ReasonGroup]] = [f"{quantity(count, 'record')} in {where}", table]
     for group in groups:
         parts += ["", f"{group.reason}, the last ones:"]
         parts += [line for letter in group.samples for line in _sample(letter)]
     return render(*parts)
 
 
-def _table(groups: Sequence[ReasonGroup]) -> Table:
-    table = Table()
-    for name in ("reason", "stage", "records", "first", "last"):
-        table.add_column(name, justify="right" if name == "records" else "left")
-    for group in groups:
-        first, last = _instant(group.first_ms), _instant(group.last_ms)
-        cells = (printable(group.reason), group.stage, f"{group.count:,}", first, last)
-        table.add_row(*map(Text, cells))
-    return table
+_COLUMNS: Final = (
+    TextColumn[ReasonGroup]("reason", lambda group: group.reason),
+    TextColumn[ReasonGroup]("stage", lambda group: group.stage),
+    TextColumn[ReasonGroup]("records", lambda group: f"{group.count:,}", "right"),
+    TextColumn[ReasonGroup]("first", lambda group: _instant(group.first_ms)),
+    TextColumn[ReasonGroup]("last", lambda group: _instant(group.last_ms)),
+)
 
 
 def _sample(letter: DeadLetter) -> tuple[str, str]:

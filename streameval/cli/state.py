@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 import typer
-from rich.table import Table
 from typer import Argument, Exit, Option
 
 from streameval.checkpoints.format import CheckpointDraft, Part, Place
@@ -44,6 +43,7 @@ from streameval.events.errors import (
     UsageError,
 )
 from streameval.exporters.view import span
+from streameval.inference.table import TextColumn, TextTable
 
 _HELP: Final = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
@@ -206,10 +206,6 @@ def merge(
         sys.stdout.write(render(*merged, *lines))
 
 
-_COLUMNS = ("partition", "offset", "counted", "clock", "written", "age", "bytes", "parts", "kept")
-_TEXTS = ("partition", "clock", "written")
-
-
 def _store(store: Store) -> dict[str, Any]:
     claim = store.owner()
     return {
@@ -253,11 +249,7 @@ def _place(store: Store, place: Place) -> dict[str, Any]:
 
 def _text(store: Mapping[str, Any]) -> str:
     title = f"{store['path']}: cluster {store['cluster']}, group {store['group']}"
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in _TEXTS else "right", overflow="fold")
-    for place in store["places"]:
-        table.add_row(*_row(place))
+    table = TextTable(_COLUMNS, store["places"], title)
     # Places differ in settings only while these change, so each setting is listed once.
     settings_found = [
         place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]
@@ -271,24 +263,29 @@ def _text(store: Mapping[str, Any]) -> str:
     return render(table, *(["settings", *lines] if lines else []))
 
 
-def _row(place: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{place['topic']}[{place['partition']}]"
-    checkpoint = place["checkpoint"]
-    if checkpoint is None:
-        yield from ["none valid", *[""] * (len(_COLUMNS) - 3)]
-    else:
-        yield f"{checkpoint['offset']:,}"
-        yield f"{checkpoint['counted']:,}"
-        yield (
-            "none"
-            if checkpoint["clock"] is None
-            else moment_text(checkpoint["clock"] // SECOND * SECOND)
-        )
-        yield moment_text(int(checkpoint["written_at"]) * SECOND)
-        yield span(checkpoint["age_seconds"])
-        yield f"{checkpoint['bytes']:,}"
-        yield f"{len(checkpoint['parts']):,}"
-    yield f"{len(place['kept']):,}"
+def _saved(text: Callable[[Any], str], missing: str = "") -> Callable[[Mapping[str, Any]], str]:
+    """What a row says of its checkpoint; `missing` where none is valid."""
+    return lambda place: missing if place["checkpoint"] is None else text(place["checkpoint"])
+
+
+def _clock(checkpoint: Mapping[str, Any]) -> str:
+    clock = checkpoint["clock"]
+    return "none" if clock is None else moment_text(clock // SECOND * SECOND)
+
+
+_Column: TypeAlias = TextColumn[Mapping[str, Any]]
+
+_COLUMNS: Final[Sequence[_Column]] = (
+    _Column("partition", lambda place: f"{place['topic']}[{place['partition']}]"),
+    _Column("offset", _saved(lambda saved: f"{saved['offset']:,}", "none valid"), "right"),
+    _Column("counted", _saved(lambda saved: f"{saved['counted']:,}"), "right"),
+    _Column("clock", _saved(_clock)),
+    _Column("written", _saved(lambda saved: moment_text(int(saved["written_at"]) * SECOND))),
+    _Column("age", _saved(lambda saved: span(saved["age_seconds"])), "right"),
+    _Column("bytes", _saved(lambda saved: f"{saved['bytes']:,}"), "right"),
+    _Column("parts", _saved(lambda saved: f"{len(saved['parts']):,}"), "right"),
+    _Column("kept", lambda place: f"{len(place['kept']):,}", "right"),
+)
 
 
 def _faults(store: Store) -> Iterator[str | None]:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
@@ -28,6 +29,7 @@ from streameval.evaluation.values import Per, values_of
 from streameval.events import Id
 from streameval.events.errors import MetricError, SuspiciousEventsWarning, UsageError
 from streameval.exporters.view import figure
+from streameval.inference.table import TextColumn, TextTable
 from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
@@ -184,13 +186,13 @@ class Evaluation(Mapping[str, Reading]):
 
     def latex(self) -> str:
         """A `tabular` in LaTeX with a row for each reading."""
-        return latex_of(*self._texts())
+        return latex_of(self._table())
 
     def __repr__(self) -> str:
-        return text_of(*self._texts())
+        return text_of(self._table())
 
     def _repr_html_(self) -> str:
-        return html_of(*self._texts(), "streameval.evaluate")
+        return html_of(self._table(), "streameval.evaluate")
 
     def _split_columns(self) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {}
@@ -205,7 +207,7 @@ class Evaluation(Mapping[str, Reading]):
             columns["window"] = [row.window for row in self._rows]
         return columns
 
-    def _texts(self) -> tuple[list[str], list[list[str]]]:
+    def _table(self) -> TextTable[list[str]]:
         columns = self._split_columns()
         heads = [*columns, "metric", "value", "low", "high", "count", "lists", "users"]
         rows = []
@@ -217,7 +219,7 @@ class Evaluation(Mapping[str, Reading]):
             users = "" if row.users is None else f"{row.users:,.0f}"
             counts = [f"{reading.count:,}", f"{reading.lists:,}", users]
             rows.append([*about, reading.metric, *texts, *counts])
-        return heads, rows
+        return TextTable([TextColumn(head, itemgetter(n)) for n, head in enumerate(heads)], rows)
 
 
 def _key(row: EvaluationRow) -> str:

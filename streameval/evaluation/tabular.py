@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from streameval.events.errors import MissingExtraError
 from streameval.events.extras import import_extra
 from streameval.exporters.page.markup import tag
+from streameval.inference.table import TextTable
 
 Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """A library of frames."""
@@ -62,49 +63,48 @@ def _with_nan(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
-def html_of(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+def html_of(table: TextTable[Any], caption: str) -> str:
     """A table of texts in HTML.
 
     Example:
-        >>> html_of(["metric"], [["a<b"]], "1 list")[-47:]
+        >>> from streameval.inference.table import TextColumn
+        >>> html_of(TextTable([TextColumn("metric", str)], ["a<b"]), "1 list")[-47:]
         '<tbody><tr><td>a&lt;b</td></tr></tbody></table>'
     """
-    head = tag("tr", *(tag("th", text) for text in heads))
-    lines = (tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
+    head = tag("tr", *(tag("th", text) for text in table.names))
+    lines = (tag("tr", *(tag("td", cell) for cell in row)) for row in table.texts)
     return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *lines))
 
 
-def latex_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def latex_of(table: TextTable[Any]) -> str:
     r"""A `tabular` of texts in LaTeX, which needs no package.
 
     Example:
-        >>> print(latex_of(["metric", "value"], [["hit_rate@10", "0.5000"]]))
+        >>> from streameval.inference.table import TextColumn
+        >>> columns = [TextColumn("metric", str), TextColumn("name", str.upper)]
+        >>> print(latex_of(TextTable(columns, ["hit_rate@10"])))
         \begin{tabular}{ll}
         \hline
-        metric & value \\
+        metric & name \\
         \hline
-        hit\_rate@10 & 0.5000 \\
+        hit\_rate@10 & HIT\_RATE@10 \\
         \hline
         \end{tabular}
     """
-    lines = [" & ".join(cell.translate(_LATEX) for cell in row) for row in (heads, *rows)]
+    lines = [
+        " & ".join(cell.translate(_LATEX) for cell in row) for row in (table.names, *table.texts)
+    ]
     head, *body = (f"{line} \\\\" for line in lines)
-    parts = [f"\\begin{{tabular}}{{{'l' * len(heads)}}}", "\\hline", head, "\\hline", *body]
+    parts = [f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}", "\\hline", head, "\\hline", *body]
     return "\n".join([*parts, "\\hline", "\\end{tabular}"])
 
 
-def text_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts with aligned columns.
-
-    Example:
-        >>> print(text_of(["metric", "value"], [["mrr", "0.5000"], ["ndcg@10", "0.2500"]]))
-        metric   value
-        mrr      0.5000
-        ndcg@10  0.2500
-    """
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+def text_of(table: TextTable[Any]) -> str:
+    """A table of texts with aligned columns."""
+    rows = [table.names, *table.texts]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (heads, *rows)
+        for row in rows
     )
     return "\n".join(lines)

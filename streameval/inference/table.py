@@ -8,7 +8,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-def _no_tone(_row: object) -> str:
+def _nothing(_row: object) -> str:
     return ""
 
 
@@ -20,12 +20,14 @@ class TextColumn(NamedTuple, Generic[T]):
         text: of a row.
         align: "right" for numbers.
         tone: of a row: "better", "worse", or anything else for none.
+        aside: of a row: what follows the text with less weight.
     """
 
     name: str
     text: Callable[[T], str]
     align: Literal["left", "right"] = "left"
-    tone: Callable[[T], str] = _no_tone
+    tone: Callable[[T], str] = _nothing
+    aside: Callable[[T], str] = _nothing
 
 
 class TextTable(NamedTuple, Generic[T]):
@@ -49,4 +51,7 @@ class TextTable(NamedTuple, Generic[T]):
     @property
     def texts(self) -> list[list[str]]:
         """The text of every cell, by row."""
-        return [[column.text(row) for column in self.columns] for row in self.rows]
+        return [
+            [f"{column.text(row)}{column.aside(row)}" for column in self.columns]
+            for row in self.rows
+        ]

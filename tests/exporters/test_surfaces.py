@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
 import msgspec
-from rich.console import Console
 
 from streameval.catalogue import parse
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
-from streameval.evaluation.shell.readings import table
+from streameval.evaluation.shell.readings import tables
+from streameval.evaluation.shell.terminal import render
 from streameval.exporters.page.cards import summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
@@ -47,9 +46,7 @@ def several() -> Snapshot:
 
 def shown(snapshot: Snapshot) -> list[list[str]]:
     """The cells of each line that has any."""
-    text = io.StringIO()
-    Console(file=text, width=120).print(table(snapshot))
-    lines = [line.replace("┃", "│") for line in text.getvalue().splitlines()]
+    lines = [line.replace("┃", "│") for line in render(*tables(snapshot)).splitlines()]
     return [[cell.strip() for cell in line.split("│") if cell.strip()] for line in lines]
 
 

@@ -34,6 +34,7 @@ from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.sources import Given, given_of, is_path
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError
+from streameval.inference.table import TextTable
 from streameval.statistics.intervals import Intervals, Method
 
 
@@ -149,20 +150,19 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def latex(self) -> str:
         """A `tabular` in LaTeX with a row for each comparison."""
-        return latex_of(*self._table())
+        return latex_of(self._table())
 
     def __repr__(self) -> str:
         doubts = (f"Do not trust these numbers: {trouble}." for trouble in self.trouble)
-        table = text_of(*self._table())
+        table = text_of(self._table())
         return "\n".join([*(list(doubts) or [self.promise]), table, *self.notes])
 
     def _repr_html_(self) -> str:
         doubts = [f"Do not trust these numbers: {trouble}." for trouble in self.trouble]
-        return html_of(*self._table(), " ".join([" ".join(doubts) or self.promise, *self.notes]))
+        return html_of(self._table(), " ".join([" ".join(doubts) or self.promise, *self.notes]))
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        table = comparison_table(list(self._rows.values()))
-        return table.names, table.texts
+    def _table(self) -> TextTable[Compared]:
+        return comparison_table(list(self._rows.values()))
 
 
 class _Asked(NamedTuple):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from streameval.catalogue.reading import Reading, UndefinedReading
@@ -28,6 +26,7 @@ from streameval.exporters.view import (
     figure,
     has_estimates,
 )
+from streameval.inference.table import TextColumn, TextTable
 
 
 def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "") -> None:
@@ -95,7 +94,7 @@ def as_csv(spans: Sequence[SpanReadings]) -> str:
 def as_table(spans: Sequence[SpanReadings]) -> str:
     """A table for people: up to four slices side by side, more one per row."""
     if all(span.start is None for span in spans):
-        return "".join(render(table(span.snapshot)) for span in spans)
+        return render(*(part for span in spans for part in tables(span.snapshot)))
     return render(_over_time(spans))
 
 
@@ -168,18 +167,18 @@ _COLUMNS = 4
 """Most slices shown side by side; more have a row each."""
 
 
-def table(snapshot: Snapshot) -> Group:
+def tables(snapshot: Snapshot) -> Iterator[TextTable[_Row] | Text]:
     """Values with their counts: a row for each metric, a column for each slice.
 
     More than four slices get a row each. With windows, the columns are the windows. Each segment
-    has its own table. An undefined value is a dash. Label values are never read as markup.
+    has its own table. An undefined value is a dash.
     """
     splits = divisions(snapshot)
     if not splits:
-        return Group(_empty())
-    first, *others = splits
-    tables = _table(first), *(_table(other, f"by {other.by}") for other in others)
-    return Group(*tables, *map(Text, _cautions(snapshot)))
+        yield TextTable(_words(["metric"]), [])
+    for number, division in enumerate(splits):
+        yield _table(division, f"by {division.by}" if number else "")
+    yield from map(Text, _cautions(snapshot))
 
 
 def _cautions(snapshot: Snapshot) -> Iterator[str]:
@@ -197,65 +196,61 @@ def _cautions(snapshot: Snapshot) -> Iterator[str]:
             yield f"{' / '.join(map(printable, words))}: {sentence}"
 
 
-def _empty(title: str | None = None) -> Table:
-    grid = Table(title=title, header_style="bold", title_justify="left")
-    grid.add_column("metric")
-    return grid
+class _Row(NamedTuple):
+    """Words, and the readings by window, by labels, or under None if there is one."""
+
+    words: Sequence[str]
+    series: Mapping[Any, Series]
 
 
-def _table(division: Division, title: str | None = None) -> Table:
+def _table(division: Division, title: str) -> TextTable[_Row]:
+    words = ["metric", *division.family.label_names]
+    heads: Mapping[Any, str]
     slices = list(dict.fromkeys(entry.labels for _, of in division.metrics for entry in of))
-    if not division.windowed and len(slices) > _COLUMNS:
-        series = (entry for _, of in division.metrics for entry in of)
-        rows = (((entry.metric.text, *entry.labels), entry) for entry in series)
-        return _listed(("metric", *division.family.label_names), rows, title)
-    grid = _empty(title)
     if division.windowed:
-        _add_windows(grid, division)
+        heads = {window: window for window in division.windows}
+        rows = [
+            _Row((metric.text, *of), by_window)
+            for metric, series in division.metrics
+            for of, by_window in by_slice(series).items()
+        ]
+    elif len(slices) > _COLUMNS:
+        listed = (entry for _, of in division.metrics for entry in of)
+        rows = [_Row((entry.metric.text, *entry.labels), {None: entry}) for entry in listed]
+        return _listed(words, rows, title)
     else:
-        _add_side_by_side(grid, division, slices)
-    return grid
+        words, heads = ["metric"], {each: " / ".join(each) or "value" for each in slices}
+        rows = [
+            _Row((metric.text,), {entry.labels: entry for entry in series})
+            for metric, series in division.metrics
+        ]
+    columns = [*_words(words), *(_reading(key, head) for key, head in heads.items())]
+    return TextTable(columns, rows, title)
 
 
-def _listed(
-    heads: Iterable[str], rows: Iterable[tuple[Iterable[str], Series]], title: str | None = None
-) -> Table:
+def _listed(heads: Iterable[str], rows: Sequence[_Row], title: str = "") -> TextTable[_Row]:
     """A row for each reading: its words, then value and count."""
-    grid = Table(title=title, header_style="bold", title_justify="left")
-    for name in heads:
-        grid.add_column(Text(name))
-    for name in ("value", "count"):
-        grid.add_column(name, justify="right")
-    for words, entry in rows:
-        shown = map(Text, map(printable, words))
-        grid.add_row(*shown, _value(entry), f"{entry.reading.count:,}")
-    return grid
+    value = TextColumn[_Row]("value", lambda row: _value(row.series[None]), "right")
+    count = TextColumn[_Row]("count", lambda row: f"{row.series[None].reading.count:,}", "right")
+    return TextTable([*_words(heads), value, count], rows, title)
 
 
-def _add_side_by_side(grid: Table, division: Division, slices: Sequence[tuple[str, ...]]) -> None:
-    for slice_ in slices:
-        grid.add_column(Text(printable(" / ".join(slice_)) or "value"), justify="right")
-    for metric, series in division.metrics:
-        cells = {entry.labels: _cell(entry) for entry in series}
-        grid.add_row(Text(metric.text), *(cells.get(slice_, Text()) for slice_ in slices))
+def _words(heads: Iterable[str]) -> list[TextColumn[_Row]]:
+    return [TextColumn(head, _word(number)) for number, head in enumerate(heads)]
 
 
-def _add_windows(grid: Table, division: Division) -> None:
-    for name in division.family.label_names:
-        grid.add_column(Text(name))
-    for window in division.windows:
-        grid.add_column(window, justify="right")
-    for metric, series in division.metrics:
-        for labels, by_window in by_slice(series).items():
-            words = map(Text, map(printable, (metric.text, *labels)))
-            cells = (
-                _cell(by_window[each]) if each in by_window else Text() for each in division.windows
-            )
-            grid.add_row(*words, *cells)
+def _word(number: int) -> Callable[[_Row], str]:
+    return lambda row: row.words[number]
 
 
-def _cell(entry: Series) -> Text:
-    return Text.assemble(_value(entry), (f"  of {entry.reading.count:,}", "dim"))
+def _reading(key: object, head: str) -> TextColumn[_Row]:
+    """Values with their counts; empty where there is none."""
+    return TextColumn(
+        head,
+        lambda row: _value(row.series[key]) if key in row.series else "",
+        "right",
+        aside=lambda row: f"  of {row.series[key].reading.count:,}" if key in row.series else "",
+    )
 
 
 def _value(entry: Series) -> str:
@@ -266,7 +261,7 @@ def _value(entry: Series) -> str:
     return f"{figure(value)} ({said})" if said else figure(value)
 
 
-def _over_time(spans: Sequence[SpanReadings]) -> Table:
+def _over_time(spans: Sequence[SpanReadings]) -> TextTable[_Row]:
     """Values with their counts, a row for each span and series."""
     names = _columns(spans)
     rows = []
@@ -275,5 +270,5 @@ def _over_time(spans: Sequence[SpanReadings]) -> Table:
         for entry in snapshot.series:
             labels = _labels(snapshot, entry)
             words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
-            rows.append((words, entry))
+            rows.append(_Row(words, {None: entry}))
     return _listed(("start", "metric", *names), rows)

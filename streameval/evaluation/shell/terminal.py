@@ -53,10 +53,13 @@ def _grid(table: TextTable[T]) -> Grid:
     """A table whose long words may break, so that none is cut."""
     grid = Grid(header_style="bold", title=table.title or None, title_justify="left")
     for column in table.columns:
-        grid.add_column(Text(column.name), overflow="fold", justify=column.align)
+        grid.add_column(Text(printable(column.name)), overflow="fold", justify=column.align)
     for row in table.rows:
-        cells = ((column.text(row), column.tone(row)) for column in table.columns)
-        grid.add_row(*(Text(text, _COLOURS.get(tone, "")) for text, tone in cells))
+        cells = (
+            [(column.text(row), _COLOURS.get(column.tone(row), "")), (column.aside(row), "dim")]
+            for column in table.columns
+        )
+        grid.add_row(*(Text.assemble(*((printable(t), style) for t, style in c)) for c in cells))
     return grid
 
 
