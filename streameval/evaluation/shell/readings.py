@@ -167,7 +167,7 @@ _COLUMNS = 4
 """Most slices shown side by side; more have a row each."""
 
 
-def tables(snapshot: Snapshot) -> Iterator[TextTable[_Row] | Text]:
+def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
     """Values with their counts: a row for each metric, a column for each slice.
 
     More than four slices get a row each. With windows, the columns are the windows. Each segment
@@ -196,54 +196,54 @@ def _cautions(snapshot: Snapshot) -> Iterator[str]:
             yield f"{' / '.join(map(printable, words))}: {sentence}"
 
 
-class _Row(NamedTuple):
-    """Words, and the readings by window, by labels, or under None if there is one."""
+class _Line(NamedTuple):
+    """The words of a row, and its readings by window, by labels, or under None if there is one."""
 
     words: Sequence[str]
     series: Mapping[Any, Series]
 
 
-def _table(division: Division, title: str) -> TextTable[_Row]:
+def _table(division: Division, title: str) -> TextTable[_Line]:
     words = ["metric", *division.family.label_names]
     heads: Mapping[Any, str]
     slices = list(dict.fromkeys(entry.labels for _, of in division.metrics for entry in of))
     if division.windowed:
         heads = {window: window for window in division.windows}
         rows = [
-            _Row((metric.text, *of), by_window)
+            _Line((metric.text, *of), by_window)
             for metric, series in division.metrics
             for of, by_window in by_slice(series).items()
         ]
     elif len(slices) > _COLUMNS:
         listed = (entry for _, of in division.metrics for entry in of)
-        rows = [_Row((entry.metric.text, *entry.labels), {None: entry}) for entry in listed]
+        rows = [_Line((entry.metric.text, *entry.labels), {None: entry}) for entry in listed]
         return _listed(words, rows, title)
     else:
         words, heads = ["metric"], {each: " / ".join(each) or "value" for each in slices}
         rows = [
-            _Row((metric.text,), {entry.labels: entry for entry in series})
+            _Line((metric.text,), {entry.labels: entry for entry in series})
             for metric, series in division.metrics
         ]
     columns = [*_words(words), *(_reading(key, head) for key, head in heads.items())]
     return TextTable(columns, rows, title)
 
 
-def _listed(heads: Iterable[str], rows: Sequence[_Row], title: str = "") -> TextTable[_Row]:
+def _listed(heads: Iterable[str], rows: Sequence[_Line], title: str = "") -> TextTable[_Line]:
     """A row for each reading: its words, then value and count."""
-    value = TextColumn[_Row]("value", lambda row: _value(row.series[None]), "right")
-    count = TextColumn[_Row]("count", lambda row: f"{row.series[None].reading.count:,}", "right")
+    value = TextColumn[_Line]("value", lambda row: _value(row.series[None]), "right")
+    count = TextColumn[_Line]("count", lambda row: f"{row.series[None].reading.count:,}", "right")
     return TextTable([*_words(heads), value, count], rows, title)
 
 
-def _words(heads: Iterable[str]) -> list[TextColumn[_Row]]:
+def _words(heads: Iterable[str]) -> list[TextColumn[_Line]]:
     return [TextColumn(head, _word(number)) for number, head in enumerate(heads)]
 
 
-def _word(number: int) -> Callable[[_Row], str]:
+def _word(number: int) -> Callable[[_Line], str]:
     return lambda row: row.words[number]
 
 
-def _reading(key: object, head: str) -> TextColumn[_Row]:
+def _reading(key: object, head: str) -> TextColumn[_Line]:
     """Values with their counts; empty where there is none."""
     return TextColumn(
         head,
@@ -261,7 +261,7 @@ def _value(entry: Series) -> str:
     return f"{figure(value)} ({said})" if said else figure(value)
 
 
-def _over_time(spans: Sequence[SpanReadings]) -> TextTable[_Row]:
+def _over_time(spans: Sequence[SpanReadings]) -> TextTable[_Line]:
     """Values with their counts, a row for each span and series."""
     names = _columns(spans)
     rows = []
@@ -270,5 +270,5 @@ def _over_time(spans: Sequence[SpanReadings]) -> TextTable[_Row]:
         for entry in snapshot.series:
             labels = _labels(snapshot, entry)
             words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
-            rows.append(_Row(words, {None: entry}))
+            rows.append(_Line(words, {None: entry}))
     return _listed(("start", "metric", *names), rows)
