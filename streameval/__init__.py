@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from streameval.analyses.changes.report import Change
     from streameval.analyses.changes.settings import ChangeSettings
     from streameval.analyses.changes.statistics import changes
-    from streameval.analyses.experiments.compare import ComparisonReport, compare
     from streameval.analyses.experiments.comparison import Comparison
     from streameval.analyses.experiments.planning import ExperimentPlan, plan
+    from streameval.analyses.experiments.runs import ComparisonReport, compare
     from streameval.analyses.gaps.report import Gap
     from streameval.analyses.gaps.statistics import gap
     from streameval.evaluation.evaluation import Evaluation, evaluate
@@ -74,9 +74,9 @@ _LATER = {
     "changes": "streameval.analyses.changes.statistics",
     "gap": "streameval.analyses.gaps.statistics",
     "plan": "streameval.analyses.experiments.planning",
-    "ComparisonReport": "streameval.analyses.experiments.compare",
+    "ComparisonReport": "streameval.analyses.experiments.runs",
     "Evaluation": "streameval.evaluation.evaluation",
-    "compare": "streameval.analyses.experiments.compare",
+    "compare": "streameval.analyses.experiments.runs",
     "evaluate": "streameval.evaluation.evaluation",
 }
 

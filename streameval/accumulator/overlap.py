@@ -20,7 +20,7 @@ LEAST_CLIPPED_WEIGHT: Final = 0.95
 Side = Literal["below", "above", "between", "wide", "unknown"]
 
 
-def side_of(sums: GroupSums, intervals: Intervals, reference: Reference) -> Side:
+def side_of_reference(sums: GroupSums, intervals: Intervals, reference: Reference) -> Side:
     """On which side of a reference the anytime interval of a mean is; "between" if it covers it.
 
     A value that is the same for all users has no interval, and needs none. "wide" if it
@@ -30,7 +30,8 @@ def side_of(sums: GroupSums, intervals: Intervals, reference: Reference) -> Side
         >>> import numpy as np
         >>> lists = np.ones((1, 64), np.int64)
         >>> sums = [GroupSums(np.zeros(1, int), lists * weight, lists) for weight in (1, 2)]
-        >>> [side_of(weights, Intervals(), Reference(1.0, "low", "high")) for weights in sums]
+        >>> one = Reference(1.0, "low", "high")
+        >>> [side_of_reference(weights, Intervals(), one) for weights in sums]
         ['between', 'above']
     """
     estimate = pool_days(sums)
@@ -76,12 +77,12 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
     lost = reading.lists - reading.count
     if lost > MOST_ANONYMOUS * reading.lists:
         return (
-            f"Do not trust it: {percent(lost / reading.lists)} of the lists are left out, because "
-            "the chance of an item is missing or impossible."
+            f"Do not trust it: {share_text(lost / reading.lists)} of the lists are left out, "
+            "because the chance of an item is missing or impossible."
         )
     mean = f"the mean weight is {overlap.weight.value:.3g}{_bounds(overlap.weight)} instead of 1"
     if overlap.side == "below":
-        missing = percent(1.0 - overlap.weight.value)
+        missing = share_text(1.0 - overlap.weight.value)
         return (
             f"Do not trust it: {mean}: either {missing} of the policy's choices are never shown, "
             "or the logged propensities are too high (are they those of the items drawn?)."
@@ -116,7 +117,7 @@ def bias_text(share: float) -> str:
         >>> bias_text(0.5)
         'biased to the shown ranker: overlap 50 %'
     """
-    return f"biased to the shown ranker: overlap {percent(share)}"
+    return f"biased to the shown ranker: overlap {share_text(share)}"
 
 
 def bias_reason(share: float) -> str:
@@ -142,8 +143,8 @@ def clip_note(overlap: Overlap) -> str | None:
         return None
     mean, share = overlap.clipped
     return (
-        f"weights are clipped in {percent(share.value)} of the lists, which leaves a mean weight "
-        f"of {mean.value:.3g}."
+        f"weights are clipped in {share_text(share.value)} of the lists, which leaves a mean "
+        f"weight of {mean.value:.3g}."
     )
 
 
@@ -152,11 +153,11 @@ def _bounds(reading: Reading) -> str:
     return "" if covered is None else f" ({covered.low:.3g} to {covered.high:.3g})"
 
 
-def percent(share: float) -> str:
+def share_text(share: float) -> str:
     """A share for people.
 
     Example:
-        >>> percent(0.3333), percent(math.inf)
+        >>> share_text(0.3333), share_text(math.inf)
         ('33.3 %', 'all')
     """
     return f"{100.0 * share:.3g} %" if math.isfinite(share) else "all"

@@ -31,7 +31,7 @@ from streameval.accumulator.overlap import (
     clip_note,
     distrust,
     lacking,
-    side_of,
+    side_of_reference,
 )
 from streameval.accumulator.plan import USER_SUMS_PREFIX, check_depth, name_of
 from streameval.accumulator.reading_intervals import (
@@ -121,7 +121,7 @@ def overlaps(
     reference = checks.weight.definition.reference
     sides: list[Side] = ["unknown"] * cells.size
     if sums is not None and method is not None and reference is not None:
-        sides = [side_of(sum_, method.intervals, reference) for sum_ in sums]
+        sides = [side_of_reference(sum_, method.intervals, reference) for sum_ in sums]
     rows = zip(sides, zip(*by_metric, strict=True), strict=True)
     return [
         Overlap(side, weight, share, rewarded, (clipped[0], clipped[1]) if clipped else None)
@@ -159,7 +159,7 @@ def _checked(
     sums = None if reference is None or method is None else group_sums(metric, table, cells)
     if reference is None or sums is None or method is None:
         return checked
-    sides = (side_of(sum_, method.intervals, reference) for sum_ in sums)
+    sides = (side_of_reference(sum_, method.intervals, reference) for sum_ in sums)
     texts = [getattr(reference, side).format(**metric.values) for side in sides]
     return [
         replace(overlap, verdict=text if overlap.defined and bias is None else None)

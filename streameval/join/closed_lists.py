@@ -13,9 +13,9 @@ from streameval.decoding.columns import Decoded
 from streameval.events import LARGEST_GAIN, Batch, Id, Interaction, Interactions
 from streameval.events.per_item import PerItem
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.join.bucket import ImpressionBucket, unpacked
 from streameval.join.impression_buffer import ImpressionBuffer, Parts
 from streameval.join.interaction_buffer import InteractionRecord
+from streameval.join.open_lists import ImpressionBucket, unpacked
 
 _NOTHING: Final = ((), ())
 

@@ -16,7 +16,7 @@ from streameval.engine.windows.sections import Section
 from streameval.events import Batch, Id
 from streameval.events.errors import TooManyOpenError
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.join.bucket import PLACES, ImpressionBucket, encode_bucket, packed, read
+from streameval.join.open_lists import PLACES, ImpressionBucket, encode_bucket, packed, read
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import next_version
 from streameval.statistics.vocabulary import Codes

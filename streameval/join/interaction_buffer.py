@@ -16,8 +16,8 @@ from msgspec.msgpack import Ext
 from streameval.engine.dedup import DIGEST, digest
 from streameval.engine.windows.sections import Section
 from streameval.events import Id
-from streameval.join.bucket import decode_id, encode_id
 from streameval.join.interactions import InteractionColumns
+from streameval.join.open_lists import decode_id, encode_id
 from streameval.statistics.relation import decode_column, encode_column, next_version
 
 PREFIX: Final = "~join/reported/"

@@ -16,7 +16,6 @@ from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Id
 from streameval.events.errors import TooManyOpenError
-from streameval.join.bucket import PLACES
 from streameval.join.closed_lists import ClosedLists
 from streameval.join.impression_buffer import PREFIX as IMPRESSIONS
 from streameval.join.impression_buffer import ImpressionBuffer
@@ -25,6 +24,7 @@ from streameval.join.interaction_buffer import Deduplicator, InteractionBuffer, 
 from streameval.join.interactions import InteractionColumns
 from streameval.join.logs import RecordSlice, times_of
 from streameval.join.matching import Index, LastTouchMatcher, RequestMatcher
+from streameval.join.open_lists import PLACES
 from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
 

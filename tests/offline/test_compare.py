@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from streameval import Accumulator, Comparison, ComparisonReport, Intervals, compare, evaluate
-from streameval.analyses.experiments.compare import ComparisonKey
+from streameval.analyses.experiments.runs import ComparisonKey
 from streameval.evaluation import files
 from streameval.events.errors import StreamevalError
 from streameval.plot import lifts

@@ -211,7 +211,7 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     return msgspec.structs.replace(comparison, verdict=verdict)
 
 
-def side_of(
+def side_of_limit(
     contrast: Contrast, settings: Settings, limit: float
 ) -> Literal["above", "below", "unknown"]:
     """On which side of a limit the lift is; like a verdict, by the difference and by the lift."""

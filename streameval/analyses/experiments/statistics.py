@@ -45,7 +45,7 @@ from streameval.analyses.experiments.verdicts import (
     DraftComparison,
     GuardrailVerdict,
     explain_row,
-    guard,
+    guardrail_verdict,
     select,
 )
 from streameval.catalogue.metric import Metric
@@ -461,7 +461,7 @@ def _guard(
     """The verdict about a limit; None without one."""
     if limit is None:
         return None
-    return "do not trust" if objection is not None else guard(contrast, settings, limit)
+    return "do not trust" if objection is not None else guardrail_verdict(contrast, settings, limit)
 
 
 def _on_common_days(first: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:

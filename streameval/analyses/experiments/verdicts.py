@@ -22,7 +22,7 @@ from streameval.analyses.experiments.comparison import (
     e_value_text,
     evidence_text,
     judge,
-    side_of,
+    side_of_limit,
     verdict_text,
 )
 from streameval.analyses.experiments.course import Day, SpanLift
@@ -117,11 +117,13 @@ def _correct(draft: DraftComparison, p_values: Sequence[float], among: int) -> C
     return msgspec.structs.replace(draft.row, among=among, **msgspec.structs.asdict(comparison))
 
 
-def guard(contrast: Contrast | None, settings: Settings, limit: float) -> GuardrailVerdict:
+def guardrail_verdict(
+    contrast: Contrast | None, settings: Settings, limit: float
+) -> GuardrailVerdict:
     """The verdict of a guardrail: whether the lift is beyond its limit."""
     if contrast is None or not contrast.is_usable:
         return "too few users"
-    side = side_of(contrast, settings, limit)
+    side = side_of_limit(contrast, settings, limit)
     if side == "unknown":
         return "not enough evidence"
     return "kept" if side == ("above" if limit <= 0 else "below") else "broken"
