@@ -8,7 +8,7 @@ import sys
 
 from tests import benchmarks
 
-_SHARED = ("__main__", "builds", "timing", "traffic")
+_SHARED = ("__main__", "timing", "traffic")
 
 
 def main() -> int:

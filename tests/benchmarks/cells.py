@@ -1,4 +1,4 @@
-"""Many slices and partitions: events compared with an earlier build, and a day of panes.
+"""Many slices and partitions: events relative to one slice and partition, and a day of panes.
 
 All times are CPU times.
 """
@@ -6,6 +6,7 @@ All times are CPU times.
 from __future__ import annotations
 
 import pickle
+import random
 import subprocess
 import sys
 import tempfile
@@ -18,27 +19,23 @@ import msgspec
 import psutil
 
 from streameval.config import Config
-from streameval.config.options import (
-    AttributeOptions,
-    PopularityOptions,
-    TierOptions,
-    WindowsOptions,
-)
+from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
-from tests.benchmarks.builds import BEFORE, CLICKED, compare_builds
+from tests.benchmarks.timing import best_of
 
 _DAYS = ((4, 4), (50, 4), (200, 8))
 """Slices and partitions of the day of panes."""
 
-_WHO_DAYS = ((1, 1), (1, 20), (4, 5))
-"""Partitions, and users of each slice in a pane, of a day of 50 slices by tier and by user."""
+_SHAPES = ((1, 1), (50, 1), (50, 4), (50, 64))
+"""Slices and partitions of counted events."""
 
-_WHO = ("ndcg(per=user)@10", *(f"ndcg(among=tier:{tier})@10" for tier in ("head", "mid", "tail")))
+_EVENTS, _AT_ONCE = 20_480, 4_096
+"""Events that are counted, and how many of them all partitions of a poll hold."""
 
 _START = 1_700_000_000
 _ITEMS = [f"item-{number}" for number in range(5_000)]
@@ -49,17 +46,11 @@ Parts: TypeAlias = Mapping[Partition, tuple[int, Mapping[str, bytes]]]
 
 def main() -> None:
     """Print the cost of events, a restart, a new minute and a second."""
-    print(f"{'us per event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
-    now_by_case = {}
-    for name, before, now, ratio in compare_builds():
-        now_by_case[name] = now
-        print(f"{name:38}{before:9.2f}{now:9.2f}{ratio:9.2f}", flush=True)
-    small, large = (now_by_case[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
-    print(f"50 x 64 relative to 1 x 1, per event: {large / small:.2f}")
-    clicked, bare = (
-        now_by_case[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
-    )
-    print(f"a click costs {(clicked - bare) / CLICKED:.1f} us")
+    tasks = {shape: _counting(*shape) for shape in _SHAPES}
+    best = best_of(tasks)
+    for (slices, partitions), seconds in best.items():
+        ratio = seconds / best[_SHAPES[0]]
+        print(f"{slices} x {partitions}: {seconds / _EVENTS * 1e6:.2f} us an event ({ratio:.2f})")
     print("a day of panes: restore and first reading; then one more event in each slice:")
     for slices, partitions in _DAYS:
         with tempfile.TemporaryDirectory() as folder:
@@ -67,25 +58,45 @@ def main() -> None:
             path.write_bytes(pickle.dumps(_day(slices, partitions)))
             program = f"from tests.benchmarks import cells; cells.restart({str(path)!r}, {slices})"
             subprocess.run([sys.executable, "-c", program], check=True)
-    for partitions, users in _WHO_DAYS:
-        print(f"by three tiers and by user, {users} users of each slice in a pane:")
-        with tempfile.TemporaryDirectory() as folder:
-            path, popularity = Path(folder) / "day", Path(folder) / "popularity.csv"
-            rows = (f"{item},{number + 1}" for number, item in enumerate(_ITEMS))
-            popularity.write_text("\n".join(rows), encoding="utf-8")
-            path.write_bytes(pickle.dumps(_day(50, partitions, users, popularity)))
-            call = f"cells.restart({str(path)!r}, 50, {str(popularity)!r})"
-            subprocess.run(
-                [sys.executable, "-c", f"from tests.benchmarks import cells; {call}"], check=True
-            )
 
 
-def restart(path: str, slices: int, popularity: str | None = None) -> None:
-    """Print the cost of a process that restores the state of a day, by tier and user or not."""
+def _counting(slices: int, partitions: int) -> Callable[[], None]:
+    """Decode, count and copy batches of records as delivered by polls."""
+    draw = random.Random(1)
+    values = [_listing(draw, number % slices, number // 200) for number in range(_EVENTS)]
+    batches = [
+        batch_of(
+            Partition("events", number),
+            values[start + number : start + _AT_ONCE : partitions],
+            start,
+        )
+        for start in range(0, _EVENTS, _AT_ONCE)
+        for number in range(partitions)
+    ]
+
+    def count() -> None:
+        ingest = new_ingest(_config())
+        for batch in batches:
+            ingest.apply(batch)
+        ingest.copied()
+
+    return count
+
+
+def _listing(draw: random.Random, slice_number: int, seconds: int) -> bytes:
+    """A list of 20 with 1 to 9 interactions."""
+    items = draw.sample(_ITEMS, 20)
+    interactions = draw.sample(items, draw.randint(0, 3)) + draw.sample(_ITEMS, draw.randint(1, 6))
+    record = {"variant": f"v{slice_number}", "ts": _START + seconds, "recommendations": items}
+    return msgspec.json.encode({**record, "interactions": interactions})
+
+
+def restart(path: str, slices: int) -> None:
+    """Print the cost of a process that restores the state of a day."""
     parts: Parts = pickle.loads(Path(path).read_bytes())
     size = sum(len(data) for _, contents in parts.values() for data in contents.values())
     before = psutil.Process().memory_info().rss
-    ingest = new_ingest(_config(popularity))
+    ingest = new_ingest(_config())
     started = time.process_time()
     for partition, (offset, sections_) in parts.items():
         ingest.restore(partition, {partition: offset}, sections_)
@@ -110,12 +121,9 @@ def restart(path: str, slices: int, popularity: str | None = None) -> None:
     )
 
 
-def _config(popularity: str | Path | None = None) -> Config:
-    tiers = {"tier": AttributeOptions(popularity=TierOptions())}
+def _config() -> Config:
     return Config(
-        metrics=["ndcg@10", "hit_rate@10", "mrr", *(_WHO if popularity else ())],
-        popularity=PopularityOptions(path=str(popularity)) if popularity else None,
-        attributes=tiers if popularity else {},
+        metrics=["ndcg@10", "hit_rate@10", "mrr"],
         labels=["variant"],
         label_cap=10_000,
         max_series=10_000,
@@ -125,20 +133,16 @@ def _config(popularity: str | Path | None = None) -> Config:
     )
 
 
-def _day(slices: int, partitions: int, users: int = 0, popularity: Path | None = None) -> Parts:
-    """A state with an event of every slice in every pane, or of so many users."""
+def _day(slices: int, partitions: int) -> Parts:
+    """A state with an event of every slice in every pane."""
     hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
     minutes = [_START - minute * 60 for minute in range(122, -1, -1)]
-    ingest, lists = new_ingest(_config(popularity)), max(users, 1)
+    ingest = new_ingest(_config())
     for number in range(partitions):
         partition = Partition("events", number)
-        for place, when in enumerate((*hours, *minutes)):
-            values = [
-                _record(index, when, f"u{place}-{user}" if users else None)
-                for index in range(slices)
-                for user in range(lists)
-            ]
-            ingest.apply(batch_of(partition, values, place * slices * lists))
+        for pane, when in enumerate((*hours, *minutes)):
+            values = [_record(index, when) for index in range(slices)]
+            ingest.apply(batch_of(partition, values, pane * slices))
     return {
         name: (
             ingest.positions[name],
@@ -148,11 +152,11 @@ def _day(slices: int, partitions: int, users: int = 0, popularity: Path | None =
     }
 
 
-def _record(number: int, when: int, user: str | None = None) -> bytes:
-    shown = _ITEMS[number % 97 : number % 97 + 10]
-    acts = shown[number % 10 : number % 10 + 1] if number % 5 == 0 else []
-    record = {"variant": f"v{number}", "ts": when, "recommendations": shown, "interactions": acts}
-    return msgspec.json.encode(record | ({} if user is None else {"user": user}))
+def _record(number: int, when: int) -> bytes:
+    items = _ITEMS[number % 97 : number % 97 + 10]
+    interactions = items[number % 10 : number % 10 + 1] if number % 5 == 0 else []
+    record = {"variant": f"v{number}", "ts": when, "recommendations": items}
+    return msgspec.json.encode({**record, "interactions": interactions})
 
 
 def _timed(task: Callable[[], object]) -> float:

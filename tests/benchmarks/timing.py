@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+Task = TypeVar("Task")
 
 
 def best_of(
-    tasks: Mapping[str, Callable[[], object]],
+    tasks: Mapping[Task, Callable[[], object]],
     rounds: int = 5,
     clock: Callable[[], float] = time.process_time,
-) -> dict[str, float]:
+) -> dict[Task, float]:
     """Elapsed seconds of each task: the minimum of `rounds` alternating rounds."""
     best = dict.fromkeys(tasks, float("inf"))
     for _ in range(rounds):
