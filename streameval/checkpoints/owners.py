@@ -131,7 +131,6 @@ class Checkpointer:
             if not checkpoints.showing and checkpoints.passes(piece):
                 self._show(checkpoints)
             self._ingest.apply(piece)
-        self._scheduler.events += len(batch.values)
         send_letters(self._ingest, self._letters)
 
     def saved(self, partition: Partition, position: int) -> bool:

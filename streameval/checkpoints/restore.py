@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,8 @@ from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.checkpoints.format import Header, Place
 from streameval.checkpoints.settings import CheckpointSettings, LogEvent, Policies
 from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.decoding.fields import MAX_HISTORY
+from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 from streameval.engine.ingest import Frontend, Ingest
 from streameval.engine.windows.times import span_text
 from streameval.events.errors import StateVersionError
@@ -359,6 +361,13 @@ def _warning(place: Place, event: str, **fields: str) -> LogEvent:
 
 _LONGEST = 120
 
+_CONSTANT: Final = {
+    "event.max_history": (None, MAX_HISTORY),
+    "event.max_id_bytes": (MAX_ID_BYTES,),
+    "event.max_label_bytes": (MAX_LABEL_BYTES,),
+}
+"""Settings of release 0.2.0 that are constants now, and the values that mean the same."""
+
 
 def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | None:
     """A message with all settings that differ, or None.
@@ -372,6 +381,7 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     depth = saved.get("depth")
     names_depth = depth is not None and depth != here.get("depth")
     here, saved = _flat(here), _flat(saved)
+    saved = {key: value for key, value in saved.items() if value not in _CONSTANT.get(key, ())}
     difference = [
         f"{key} is {_shown(here, key)} here and was {_shown(saved, key)}"
         for key in sorted({*here, *saved})

@@ -126,7 +126,6 @@ class CheckpointScheduler:
         log: Log,
     ) -> None:
         self._log = log
-        self.events = 0
         self.idle = 0.0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
@@ -162,7 +161,7 @@ class CheckpointScheduler:
             self._spent = []
         if self._due():
             self._began_at, self._began_own = self._clock.monotonic(), self._own_time
-            self.events, self._soon = 0, False
+            self._soon = False
             self._queue = sorted(
                 partition for partition, checkpoint in owned.items() if checkpoint.changed
             )
@@ -253,8 +252,7 @@ class CheckpointScheduler:
         if self._own_time - self._began_own < self._pace.interval:
             return False
         elapsed = self._clock.monotonic() - self._began_at
-        enough = self._settings.events is not None and self.events >= self._settings.events
-        return enough or elapsed >= self._settings.interval
+        return elapsed >= self._settings.interval
 
     @property
     def _own_time(self) -> float:

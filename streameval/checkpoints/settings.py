@@ -94,7 +94,6 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint: settings that must be the same to resume from a checkpoint; plain values.
         schema: what is counted; plain values, enough to read the state without a configuration.
         interval: seconds between checkpoints.
-        events: number of records after which a checkpoint is written early; None for never.
         budget: seconds for the last checkpoints before partitions are given up.
     """
 
@@ -105,7 +104,6 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] = {}
     policies: Policies = Policies()
     interval: float = 10.0
-    events: int | None = None
     budget: float = 60.0
 
 

@@ -42,7 +42,7 @@ from streameval.engine.windows.times import Windowing, microseconds, span_text
 from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError, damage_as_error
 from streameval.events.listing import listed
-from streameval.events.problems import check_types
+from streameval.events.problems import REMOVED, check_types
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
@@ -427,8 +427,17 @@ def from_schema(saved: Mapping[str, Any]) -> Config:
         DamagedStateError: `saved` is not the output of `schema`.
     """
     absent = absent_metrics(saved)
-    counted = {name: value for name, value in saved.items() if name not in _LEFT_OUT}
-    tables = {name: _without(saved[name], absent) for name in _naming_metrics() if name in saved}
+    # An earlier release may have saved keys that are constants now.
+    counted: dict[str, Any] = {
+        table: {key: value for key, value in content.items() if f"{table}.{key}" not in REMOVED}
+        if isinstance(content, dict)
+        else content
+        for table, content in saved.items()
+        if table not in _LEFT_OUT
+    }
+    tables = {
+        name: _without(counted[name], absent) for name in _naming_metrics() if name in counted
+    }
     with damage_as_error(_SCHEMA):
         config = msgspec.convert(
             {**counted, **tables, "source": {"type": "simulator"}}, configuration()

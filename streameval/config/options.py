@@ -69,7 +69,6 @@ class WebOptions(_Table, frozen=True, kw_only=True):
         route_prefix: prefix of all paths, for example "/streameval".
         allowed_hosts: accepted Host headers, "*.example.com" for a whole domain; checked only
             without users.
-        health_without_auth: whether health checks need no password.
         first_exposure: time for which a new counter stays at 0, so that every Prometheus sees it;
             at least two scrape intervals.
     """
@@ -78,7 +77,6 @@ class WebOptions(_Table, frozen=True, kw_only=True):
     config_file: str | None = None
     route_prefix: str = "/"
     allowed_hosts: list[str] = []
-    health_without_auth: bool = False
     first_exposure: str = "60s"
 
     def _problems(self) -> Iterator[tuple[str, str]]:
@@ -183,7 +181,6 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
             "gs://BUCKET/PREFIX" or "az://CONTAINER/PREFIX", with credentials of the environment
             or of the machine.
         interval: time between checkpoints; longer if they would take more than 5 % of the time.
-        events: events between checkpoints, if reached first.
         endpoint: URL of an object storage other than the cloud's default.
         region: of the bucket, for s3://; None: from the environment.
         allow_http: whether `endpoint` may be without TLS.
@@ -192,14 +189,14 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
 
     path: str
     interval: str = "10s"
-    events: Annotated[int, Meta(ge=1)] | None = None
     endpoint: str | None = None
     region: str | None = None
     allow_http: bool = False
     timeout: str = "15s"
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        yield from _durations({"interval": self.interval, "timeout": self.timeout})
+        yield from _durations({"interval": self.interval}, 0)
+        yield from _durations({"timeout": self.timeout})
         if not self.path:
             yield "path", 'found an empty text; name a folder, for example path = "state".'
         yield from bucket_problems(self.path, self.bucket)

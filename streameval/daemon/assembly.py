@@ -140,7 +140,6 @@ def _checkpointer(
         schema=schema(config),
         policies=options,
         interval=microseconds(options.interval) / SECOND,
-        events=options.events,
         budget=source.budget,
     )
     return Checkpointer(

@@ -91,7 +91,6 @@ class Daemon:
             prefix=web.prefix,
             hosts=web.hosts,
             security=self._security,
-            open_health=web.health_without_auth,
         )
         self._server = Server(app, web.addresses, self._security)
 

@@ -8,18 +8,15 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, label_text
+from streameval.decoding.values import MAX_LABEL_BYTES, label_text
 from streameval.events.errors import OptionError
 from streameval.events.problems import check_types
-
-SHORTEST: Final = 32
-"""Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""
 
 LONGEST: Final = 2**31 - 1
 """Highest limit of lengths; the decoder takes no other."""
 
-LONGEST_HISTORY: Final = 10_000
-"""Longest history accepted by default."""
+MAX_HISTORY: Final = 10_000
+"""Longest history accepted: ten times the longest list, as most of it is read with each list."""
 
 SHOWN: Final = "shown"
 """Value of the label `ranker` for the list that was shown."""
@@ -72,9 +69,6 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
         max_interactions: most interactions accepted.
-        max_history: longest history accepted; 10,000 by default.
-        max_id_bytes: longest id accepted, in UTF-8.
-        max_label_bytes: longest label, segment or type of interaction accepted, in UTF-8.
     """
 
     format: Format = "json"
@@ -101,9 +95,6 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
     max_interactions: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
-    max_history: Annotated[int, Meta(ge=1, le=LONGEST)] | None = None
-    max_id_bytes: Annotated[int, Meta(ge=SHORTEST, le=LONGEST)] = MAX_ID_BYTES
-    max_label_bytes: Annotated[int, Meta(ge=SHORTEST, le=LONGEST)] = MAX_LABEL_BYTES
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -119,10 +110,10 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             size = len(name.encode())
             if name == SHOWN:
                 yield name, f"{SHOWN!r} is the label of the list shown; choose another name."
-            elif label_text(name, most=max(size, 1)) != name or not name.isprintable():
+            elif size > MAX_LABEL_BYTES:
+                yield name, f"it has {size} bytes; at most {MAX_LABEL_BYTES} are accepted."
+            elif label_text(name) != name or not name.isprintable():
                 yield name, f"{name!r} is not a name of a ranker; choose another one."
-            elif size > self.max_label_bytes:
-                yield name, f"it has {size} bytes; at most {self.max_label_bytes} are accepted."
             if path in first:
                 yield name, f"{path!r} is the field of {first[path]}; name that of this ranker."
             first[path] = f"the ranker {name!r}"
@@ -131,8 +122,3 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def ranker_names(self) -> tuple[str, ...]:
         """The rankers that were not shown, by name."""
         return tuple(self.rankers or ())
-
-    @property
-    def longest_history(self) -> int:
-        """The longest history accepted."""
-        return LONGEST_HISTORY if self.max_history is None else self.max_history

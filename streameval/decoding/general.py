@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
-from streameval.decoding.fields import EventFields
+from streameval.decoding.fields import MAX_HISTORY, EventFields
 from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, excerpt, invalid_of
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import check_time, microseconds
 from streameval.decoding.values import (
+    MAX_LABEL_BYTES,
     Ids,
     as_list,
     check_bytes,
@@ -87,7 +88,7 @@ class RecommendationReader:
     ) -> None:
         self._field = path or str(getattr(fields, field))
         self._longest, self._too_long = _limits(fields, field)
-        self._ids = Ids(fields.ids, fields.max_id_bytes)
+        self._ids = Ids(fields.ids)
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
 
@@ -118,7 +119,7 @@ class RecommendationReader:
 def _limits(fields: EventFields, field: str) -> tuple[int, Reason]:
     """The longest list that a field may have, and the reason to refuse a longer one."""
     if field == "history":
-        return fields.longest_history, "history_too_long"
+        return MAX_HISTORY, "history_too_long"
     return fields.max_recommendations, "too_many_recommendations"
 
 
@@ -140,8 +141,7 @@ class InteractionReader:
     def __init__(self, fields: EventFields) -> None:
         self._field = fields.interactions
         self._most = fields.max_interactions
-        self._ids = Ids(fields.ids, fields.max_id_bytes)
-        self._longest_type = fields.max_label_bytes
+        self._ids = Ids(fields.ids)
         self._item = compile_path(fields.interaction_item, "interaction_item")
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
@@ -177,7 +177,7 @@ class InteractionReader:
             field = f"{where}.{self._type.text}"
             if type(kind) is not str:
                 raise Refusal("wrong_type", f"{field}: {excerpt(kind)} is not a string")
-            check_bytes(kind, self._longest_type, field, "label_too_long")
+            check_bytes(kind, MAX_LABEL_BYTES, field, "label_too_long")
         gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
         return Interaction(item, gain, kind)
 
@@ -202,7 +202,7 @@ class GeneralDecoder:
         self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
     ) -> None:
         self._fields = fields
-        self._name = Ids("string", fields.max_id_bytes)
+        self._name = Ids("string")
         self._shown_only = shown_only
         self._recommendations = compile_path(fields.recommendations, "recommendations", lists=True)
         self._interactions = compile_path(fields.interactions, "interactions", lists=True)
@@ -279,10 +279,7 @@ class GeneralDecoder:
             interactions=outcome.items,
             user=_read(self._user, record, self._name.one, optional=True) or None,
             ts=_read(self._time, record, self._moment),
-            labels=tuple(
-                label_text(path.of(record), path.text, self._fields.max_label_bytes)
-                for path in self._dimensions
-            ),
+            labels=tuple(label_text(path.of(record), path.text) for path in self._dimensions),
             positions=_read(self._positions, record, positions, *items, optional=True),
             scores=shown.scores
             if self._scores is None
@@ -309,7 +306,7 @@ class GeneralDecoder:
             for values[name] in listed.values():
                 for word in values[name]:
                     if isinstance(word, str):
-                        check_bytes(word, self._fields.max_label_bytes, path.text, "label_too_long")
+                        check_bytes(word, MAX_LABEL_BYTES, path.text, "label_too_long")
         return values or None
 
     def _moment(self, written: object, field: str) -> int | None:

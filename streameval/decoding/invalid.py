@@ -61,7 +61,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         " of 0 and 1 instead of ids.",
         "invalid_id": "An id is neither a string nor an integer, or -1 or an empty text not at"
         " the end of a list, where it is padding.",
-        "id_too_long": "An id has more than max_id_bytes bytes.",
+        "id_too_long": "An id has more than 1,024 bytes.",
         "invalid_gain": "A gain is not a number up to 2^1000.",
         "invalid_score": "A score is not a finite number, or there is not one for each item.",
         "invalid_positions": "Positions are not integers from 1, one for each item.",
@@ -71,10 +71,10 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         f" {YEARS}, as the zero time of Go and .NET.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
         "label_too_long": "A label, an interaction type or a word of per_item has more than"
-        " max_label_bytes bytes.",
+        " 256 bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
-        "history_too_long": "The history has more items than max_history.",
+        "history_too_long": "The history has more than 10,000 items.",
         "uncountable": "Counting the record raises an exception: in a metric of yours, or a bug.",
     }
 )

@@ -13,10 +13,17 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from streameval.decoding.columns import Decoded
-from streameval.decoding.fields import EventFields
+from streameval.decoding.fields import MAX_HISTORY, EventFields
 from streameval.decoding.paths import is_plain
 from streameval.decoding.times import KINDS, microsecond_column
-from streameval.decoding.values import Ids, LabelCache, label_texts, text_id
+from streameval.decoding.values import (
+    MAX_ID_BYTES,
+    MAX_LABEL_BYTES,
+    Ids,
+    LabelCache,
+    label_texts,
+    text_id,
+)
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
 from streameval.events.ids import IdKind
 from streameval.events.rules import IGNORED, RESERVED
@@ -70,8 +77,8 @@ class RowDecoder:
         self._has_event_id = fields.event_id is not None
         self._slots = _slots(dimensions)
         self._key = attrgetter(*self._slots) if self._slots else None
-        single, most = len(self._slots) == 1, fields.max_label_bytes
-        self._texts = LabelCache(lambda value: label_texts((value,) if single else value, most))
+        single = len(self._slots) == 1
+        self._texts = LabelCache(lambda value: label_texts((value,) if single else value))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, parallel) if parallel else plain
 
@@ -271,24 +278,24 @@ def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
 
 
 def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
-    text, item_kind = short_text(fields.max_id_bytes), _item_id(fields, form)
+    text, item_kind = short_text(MAX_ID_BYTES), _item_id(form)
     required = {
         "recommendations": _ids(item_kind, fields.max_recommendations),
         "interactions": _interactions(fields, form),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
-        "event_id": short_text(fields.max_id_bytes, 1) | INTEGER if fields.event_id else None,
+        "event_id": short_text(MAX_ID_BYTES, 1) | INTEGER if fields.event_id else None,
         "scores": list[float] if fields.scores else None,
         "baseline": _ids(item_kind, fields.max_recommendations) if fields.baseline else None,
         **dict.fromkeys(_ranker_slots(fields), _ids(item_kind, fields.max_recommendations)),
     }
     # `LabelCache` converts integers to text once per distinct value.
-    label = short_text(fields.max_label_bytes) | INTEGER | None
+    label = short_text(MAX_LABEL_BYTES) | INTEGER | None
     slots = [(slot, label, None) for slot in _slots(dimensions)]
     mapped = [(name, kind) for name, kind in required.items() if kind is not None]
     ranks = [("positions", _RANKS | None, None)] if fields.positions else []
-    history: Any = _ids(item_kind, fields.longest_history)
+    history: Any = _ids(item_kind, MAX_HISTORY)
     histories = [("history", history | None, None)] if fields.history else []
-    word: Any = short_text(fields.max_label_bytes)
+    word: Any = short_text(MAX_LABEL_BYTES)
     values = [(slot, list[float | word | None] | None, None) for slot in _item_slots(fields)]
     return [*mapped, *ranks, *histories, *values, ("user", text | INTEGER | None, None), *slots]
 
@@ -301,9 +308,9 @@ def short_text(most: int, least: int = 0) -> Any:
     return Annotated[str, Meta(min_length=least, max_length=most // 4)]
 
 
-def _item_id(fields: EventFields, form: Form) -> Any:
+def _item_id(form: Form) -> Any:
     """An item id; an empty text is padding, which the general decoder removes."""
-    return short_text(fields.max_id_bytes, 1) if form == "strings" else INTEGER
+    return short_text(MAX_ID_BYTES, 1) if form == "strings" else INTEGER
 
 
 def _ids(kind: Any, longest: int) -> Any:
@@ -315,6 +322,6 @@ def _interactions(fields: EventFields, form: Form) -> Any:
     if fields.ids == "integer":
         return _ids(INTEGER, most)  # keys of JSON objects are text
     gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)]
-    text: Any = short_text(fields.max_id_bytes, 1)
+    text: Any = short_text(MAX_ID_BYTES, 1)
     gains = Annotated[dict[text, gain], Meta(max_length=most)]
     return _ids(text if form == "strings" else text | INTEGER, most) | gains

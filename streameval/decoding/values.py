@@ -14,6 +14,7 @@ from streameval.decoding.invalid import Reason, Refusal, excerpt
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Id
 
 MAX_ID_BYTES: Final = 1_024
+"""Longest id, in UTF-8: a URL fits; more is a document by mistake, kept with every count."""
 
 _WORD = 63
 _DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
@@ -50,18 +51,17 @@ def integer_id(value: object, field: str) -> int:
 class Ids:
     """Converts ids: all to text, or all to integers."""
 
-    __slots__ = ("_convert", "_kind", "_most")
+    __slots__ = ("_convert", "_kind")
 
-    def __init__(self, kind: Literal["string", "integer"], most: int = MAX_ID_BYTES) -> None:
+    def __init__(self, kind: Literal["string", "integer"]) -> None:
         self._kind = str if kind == "string" else int
         self._convert = text_id if kind == "string" else integer_id
-        self._most = most
 
     def one(self, value: object, field: str) -> Id:
         """One id."""
         item_id = self._convert(value, field)
         if type(item_id) is not int or item_id.bit_length() > _WORD:
-            check_bytes(str(item_id), self._most, field, "id_too_long")
+            check_bytes(str(item_id), MAX_ID_BYTES, field, "id_too_long")
         return item_id
 
     def identity(self, value: object, field: str) -> Id:
@@ -73,7 +73,7 @@ class Ids:
     def each(self, values: Sequence[Any], field: str) -> list[Id]:
         """A list of ids."""
         kinds = set(map(type, values))
-        if kinds == {str} == {self._kind} and 4 * max(map(len, values)) <= self._most:
+        if kinds == {str} == {self._kind} and 4 * max(map(len, values)) <= MAX_ID_BYTES:
             return list(values)
         if kinds == {int} and max(map(int.bit_length, values)) <= _WORD:
             return list(values) if self._kind is int else list(map(str, values))
@@ -81,6 +81,7 @@ class Ids:
 
 
 MAX_LABEL_BYTES: Final = 256
+"""Longest label, type of interaction or word of an item, in UTF-8: Prometheus holds every value."""
 
 _RESERVED = re.compile(r"__+(missing|other)__")
 
@@ -88,7 +89,7 @@ MISSING_LABEL = "__missing__"
 """Label value of records without one, or with an empty text."""
 
 
-def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES) -> str:
+def label_text(value: object, field: str = "label") -> str:
     """A label value as text; integers and booleans as JSON writes them.
 
     `__missing__` and `__other__` are reserved, so in the data they get one more underscore.
@@ -102,19 +103,19 @@ def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES)
     if value is None or value == "":
         return MISSING_LABEL
     if type(value) is str:
-        check_bytes(value, most, field, "label_too_long")
+        check_bytes(value, MAX_LABEL_BYTES, field, "label_too_long")
         return f"_{value}" if _RESERVED.fullmatch(value) else value
     if type(value) is bool:
         return "true" if value else "false"
     if type(value) is int:
-        return check_bytes(str(value), most, field, "label_too_long")
+        return check_bytes(str(value), MAX_LABEL_BYTES, field, "label_too_long")
     problem = f"{field}: {excerpt(value)} is neither a string nor an integer nor a boolean"
     raise Refusal("invalid_label", problem)
 
 
-def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[str, ...]:
+def label_texts(values: Iterable[object]) -> tuple[str, ...]:
     """Several label values as text."""
-    return tuple(label_text(value, most=most) for value in values)
+    return tuple(map(label_text, values))
 
 
 class LabelCache(dict[Any, tuple[str, ...]]):

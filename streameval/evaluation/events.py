@@ -263,7 +263,6 @@ class EventRows:
 
     def _label(self, block: RowBlock, name: str) -> list[str]:
         """The text of each value of a label; those of a dictionary are made once."""
-        most = self._fields.max_label_bytes
         field = self._fields.labels.get(name, name)
         values = block.rows[field].combine_chunks()
         if values.type.num_fields == 0:
@@ -272,9 +271,9 @@ class EventRows:
         else:
             names = values.to_pylist()
         try:
-            texts = label_texts(names, most)
+            texts = label_texts(names)
         except Refusal as refusal:
-            row = _refused_row(values, most)
+            row = _refused_row(values)
             raise InputError(
                 f"{block.place(row)}: {refusal}; split by a column of short text or of integers."
             ) from refusal
@@ -347,11 +346,11 @@ def _encoded(values: Any) -> Any:
     return values if is_coded else plain(values).dictionary_encode()
 
 
-def _refused_row(values: Any, most: int) -> int:
+def _refused_row(values: Any) -> int:
     """The first row whose label is refused."""
     for row, value in enumerate(values.to_pylist()):
         try:
-            label_texts([value], most)
+            label_texts([value])
         except Refusal:
             return row
     return 0

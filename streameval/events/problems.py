@@ -38,7 +38,14 @@ _EXAMPLES: Final = {
 }
 
 
-_REMOVED: Final = {
+REMOVED: Final = {
+    "event.max_history": "0.3.0: a history has at most 10,000 items",
+    "event.max_id_bytes": "0.3.0: an id has at most 1,024 bytes",
+    "event.max_label_bytes": "0.3.0: a label has at most 256 bytes",
+    "changes.weeks": "0.3.0: a day is compared with the same weekday of four weeks",
+    "source.stall_timeout": "0.3.0: a client without progress is restarted after 60 s",
+    "state.events": "0.3.0: checkpoints are written every `interval`",
+    "web.health_without_auth": "0.3.0: health checks need no password, and say the status only",
     "dead_letters.on_too_large": "0.3.0: a letter that is too large for its topic is truncated",
     "state.group": "0.3.0: a folder that a group may write, with the setgid bit, is shared by it",
     "dead_letters.path": "0.3.0: dead letters are kept in a topic; those of other sources are "
@@ -188,7 +195,7 @@ class _Search:
 
     def _unknown(self, key: str, name: str) -> str:
         section = key.partition("[")[0]
-        if (reason := _REMOVED.get(f"{section}.{name}")) is not None:
+        if (reason := REMOVED.get(f"{section}.{name}")) is not None:
             return f"removed in {reason}."
         allowed = _keys(self._tables[section])
         elsewhere = [

@@ -15,7 +15,7 @@ from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt, invalid_
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, check_time, microsecond_column
-from streameval.decoding.values import Ids, check_bytes, finite
+from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
 from streameval.events import LARGEST_GAIN, Id
 from streameval.events.batch import ColumnSet
 from streameval.events.errors import ConfigError, InvalidEventError
@@ -65,9 +65,8 @@ class InteractionDecoder:
         self._options = options
         self._ignored = frozenset(options.ignore)
         self._unit: TimeUnit = options.time_unit or event.time_unit or "s"
-        self._ids = Ids(event.ids, event.max_id_bytes)
-        self._names = Ids("string", event.max_id_bytes)
-        self._longest_type = event.max_label_bytes
+        self._ids = Ids(event.ids)
+        self._names = Ids("string")
         mapped = {
             "key": options.request_id if key == "request_id" else options.user or event.user,
             "item": options.item,
@@ -133,7 +132,7 @@ class InteractionDecoder:
             problem = f"{self._options.type}: {excerpt(fields['type'])} is not a string"
             raise Refusal("wrong_type", problem)
         if fields["type"] is not None:
-            check_bytes(fields["type"], self._longest_type, self._options.type, "label_too_long")
+            check_bytes(fields["type"], MAX_LABEL_BYTES, self._options.type, "label_too_long")
         if fields.get("gain") is not None:
             fields["gain"] = finite(fields["gain"], self._paths["gain"].text, "invalid_gain")
         if "event_id" in fields:
@@ -177,8 +176,8 @@ class InteractionDecoder:
         return not self._options.types or kind in self._options.types
 
     def _kinds(self, event: EventFields) -> list[tuple[Any, ...]]:
-        name = short_text(event.max_id_bytes) | INTEGER
-        identity = short_text(event.max_id_bytes, 1) | INTEGER
+        name = short_text(MAX_ID_BYTES) | INTEGER
+        identity = short_text(MAX_ID_BYTES, 1) | INTEGER
         gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None
         kinds: list[tuple[Any, ...]] = [
             ("key", identity),
@@ -186,7 +185,7 @@ class InteractionDecoder:
             ("time", KINDS[self._unit]),
             ("event_id", identity),
             ("gain", gain, None),
-            ("type", short_text(event.max_label_bytes) | None, None),
+            ("type", short_text(MAX_LABEL_BYTES) | None, None),
         ]
         return [kind for kind in kinds if kind[0] in self._paths]
 

@@ -88,8 +88,6 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
             environment. Without it, a process that alone uses the folder of its state has a name
             that is kept there.
         start: "earliest", "latest", or an ISO-8601 time with offset.
-        stall_timeout: seconds without progress, although records wait, before the client is
-            restarted.
         kafka: `client` ("kafka-python" or "confluent"), and its settings; dotted Java names work.
     """
 
@@ -97,7 +95,6 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     group: str = "streameval"
     member: str | None = None
     start: str = "earliest"
-    stall_timeout: Annotated[float, Meta(gt=0)] = 60.0
     kafka: dict[str, Any] = {}
 
     logs_key = "topics"

@@ -53,8 +53,7 @@ heartbeat_interval_ms = 300
 [state]
 path = "{store}"
 {connection}
-interval = "1s"
-{events}
+interval = "{interval}"
 {policies}
 
 [dead_letters]
@@ -76,7 +75,7 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
         endpoint: of the S3 server; None: the server without a proxy.
         member: name of a static member; None for a dynamic one.
         session: session timeout in milliseconds.
-        events: records after which a checkpoint is due before its interval.
+        interval: least time between checkpoints.
         policies: further lines of [state].
         kafka: further lines of [source.kafka].
     """
@@ -91,7 +90,7 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     member: str | None = None
     client: str = "kafka-python"
     session: int = 3_000
-    events: int | None = None
+    interval: str = "1s"
     spans: str = '["5m", "1h", "24h"]'
     policies: str = ""
     kafka: str = ""
@@ -111,7 +110,6 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
         values["connection"] = self._connection()
         values["broker"] = self.proxy or self.address
         values["member"] = f'member = "{self.member}"' if self.member else ""
-        values["events"] = f"events = {self.events}" if self.events else ""
         path = self.folder / f"{self.member or 'dynamic'}.toml"
         # Several daemons share the file, so another one may be reading it.
         fresh = path.with_suffix(".new")

@@ -22,7 +22,7 @@ def cut(run: ScenarioRun) -> Problems:
     """Responses are dropped or late, the network is blocked, and the broker is killed."""
     assert run.proxy is not None
     proxy = run.proxy
-    config = run.config(member="one", proxy=proxy.address, events=200)
+    config = run.config(member="one", proxy=proxy.address, interval="0s")
     writer = run.writer(config)
     with run.daemon(config) as daemon, writer.traffic(_RATE):
         daemon.wait_for(daemon.ready)
@@ -48,7 +48,7 @@ def cut(run: ScenarioRun) -> Problems:
 
 def disk_full(run: ScenarioRun) -> Problems:
     """The disk of the store is full for a while; counting continues and is saved later."""
-    config = run.config(member="one", events=200)
+    config = run.config(member="one", interval="0s")
     writer = run.writer(config)
     flag = config.folder / "disk-full"
     with run.daemon(config, "disk-full") as daemon, writer.traffic(_RATE):
@@ -67,7 +67,7 @@ def store_away(run: ScenarioRun) -> Problems:
     """The S3 server fails, is unreachable or silent for a while; counting continues."""
     with S3Proxy(s3.server()) as proxy:
         # A long session, because a member that must restore during the outage exits.
-        config = run.config(member="one", events=200, session=30_000, endpoint=proxy.endpoint)
+        config = run.config(member="one", interval="0s", session=30_000, endpoint=proxy.endpoint)
         writer = run.writer(config)
         with run.daemon(config) as daemon, writer.traffic(_RATE):
             daemon.wait_for(daemon.ready)
@@ -93,7 +93,7 @@ def _inject(proxy: S3Proxy, *faults: Fault | None) -> None:
 
 def torn(run: ScenarioRun) -> Problems:
     """The newest checkpoints are damaged while the daemon is down; it loads older ones."""
-    config = run.config(events=200)
+    config = run.config(interval="0s")
     writer = run.writer(config)
     for _ in range(run.times):
         with run.daemon(config) as daemon:

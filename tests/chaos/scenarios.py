@@ -145,7 +145,7 @@ def zombie(run: ScenarioRun) -> Problems:
 
 def points(run: ScenarioRun) -> Problems:
     """kill -9 at each step of a checkpoint, a restore and a shutdown."""
-    config = run.config(member="one", events=200)
+    config = run.config(member="one", interval="0s")
     writer = run.writer(config)
     for name in run.points:
         if name not in REVOKING:
@@ -182,7 +182,7 @@ def revoke(run: ScenarioRun) -> Problems:
 def replicas(run: ScenarioRun) -> Problems:
     """Three members on eight partitions, and twenty times kill -9 of a random one."""
     random = run.random
-    config = run.config(partitions=8, session=1_500, events=200)
+    config = run.config(partitions=8, session=1_500, interval="0s")
     writer = run.writer(config)
     with ExitStack() as stack, writer.traffic(_RATE):
         there = [stack.enter_context(run.daemon(config)) for _ in range(3)]
@@ -201,7 +201,7 @@ def replicas(run: ScenarioRun) -> Problems:
 
 def transactions(run: ScenarioRun) -> Problems:
     """Committed, aborted and open transactions in the log."""
-    config = run.config(member="one", events=200)
+    config = run.config(member="one", interval="0s")
     plain = run.writer(config)
     writer = run.writer(config, transactional_id=config.topic, transaction_timeout_ms=600_000)
     writer.content = plain.content

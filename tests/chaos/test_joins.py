@@ -21,7 +21,7 @@ metrics = ["hit_rate@10", "ndcg@10", "value_per_list", "hit_rate(type=purchase)"
 labels = ["variant"]
 windows = {{ spans = ["5m", "1h"] }}
 event = {{ time = "ts", time_unit = "ms" }}
-state = {{ path = "{store}", interval = "1s", events = 100 }}
+state = {{ path = "{store}", interval = "0s" }}
 dead_letters = {{ max_ratio = 0.9 }}
 web = {{ listen = "127.0.0.1:0" }}
 source = {{ type = "kafka", topics = ["{shown}", "{done}"], group = "{name}", member = "one", \

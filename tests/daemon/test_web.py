@@ -71,7 +71,7 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         trust = trusting(authority.file)
         first, second = Client(daemon, trust, "ana", "first"), Client(daemon, trust, "ana", "next")
         daemon.until(lambda: first.ask("/-/ready") == 200)
-        assert Client(daemon, trust).ask("/-/healthy") == 401
+        assert Client(daemon, trust).ask("/metrics") == 401
 
         file.write_text(web(ana="next"))
         assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)

@@ -22,17 +22,23 @@ FIELDS = [
     EventFields(time="at", time_unit="iso8601", positions="ranks"),
     EventFields(positions="ranks"),
     EventFields(per_item={"propensity": "chances", "team": "teams"}),
-    EventFields(per_item={"propensity": "recommendations[].score"}, max_label_bytes=32),
-    EventFields(history="earlier", baseline="interactions", max_history=3),
+    EventFields(per_item={"propensity": "recommendations[].score"}),
+    EventFields(history="earlier", baseline="interactions"),
     EventFields(rankers={"challenger": "earlier", "other": "later"}),
     EventFields(rankers={"challenger": "interactions", "other": "payload.items"}),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
-    EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
+    EventFields(time="ts", time_unit="s", event_id="user"),
 ]
 LABELS = [[], ["variant"], ["variant", "user"], ["variant", "campaign"]]
 
-LONG = st.sampled_from(["x" * 32, "x" * 33, "ä" * 8, "ä" * 9, "ä" * 16, "ä" * 17, "😀" * 8])
+LONG = st.sampled_from(
+    [
+        letter * length
+        for letter in "xä😀"
+        for length in (64, 65, 128, 129, 256, 257, 512, 513, 1025)
+    ]
+)
 LISTS = st.lists(
     st.sampled_from(["a", "b", "c", "d"]) | st.integers(-3, 12).map(str) | LONG, max_size=5
 )

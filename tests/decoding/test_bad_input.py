@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
@@ -21,7 +22,6 @@ FIELDS = EventFields(
     history="earlier",
     max_recommendations=3,
     max_interactions=2,
-    max_history=4,
 )
 VALID = {
     "recommendations": '["a", "b"]',
@@ -128,7 +128,7 @@ FIELD_VALUES: list[tuple[str, str | None, Reason]] = [
     ("earlier", '"a"', "wrong_type"),
     ("earlier", "[1.5]", "invalid_id"),
     ("earlier", '["a", "", "b"]', "invalid_id"),
-    ("earlier", '["a", "b", "c", "d", "e"]', "history_too_long"),
+    ("earlier", json.dumps(["a"] * 10_001), "history_too_long"),
     ("id", None, "missing_field"),
     ("id", '""', "missing_field"),
     ("id", "1.5", "invalid_id"),

@@ -141,16 +141,6 @@ def test_checkpoints_are_written_at_the_interval_if_the_partition_changed() -> N
     assert len(store.drafts) == 2
 
 
-def test_checkpoints_are_written_early_after_the_configured_number_of_records() -> None:
-    kept = owner(store := Recorded(), events=5)
-    kept.count(0, 4)
-    kept.checkpointer.advance()
-    assert len(store.drafts) == 1
-    kept.count(4, 5)
-    kept.checkpointer.advance()
-    assert store.drafts[-1].header.offset == 5
-
-
 def test_unchanged_parts_are_written_once_and_reused_after_a_restart() -> None:
     kept = owner(store := Recorded())
     for start in (0, 5, 10):

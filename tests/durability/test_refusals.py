@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from streameval.checkpoints.format import Place
+from streameval.checkpoints.restore import other_settings
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
 from streameval.events.errors import (
@@ -352,3 +353,12 @@ def test_offsets_that_retention_skipped_are_committed_with_a_checkpoint_only(
     assert kept.commits == []
     kept.checkpoint()
     assert kept.commits == [{P: 15}]
+
+
+def test_limits_that_are_constants_now_are_no_other_settings() -> None:
+    here = {"event": {"time": "ts"}, "pane": 60_000_000}
+    limits = {"max_history": None, "max_id_bytes": 1_024, "max_label_bytes": 256}
+    assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) is None
+    limits["max_history"] = 3
+    said = "its state was made with other settings: event.max_history is absent here and was 3"
+    assert other_settings(here, {**here, "event": {"time": "ts", **limits}}) == said

@@ -40,7 +40,6 @@ class Guarded:
         patience: float = CLIENT_SECONDS,
         prefix: str = "",
         hosts: Iterable[str] | None = None,
-        open_health: bool = False,
     ) -> None:
         self.snapshot: Snapshot | None = picture(mean("ndcg@10", ("a",), 1.0, 2))
         self.turns = True
@@ -54,7 +53,6 @@ class Guarded:
             prefix=prefix,
             hosts=hosts,
             security=security,
-            open_health=open_health,
         )
         self.server = Server(app, listen, security, patience)
 

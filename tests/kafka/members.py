@@ -79,9 +79,9 @@ class Reading:
 
 
 @contextmanager
-def reading(options: KafkaOptions) -> Iterator[Reading]:
+def reading(options: KafkaOptions, **limits: float) -> Iterator[Reading]:
     """A member of the group, closed at the end."""
-    source, told = KafkaSource(options, {}, shared=True), RecordingOwner()
+    source, told = KafkaSource(options, {}, shared=True, **limits), RecordingOwner()
     source.open(told)
     try:
         yield Reading(source, told)

@@ -275,8 +275,7 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
 @on_each_client_at_night
 def test_a_stalled_partition_is_sought_and_then_rejoined(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
-    mine = options(broker, topic, group=topic, stall_timeout=2.0)
-    with reading(mine) as a:
+    with reading(options(broker, topic, group=topic), stall_seconds=2.0) as a:
         until(lambda: a.told.values == {0: [b"a"]}, a)
         # As if the client had forgotten the partition, which it does not do by itself.
         assert a.source._member is not None

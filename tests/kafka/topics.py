@@ -101,7 +101,6 @@ def options(
     start: str = "earliest",
     group: str = "streameval",
     member: str | None = None,
-    stall_timeout: float = 60.0,
     **kafka: Any,
 ) -> KafkaOptions:
     """Options of a source over these topics."""
@@ -116,7 +115,6 @@ def options(
         start=start,
         group=group,
         member=member,
-        stall_timeout=stall_timeout,
         kafka=settings,
     )
 

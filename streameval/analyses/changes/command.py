@@ -80,10 +80,6 @@ def changes(  # noqa: PLR0913  each is an option of the command
     rollouts: Annotated[
         str | None, Option(help="Field whose new values are suspects, like model.")
     ] = None,
-    weeks: Annotated[
-        int | None,
-        Option(min=1, max=8, help="Earlier weeks to compare with.", show_default="4"),
-    ] = None,
     tolerate: Annotated[
         float | None,
         Option(min=0.0, max=0.99, help="Relative change that does not count.", show_default="0.01"),
@@ -176,7 +172,6 @@ def changes(  # noqa: PLR0913  each is an option of the command
         against=against,
         mix=mix,
         rollouts=rollouts,
-        weeks=weeks,
         once_in=once_in,
         accepted=[day_option("--accepted", text) for text in accepted or []],
         ignore=ignore or [],

@@ -15,6 +15,9 @@ from streameval.inference.days import date_of, number_of_day
 WEEKS: Final = "weeks"
 OTHERS: Final = "others"
 
+REFERENCE_WEEKS: Final = 4
+"""Earlier days of a weekday that make up its reference: fewer move by chance, more are past."""
+
 _LEAST: Final = 7
 """Shortest `once_in`, days."""
 _LONGEST: Final = 366
@@ -30,7 +33,6 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         label: label whose values are watched besides the total; None: only the total.
         against: what values of the label are compared with: "weeks", "others" or a value. The
             total is compared with weeks.
-        weeks: earlier days of a weekday that make up its reference.
         tolerate: relative change that does not count.
         once_in: how long chance alone takes for an alarm, over all series: whole days, like "91d".
         mix: segment by which the audience is held constant; None: it is not.
@@ -50,7 +52,6 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     metrics: list[str] = []
     label: str | None = None
     against: str = OTHERS
-    weeks: int = 4
     tolerate: float = 0.01
     once_in: str = "91d"
     mix: str | None = None
@@ -64,8 +65,6 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             self._refuse("once_in", f"give whole days, from {_LEAST}d on, like 91d or 365d")
         if not 0.0 <= self.tolerate < 1.0:
             self._refuse("tolerate", "give a share from 0 to below 1, like 0.01")
-        if not 1 <= self.weeks <= 8:
-            self._refuse("weeks", "give a number from 1 to 8, like 4")
         if self.ignored is None:
             self._refuse("ignore", 'give days, like "2026-12-24" or "2026-12-24/2027-01-01"')
         if not self.against:

@@ -24,7 +24,7 @@ from streameval.analyses.changes.report import (
     PastChange,
     Rollout,
 )
-from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
+from streameval.analyses.changes.settings import OTHERS, REFERENCE_WEEKS, WEEKS, ChangeSettings
 from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
@@ -197,7 +197,7 @@ def _shifts_of(
     left_out = past | (settings.ignored or frozenset())
     arms = [DailySums.of(strata, max(begun), until).without(left_out) for strata in slices]
     accepted = [number_of_day(day) for day in settings.accepted]
-    return Shifts(arms, settings.weeks, accepted)
+    return Shifts(arms, REFERENCE_WEEKS, accepted)
 
 
 def _nameless(traffic: Traffic, until: int) -> float:
@@ -379,7 +379,7 @@ def _judged_once(seen: Look, bets: _Bets) -> Change:
         against=series.against,
         until=date_of(seen.until),
         once_in=float(bets.settings.days),
-        lists_ratio=_lists_ratio(series.traffic, seen.until, bets.settings.weeks),
+        lists_ratio=_lists_ratio(series.traffic, seen.until),
         rollouts=_rollouts(series, seen.until),
     )
     if seen.unjudged is not None:
@@ -457,11 +457,11 @@ def _dated(change: Change, seen: Look, bets: _Bets, began: Sequence[tuple[Shift,
     )
 
 
-def _lists_ratio(traffic: Traffic, until: int, weeks: int) -> float | None:
+def _lists_ratio(traffic: Traffic, until: int) -> float | None:
     """The lists of a day over the mean of the latest days of its weekday."""
     lists = dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
     before = [lists[day] for day in range(until - 7, until - LATEST - 1, -7) if lists.get(day)]
-    usual = before[:weeks]
+    usual = before[:REFERENCE_WEEKS]
     return lists.get(until, 0) * len(usual) / sum(usual) if usual else None
 
 

@@ -53,7 +53,6 @@ def application(
     prefix: str = "",
     hosts: Iterable[str] | None = None,
     security: Security | None = None,
-    open_health: bool = False,
 ) -> Starlette:
     """The page, the API, /metrics and health checks for the snapshots that `current` returns.
 
@@ -69,9 +68,9 @@ def application(
             other names are rejected; IP addresses, localhost and the name of this machine are
             always accepted. None accepts any name.
         security: users; None means no authentication.
-        open_health: whether health checks need no password.
     """
-    checks = HealthChecks(current, healthy)
+    security = security or Security()
+    checks = HealthChecks(current, healthy, security)
 
     threads = WorkerThreads(len(_FORMS))
     samples = {
@@ -96,16 +95,15 @@ def application(
         *checks.routes(),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
-    open_paths = [f"{prefix}{HEALTHY}", f"{prefix}{READY}"] if open_health else []
     return Starlette(
         routes=_under(prefix, routes),
         exception_handlers={404: _not_found, 405: _method_not_allowed},
         middleware=[
             Middleware(
                 RequestFilter,
-                security=security or Security(),
+                security=security,
                 hosts=None if hosts is None else Hosts(hosts),
-                open_paths=open_paths,
+                open_paths=[f"{prefix}{HEALTHY}", f"{prefix}{READY}"],
             )
         ],
     )

@@ -13,15 +13,25 @@ from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import span
 from streameval.exporters.web.threads import WorkerThreads, unavailable
+from streameval.exporters.web.webconfig import Security
 
 HEALTHY = "/-/healthy"
 READY = "/-/ready"
 
 
 class HealthChecks:
-    """Answers /-/healthy and /-/ready."""
+    """Answers /-/healthy and /-/ready, which need no password: probes have none.
 
-    def __init__(self, current: Callable[[], Snapshot | None], healthy: Callable[[], bool]) -> None:
+    Where there are users, the answer is the status alone: reasons name brokers and topics.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], Snapshot | None],
+        healthy: Callable[[], bool],
+        security: Security,
+    ) -> None:
+        self._security = security
         self._current = current
         self._healthy = healthy
         self._threads = WorkerThreads(2)
@@ -50,5 +60,5 @@ class HealthChecks:
             if snapshot is None
             else f" The snapshot is {span(time.time() - snapshot.taken_at)} old."
         )
-        sentence = now.sentence + age
+        sentence = f"{now.word}." if len(self._security.users) else now.sentence + age
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)

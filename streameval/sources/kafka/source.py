@@ -71,6 +71,10 @@ _BUDGET_SHARE: Final = 0.2
 _JOIN_SECONDS: Final = 10.0
 """Seconds after which joining the group counts as trouble; usually it takes at most 3."""
 
+STALL_SECONDS: Final = 60.0
+"""Without progress for so long, although records wait, the client is restarted: brokers answer
+within 30 s, and a fetch that is slower has failed."""
+
 _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
 
@@ -92,13 +96,14 @@ class KafkaSource:
         environment: Mapping[str, str],
         *,
         shared: bool,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
         self._client = client_of(options)
         self._subscribe = consumer_factory(options, environment, self._config)
         self._start, self._shared = start_spec(options.start), shared
-        self._timeout = options.stall_timeout
+        self._timeout = stall_seconds
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._watchdog = Watchdog(self._timeout, time.monotonic)
         self._owner: Owner = Positions()
