@@ -38,7 +38,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.times import HOUR, SECOND, span_text
-from streameval.engine.windows.views import FamilyView
+from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.events.records import Partition
 
 
@@ -341,6 +341,17 @@ def ingest_snapshot(
     """A single snapshot of files or saved states, outside a daemon."""
     snapshots = SnapshotCapture(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
+
+
+def lifetimes_of(ingest: Ingest, labels: Sequence[str]) -> list[SliceTable]:
+    """The lifetime of each family of files or saved states; `labels`: names of all labels."""
+    counts, families = ingest.copied(), []
+    for spec in ingest.layout.families:
+        view = FamilyView(spec, ingest.layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        segment = segment_of(spec.dimensions, labels)
+        families.append(view.by_slice(view.lifetime(), segment))
+    return families
 
 
 def _readers(

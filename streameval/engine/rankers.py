@@ -16,7 +16,7 @@ from streameval.accumulator.unshown import overlap_kept
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import SHOWN
 from streameval.engine.windows.labels import Labels
-from streameval.engine.windows.views import FamilyView
+from streameval.engine.windows.views import SliceTable
 from streameval.events import Id
 from streameval.events.batch import select
 from streameval.statistics.arrays import BoolArray, IntArray
@@ -81,13 +81,12 @@ def lists_of(events: Decoded, rankers: Sequence[str]) -> Decoded:
     return parts[0].joined(*parts[1:]).take(order.T.ravel())
 
 
-def shown_slices(view: FamilyView, slices: Iterable[int]) -> list[int]:
+def shown_slices(family: SliceTable, slices: Iterable[int]) -> list[int]:
     """Those of some slices whose lists were shown; all without the lists of rankers."""
-    names = view.spec.dimensions
-    if RANKER not in names or overlap_kept(view.spec.table) is None:
+    if RANKER not in family.names or overlap_kept(family.table) is None:
         return list(slices)
-    place = names.index(RANKER)
-    return [number for number in slices if view.labels(number)[place] == SHOWN]
+    index = family.names.index(RANKER)
+    return [number for number in slices if family.labels[number][index] == SHOWN]
 
 
 def _labelled(events: Decoded, name: str) -> Decoded:

@@ -19,6 +19,7 @@ from streameval.analyses.changes.report import Change
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Configured
+from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.evaluation.partials import Partial, merged, partials
 from streameval.events.records import Partition
@@ -109,7 +110,7 @@ def test_the_others_are_everything_without_a_slice() -> None:
         )
     ]
     rows.sort(key=lambda row: row["ts"])
-    (family,) = families_in(ingest([rows]), SETTINGS, LABELS)
+    (family,) = families_in(lifetimes_of(ingest([rows]), LABELS), SETTINGS)
     everything = range(len(family.values))
     assert len(family.sums(family.metrics[0], everything).days) == 90
     for metric in family.metrics:

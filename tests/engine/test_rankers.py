@@ -24,7 +24,7 @@ from streameval.analyses.gaps.reader import gaps_in
 from streameval.config import Config, load
 from streameval.config.config import LABELS
 from streameval.config.pipeline import new_ingest
-from streameval.engine.capture import ingest_snapshot
+from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
 from streameval.engine.windows.views import FamilyView
@@ -336,11 +336,12 @@ def test_whatever_pools_the_rankers_reads_the_lists_that_were_shown(
         assert intervals is not None
         settings = CHANGES.settings_in(config)
         assert settings is not None
-        arms.append(sums_of(variants_in(ingest, "variant", labels)[1]))
-        by_country = segments_in(ingest, "variant", "country", labels)
+        families = lifetimes_of(ingest, labels)
+        arms.append(sums_of(variants_in(families, "variant")[1]))
+        by_country = segments_in(families, "variant", "country")
         segments.append({name: sums_of(of_value) for name, of_value in by_country.items()})
-        gaps.append(repr(gaps_in(ingest, "country", labels, intervals, "fixed")))
-        watched = watched_series(families_in(ingest, settings, labels), settings)
+        gaps.append(repr(gaps_in(families, "country", intervals, "fixed")))
+        watched = watched_series(families_in(families, settings), settings)
         changes.append(repr([*watched]))
         assert ingest_day(ingest) is not None
     assert arms[0] == arms[1]
@@ -353,7 +354,7 @@ def test_a_gap_and_a_change_of_a_ranker_that_was_not_shown_are_not_judged(ranked
     settings = ChangeSettings(label="ranker")
     config = msgspec.structs.replace(ranked, changes=settings)
     ingest = counted(config, events(2_000))
-    families = families_in(ingest, settings, config.series_labels())
+    families = families_in(lifetimes_of(ingest, config.series_labels()), settings)
     watched = {
         (series.metric, series.slice): series.arm for series in watched_series(families, settings)
     }

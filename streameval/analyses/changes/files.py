@@ -27,7 +27,7 @@ from streameval.analyses.changes.statistics import (
 from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.capture import ingest_snapshot
+from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.evaluation.configured import config_of, count_events, early_warning
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
@@ -184,7 +184,7 @@ def _from_states(request: Request, options: ChangeOptions, around: Surroundings)
         if name is not None and name not in names:
             there = ", ".join(names) or "none"
             raise UsageError(f"{key} {name}: not counted in the state, which has {there}.")
-    families = families_in(ingest, settings, config.series_labels())
+    families = families_in(lifetimes_of(ingest, config.series_labels()), settings)
     settings = _with_metrics(settings, request, families)
     intervals = config.intervals or Intervals()
     return _Counts(families, settings, intervals, ingest_day(ingest), {})
@@ -249,7 +249,7 @@ def _count(
     ingest, config = counts.ingest, counts.config
     if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
-    families = families_in(ingest, settings, config.series_labels())
+    families = families_in(lifetimes_of(ingest, config.series_labels()), settings)
     doubtful = ingest.tally.warning() is not None
     intervals = config.intervals or Intervals()
     # Files are read to their end, so none is waited for.

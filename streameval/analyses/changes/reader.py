@@ -29,7 +29,7 @@ from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
-from streameval.engine.windows.views import FamilyView
+from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
 
@@ -46,7 +46,7 @@ _NOTHING: Final = np.zeros(0, np.int64)
 
 
 class SlicedCounts:
-    """The lifetime counts of a family's slices; holds the table as it is now.
+    """The counts of a family's slices; holds the table as it is now.
 
     Attributes:
         names: names of the labels.
@@ -55,18 +55,17 @@ class SlicedCounts:
         metrics: the metrics that are counted by user group.
     """
 
-    def __init__(self, view: FamilyView, label: str | None) -> None:
-        self._table = view.lifetime()
-        every = view.slices(self._table).tolist()
-        shown = shown_slices(view, every)
-        self._numbers = every if label == RANKER else shown
+    def __init__(self, family: SliceTable, label: str | None) -> None:
+        self._table = family.table
+        shown = shown_slices(family, family.labels)
+        self._numbers = [*family.labels] if label == RANKER else shown
         index_of = {number: index for index, number in enumerate(self._numbers)}
         self.shown = list(map(index_of.__getitem__, shown))
-        self.names = view.spec.dimensions
-        self.values = [view.labels(number) for number in self._numbers]
+        self.names = family.names
+        self.values = [family.labels[number] for number in self._numbers]
         self.metrics = [
             metric
-            for metric in view.spec.metrics
+            for metric in family.metrics
             if ungrouped(metric, self._table) is None and not tells_unshown(metric)
         ]
 
@@ -304,7 +303,8 @@ class ChangeReader:
         if key == self._key or (until == self._until and waits):
             return
         self._key, self._read_at, self._until = key, moment.now, until
-        families = [SlicedCounts(view, self._settings.label) for view in self._views]
+        label = self._settings.label
+        families = [SlicedCounts(view.by_slice(view.lifetime()), label) for view in self._views]
         series = watched_series(families, self._settings)
         self._pending = map(partial(look, until=until, settings=self._settings), series)
         self._looks = []
@@ -337,18 +337,13 @@ def _listed(table: Table, until: int) -> int:
     return 0 if table.groups is None else table.groups.listed(until)
 
 
-def families_in(
-    ingest: Ingest, settings: ChangeSettings, labels: Sequence[str]
-) -> list[SlicedCounts]:
-    """The lifetimes of an ingest's families without a segment, and by that of the audience."""
-    counts = ingest.copied()
-    families = []
-    for spec in ingest.layout.families:
-        if is_watched(spec.dimensions, labels, settings):
-            view = FamilyView(spec, ingest.layout.windowing.pane)
-            view.refresh(counts.families[spec.name])
-            families.append(SlicedCounts(view, settings.label))
-    return families
+def families_in(families: Iterable[SliceTable], settings: ChangeSettings) -> list[SlicedCounts]:
+    """The families without a segment, and by that of the audience."""
+    return [
+        SlicedCounts(family, settings.label)
+        for family in families
+        if family.segment in (None, settings.mix)
+    ]
 
 
 def is_watched(dimensions: Sequence[str], labels: Sequence[str], settings: ChangeSettings) -> bool:

@@ -18,7 +18,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
 from streameval.config.config import relabel
-from streameval.engine.capture import ingest_snapshot
+from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.engine.ingest import Ingest
 from streameval.evaluation.configured import count_events
 from streameval.evaluation.request import Request
@@ -62,7 +62,7 @@ def compare_policies(
     options = _paired(options, control)
     count = _of_state if is_state(request.files) else _of_files
     log = count(request, options, around)
-    counted, everyone = everyone_in(log.ingest, log.config.series_labels())
+    counted, everyone = everyone_in(lifetimes_of(log.ingest, log.config.series_labels()))
     if not everyone.audience.lists:
         raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
     check_users([everyone.audience], request)

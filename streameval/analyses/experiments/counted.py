@@ -20,7 +20,7 @@ from streameval.catalogue.metric import Metric
 from streameval.config import Config
 from streameval.config.config import relabel, with_analyses
 from streameval.engine.analysis import Configured
-from streameval.engine.capture import ingest_snapshot
+from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import DAY
 from streameval.evaluation.configured import config_of, count_events, early_warning
@@ -133,11 +133,10 @@ def _count_arms(
     if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
         around.note(trouble)
     label, *others = labels
-    counted = _without_intervals(config, variants_in(ingest, label, config.series_labels()))
+    families = lifetimes_of(ingest, config.series_labels())
+    counted = _without_intervals(config, variants_in(families, label))
     segments = {
-        name: arms
-        for by in others
-        for name, arms in segments_in(ingest, label, by, config.series_labels()).items()
+        name: arms for by in others for name, arms in segments_in(families, label, by).items()
     }
     return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
 
@@ -187,7 +186,7 @@ def _count_model(
     ingest = count_events(request.given, request.options, config, around).ingest
     if trouble := ingest_snapshot(ingest, labels=[], now=0.0).health.trouble:
         around.note(trouble)
-    return everyone_in(ingest, [])
+    return everyone_in(lifetimes_of(ingest, []))
 
 
 def _check_models(request: Request, options: ExperimentOptions) -> None:
@@ -235,7 +234,8 @@ def count_states(
         raise UsageError(
             f"--label {known.label}: no such label in the state; its labels: {label_names}."
         )
-    metrics, variants = variants_in(ingest, known.label, config.series_labels())
+    families = lifetimes_of(ingest, config.series_labels())
+    metrics, variants = variants_in(families, known.label)
     experiment = of_rankers(config, msgspec.structs.replace(known, **options.experiment))
     request = request._replace(added=deciding_metrics(experiment))
     chosen = chosen_metrics(request, metrics)
@@ -246,8 +246,7 @@ def count_states(
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     counted = _without_intervals(config, (chosen, variants))
     if by is not None:
-        segments = segments_in(ingest, known.label, by, config.series_labels())
-        counted = counted._replace(segments=segments)
+        counted = counted._replace(segments=segments_in(families, known.label, by))
     return experiment, intervals, counted
 
 

@@ -12,6 +12,7 @@ from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config.config import relabel
+from streameval.engine.capture import lifetimes_of
 from streameval.evaluation.configured import config_of, count_events
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings, as_usage_error
@@ -73,10 +74,10 @@ def _of_files(request: Request, options: Mapping[str, Any], around: Surroundings
     ingest = count_events(request.given, request.options, config, around).ingest
     if not ingest.tally.valid:
         raise UsageError(f"no valid event in {', '.join(request.files)}.")
-    return _Counted(*everyone_in(ingest, config.series_labels()), intervals)
+    return _Counted(*everyone_in(lifetimes_of(ingest, config.series_labels())), intervals)
 
 
 def _of_states(request: Request, around: Surroundings) -> _Counted:
     config, ingest = restore_states(request, around)
-    metrics, everyone = everyone_in(ingest, config.series_labels())
+    metrics, everyone = everyone_in(lifetimes_of(ingest, config.series_labels()))
     return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())

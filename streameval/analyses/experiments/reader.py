@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import TypeVar
 
@@ -28,26 +28,26 @@ from streameval.analyses.experiments.statistics import (
 )
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext
-from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.labels import segment_of
-from streameval.engine.windows.views import FamilyView
+from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.statistics.intervals import NOBODY, Audience, Intervals
 
 
 def variants_in(
-    ingest: Ingest, label: str, labels: Sequence[str]
+    families: Iterable[SliceTable], label: str
 ) -> tuple[list[Metric], dict[str, Variant]]:
-    """The metrics of families with a label, and its variants over the lifetime.
-
-    `labels`: names of all labels; families of segments are left out.
-    """
-    layout, counts = ingest.layout, ingest.copied()
-    views = [FamilyView(spec, layout.windowing.pane) for spec in layout.families]
-    views = [view for view in views if has_label(view, label, labels)]
-    for view in views:
-        view.refresh(counts.families[view.spec.name])
-    return all_variants(views, [view.lifetime() for view in views], label)
+    """The metrics of the families with a label and no segment, and the variants of all of them."""
+    variants: dict[str, Variant] = {}
+    metrics: list[Metric] = []
+    for family in families:
+        if label not in family.names or family.segment is not None:
+            continue
+        metrics += family.metrics
+        for name, of_slice in variants_of(family, label).items():
+            earlier = variants.get(name)
+            variants[name] = of_slice if earlier is None else earlier.joined(of_slice)
+    return metrics, variants
 
 
 class ExperimentReader:
@@ -86,10 +86,14 @@ class ExperimentReader:
         )
 
     def _compared(self, tables: Sequence[Table]) -> Report:
-        metrics, variants = all_variants(self._views, tables, self._experiment.label)
+        label = self._experiment.label
+        families = [
+            view.by_slice(of_view) for view, of_view in zip(self._views, tables, strict=True)
+        ]
+        metrics, variants = variants_in(families, label)
         report = compare_with_control(self._experiment, metrics, variants, self._intervals)
         for segment, view in self._divided.items():
-            audiences = segment_audiences(view, self._experiment.label, segment)
+            audiences = segment_audiences(view.by_slice(view.lifetime(), segment), label)
             report = check_segment(report, self._experiment, segment, audiences)
         return report
 
@@ -98,88 +102,55 @@ def experiment_reader(experiment: Experiment, context: ReaderContext) -> Experim
     """A reader of the configured experiment; None without intervals."""
     if context.intervals is None:
         return None
-    views = [view for view in context.views if has_label(view, experiment.label, context.labels)]
+    named = [view for view in context.views if experiment.label in view.spec.dimensions]
+    segments = [segment_of(view.spec.dimensions, context.labels) for view in named]
+    views = [view for view, segment in zip(named, segments, strict=True) if segment is None]
     divided = {
-        segment: view
-        for view in context.views
-        if experiment.label in view.spec.dimensions
-        and (segment := segment_of(view.spec.dimensions, context.labels)) is not None
+        segment: view for view, segment in zip(named, segments, strict=True) if segment is not None
     }
     return ExperimentReader(experiment, context.intervals, views, divided)
 
 
-def has_label(view: FamilyView, label: str, labels: Sequence[str]) -> bool:
-    """Whether a family is split by a label, and by no segment."""
-    dimensions = view.spec.dimensions
-    return label in dimensions and segment_of(dimensions, labels) is None
-
-
-def all_variants(
-    views: Sequence[FamilyView], tables: Sequence[Table], label: str
-) -> tuple[list[Metric], dict[str, Variant]]:
-    """The metrics of several families, and the variants with the sums of all of them."""
-    variants: dict[str, Variant] = {}
-    metrics: list[Metric] = []
-    for view, table in zip(views, tables, strict=True):
-        metrics += view.spec.metrics
-        for name, of_slice in variants_of(view, table, label).items():
-            earlier = variants.get(name)
-            variants[name] = of_slice if earlier is None else earlier.joined(of_slice)
-    return metrics, variants
-
-
-def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Variant]:
-    """The metrics of all families without a segment, and all users over the lifetime."""
-    layout, counts = ingest.layout, ingest.copied()
+def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
+    """The metrics of all families without a segment, and all users."""
     metrics: list[Metric] = []
     everyone = Variant({}, NOBODY)
-    for spec in layout.families:
-        if segment_of(spec.dimensions, labels) is not None:
-            continue
-        view = FamilyView(spec, layout.windowing.pane)
-        view.refresh(counts.families[spec.name])
-        metrics += [metric for metric in spec.metrics if not tells_unshown(metric)]
-        for variant in variants_of(view, view.lifetime(), None).values():
-            everyone = variant.joined(everyone)
+    for family in families:
+        if family.segment is None:
+            metrics += [metric for metric in family.metrics if not tells_unshown(metric)]
+            for variant in variants_of(family, None).values():
+                everyone = variant.joined(everyone)
     return metrics, everyone
 
 
 def segments_in(
-    ingest: Ingest, label: str, by: str, labels: Sequence[str]
+    families: Iterable[SliceTable], label: str, by: str
 ) -> dict[str, dict[str, Variant]]:
-    """Value of `by` -> the variants of a label over the lifetime.
-
-    `by`: a label or a segment. `labels`: names of all labels.
-    """
-    layout, counts = ingest.layout, ingest.copied()
+    """Value of `by`, a label or a segment -> the variants of a label."""
     by_value: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
-    segment = None if by in labels else by
-    for spec in layout.families:
-        if not {label, by} <= {*spec.dimensions} or segment_of(spec.dimensions, labels) != segment:
+    for family in families:
+        if not {label, by} <= {*family.names} or family.segment not in (None, by):
             continue
-        view = FamilyView(spec, layout.windowing.pane)
-        view.refresh(counts.families[spec.name])
-        table, place = view.lifetime(), spec.dimensions.index(by)
+        index = family.names.index(by)
         slices: defaultdict[str, list[int]] = defaultdict(list)
-        for number in view.slices(table).tolist():
-            slices[view.labels(number)[place]].append(number)
+        for number, labels in family.labels.items():
+            slices[labels[index]].append(number)
         for value, numbers in slices.items():
-            for name, variant in variants_of(view, table, label, numbers, by).items():
+            for name, variant in variants_of(family, label, numbers, by).items():
                 earlier = by_value[value].get(name)
                 by_value[value][name] = variant if earlier is None else earlier.joined(variant)
     return dict(by_value)
 
 
-def segment_audiences(view: FamilyView, label: str, segment: str) -> dict[str, dict[str, Audience]]:
-    """Value of a segment -> value of a label -> its users."""
-    table = view.lifetime()
-    places = [view.spec.dimensions.index(name) for name in (segment, label)]
+def segment_audiences(family: SliceTable, label: str) -> dict[str, dict[str, Audience]]:
+    """Value of the segment of a family -> value of a label -> its users."""
+    index = family.names.index(label)
     cells: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in shown_slices(view, view.slices(table).tolist()):
-        value, name = (view.labels(number)[place] for place in places)
-        cells[value, name].append(number)
+    for number in shown_slices(family, family.labels):
+        labels = family.labels[number]
+        cells[labels[-1], labels[index]].append(number)
     found: defaultdict[str, dict[str, Audience]] = defaultdict(dict)
-    for (value, name), audience in _audiences(table, cells).items():
+    for (value, name), audience in _audiences(family.table, cells).items():
         found[value][name] = audience
     return dict(found)
 
@@ -202,13 +173,12 @@ def _audiences(table: Table, cells: Mapping[_Key, Sequence[int]]) -> dict[_Key, 
 
 
 def variants_of(
-    view: FamilyView,
-    table: Table,
+    family: SliceTable,
     label: str | None,
-    slices: Sequence[int] | None = None,
+    slices: Iterable[int] | None = None,
     by: str | None = None,
 ) -> dict[str, Variant]:
-    """The variants of a table: slices by the values of one label, summed over other labels.
+    """The variants of a family: slices by the values of one label, summed over other labels.
 
     Lists that were not shown count by the label `RANKER` only.
 
@@ -216,21 +186,21 @@ def variants_of(
     label or segment `by`; None for all.
     """
     ranked = RANKER in (label, by)
+    table = family.table
     groups = table.groups
     if groups is None or table.audience is None:
         return {}
-    place = 0 if label is None else view.spec.dimensions.index(label)
+    index = 0 if label is None else family.names.index(label)
     cells: defaultdict[str, list[int]] = defaultdict(list)
-    chosen: Sequence[int] = view.slices(table).tolist() if slices is None else slices
-    for number in chosen if ranked else shown_slices(view, chosen):
-        name = "" if label is None else view.labels(number)[place]
-        cells[name].append(number)
+    numbers = family.labels if slices is None else slices
+    for number in numbers if ranked else shown_slices(family, numbers):
+        cells["" if label is None else family.labels[number][index]].append(number)
     metrics = [
         metric
-        for metric in view.spec.metrics
+        for metric in family.metrics
         if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
     ]
-    means = [metric for metric in view.spec.metrics if has_user_means(metric, table)]
+    means = [metric for metric in family.metrics if has_user_means(metric, table)]
     audiences_by_name = _audiences(table, cells)
     variants: dict[str, Variant] = {}
     for name, of_variant in sorted(cells.items()):

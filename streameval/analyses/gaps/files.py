@@ -10,6 +10,7 @@ import msgspec
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.analyses.gaps.report import Gap
 from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.capture import lifetimes_of
 from streameval.evaluation.configured import config_of, count_events
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
@@ -66,7 +67,8 @@ def find_gaps(request: Request, options: GapsOptions, around: Surroundings) -> G
         ingest = count_events(request.given, request.options, config, around).ingest
         chosen, is_doubtful = [], ingest.tally.warning() is not None
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    gaps = gaps_in(ingest, by, config.series_labels(), intervals, method, chosen)
+    families = lifetimes_of(ingest, config.series_labels())
+    gaps = gaps_in(families, by, intervals, method, chosen)
     _check(gaps, by, ", ".join(request.files))
     return GapsResult(gaps, is_doubtful)
 

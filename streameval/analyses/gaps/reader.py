@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -17,11 +17,10 @@ from streameval.analyses.gaps.settings import GapOptions
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext, WindowCounts
-from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.snapshot import LIFETIME
 from streameval.engine.windows.labels import Labels, segment_of
-from streameval.engine.windows.views import FamilyView
+from streameval.engine.windows.views import SliceTable
 from streameval.statistics.intervals import Intervals, Kind
 
 GapsReport: TypeAlias = tuple[GapSeries, ...]
@@ -45,8 +44,10 @@ class GapReader:
         return tuple(gap for counts in moment.windows for gap in self._in_window(counts)) or None
 
     def _in_window(self, counts: WindowCounts) -> Iterator[GapSeries]:
+        dimensions = counts.view.spec.dimensions
+        segment = segment_of(dimensions, self._labels)
         for index, options in enumerate(self._options):
-            if not splits(counts.view, options.by, self._labels):
+            if options.by not in dimensions or segment not in (None, options.by):
                 continue
             key = (counts.view.spec.name, counts.window, index)
             cached = self._known.get(key)
@@ -58,7 +59,7 @@ class GapReader:
         view, window, table = counts
         kind: Kind = "anytime" if window == LIFETIME else "pointwise"
         others = [name for name in view.spec.dimensions if name != options.by]
-        cells = cells_by_value(view, table, options.by)
+        cells = cells_by_value(view.by_slice(table), options.by)
         for metric in compared_metrics(view.spec.metrics, table, options.metrics):
             for labels, values in cells.items():
                 sums = {
@@ -89,59 +90,43 @@ def compared_metrics(
     return [metric for metric in kept if not chosen or metric.text in chosen]
 
 
-def splits(view: FamilyView, by: str, labels: Sequence[str]) -> bool:
-    """Whether a family is split by a label or segment, and by no other segment."""
-    segment = None if by in labels else by
-    dimensions = view.spec.dimensions
-    return by in dimensions and segment_of(dimensions, labels) == segment
-
-
-def cells_by_value(
-    view: FamilyView, table: Table, by: str
-) -> Mapping[Labels, Mapping[str, list[int]]]:
+def cells_by_value(family: SliceTable, by: str) -> Mapping[Labels, Mapping[str, list[int]]]:
     """Values of the other labels -> value of a label or segment -> its slices."""
-    index = view.spec.dimensions.index(by)
+    index = family.names.index(by)
     by_labels: defaultdict[Labels, dict[str, list[int]]] = defaultdict(dict)
-    for number in view.slices(table).tolist():
-        labels = view.labels(number)
+    for number, labels in family.labels.items():
         others = labels[:index] + labels[index + 1 :]
         by_labels[others].setdefault(labels[index], []).append(number)
     return by_labels
 
 
 def gaps_in(
-    ingest: Ingest,
+    families: Iterable[SliceTable],
     by: str,
-    labels: Sequence[str],
     intervals: Intervals,
     kind: Kind,
     chosen: Sequence[str] = (),
 ) -> list[Gap]:
-    """The gaps over the lifetime, all other labels together.
+    """The gaps between the values of a label or segment, all other labels together.
 
     Args:
-        ingest: the counts.
+        families: the counts.
         by: a label or a segment.
-        labels: names of all labels.
         intervals: settings.
         kind: method of the bounds.
         chosen: texts of metrics; empty for all.
     """
-    layout, counts = ingest.layout, ingest.copied()
     by_text: dict[str, Gap] = {}
-    for spec in layout.families:
-        view = FamilyView(spec, layout.windowing.pane)
-        if not splits(view, by, labels):
+    for family in families:
+        if by not in family.names or family.segment not in (None, by):
             continue
-        view.refresh(counts.families[spec.name])
-        table = view.lifetime()
         together: defaultdict[str, list[int]] = defaultdict(list)
-        for values in cells_by_value(view, table, by).values():
+        for values in cells_by_value(family, by).values():
             for name, cells in values.items():
-                together[name] += cells if by == RANKER else shown_slices(view, cells)
-        for metric in compared_metrics(spec.metrics, table, chosen):
+                together[name] += cells if by == RANKER else shown_slices(family, cells)
+        for metric in compared_metrics(family.metrics, family.table, chosen):
             sums = {
-                name: user_sums(metric, table, np.array(sorted(cells)))
+                name: user_sums(metric, family.table, np.array(sorted(cells)))
                 for name, cells in together.items()
             }
             by_text.setdefault(metric.text, gap_of(metric, sums, intervals, kind))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from operator import is_
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family import FamilyCopy, FamilySpec
 from streameval.engine.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
 from streameval.engine.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
@@ -32,6 +33,24 @@ _Folded: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
 
 _LIFETIME: Final = 0
 _DAYS: Final = -1
+
+
+class SliceTable(NamedTuple):
+    """The counts of a family by slice, over some time: of a daemon, of states or of files.
+
+    Attributes:
+        names: of its labels, then of its segment.
+        segment: the dimension that is no label; None without one.
+        metrics: in the order of the configuration.
+        table: a cell is a slice.
+        labels: the label values of each cell with events, in their order.
+    """
+
+    names: tuple[str, ...]
+    segment: str | None
+    metrics: Sequence[Metric]
+    table: Table
+    labels: Mapping[int, Labels]
 
 
 class RunningSum:
@@ -184,6 +203,11 @@ class FamilyView:
     def slices(self, table: Table) -> NDArray[np.int64]:
         """The slices with events in a table, sorted by label values."""
         return np.array(self.in_order(table.cells.tolist()), np.int64)
+
+    def by_slice(self, table: Table, segment: str | None = None) -> SliceTable:
+        """A table of this view with the label values of its slices; `segment`: of the family."""
+        labels = {number: self.labels(number) for number in self.slices(table).tolist()}
+        return SliceTable(self.spec.dimensions, segment, self.spec.metrics, table, labels)
 
     def in_order(self, slices: Iterable[int]) -> list[int]:
         """These slices, sorted by label values."""
