@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import deque
@@ -27,7 +26,8 @@ from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.engine.windows.times import SECOND, moment_text
 from streameval.evaluation.shell.errors import config_errors_in, output, report
-from streameval.evaluation.shell.terminal import quantity, render
+from streameval.evaluation.shell.options import TextFormat
+from streameval.evaluation.shell.terminal import Forms, quantity
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.table import TextColumn, TextTable
 from streameval.sources import kinds
@@ -72,21 +72,22 @@ ConfigPath: TypeAlias = Annotated[
 def show(
     config: ConfigPath,
     *,
-    as_json: Annotated[bool, Option("--json", help="As JSON instead of a table.")] = False,
+    format: TextFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Show dead letters by reason: counts, times, and the last few records of each.
 
     ```
     streameval dlq streameval.toml
-    streameval dlq streameval.toml --json
+    streameval dlq streameval.toml --format json
     ```
 
     A record counts once, even if several letters were written for it.
     """
     _, letters = _open(config)
     groups = by_reason(letters.found)
-    with output():
-        sys.stdout.write((_as_json if as_json else _as_text)(letters.where, groups))
+    Forms(partial(_as_text, letters.where, groups), partial(_as_json, letters.where, groups)).write(
+        format
+    )
     truncated = sum(group.truncated for group in groups)
     if truncated:
         report(f"truncated: {quantity(truncated, 'letter')}; their logs have the records.")
@@ -240,8 +241,8 @@ def by_reason(letters: Iterable[DeadLetter]) -> list[ReasonGroup]:
     return sorted(groups.values(), key=lambda group: (-group.count, group.reason, group.stage))
 
 
-def _as_json(where: str, groups: Sequence[ReasonGroup]) -> str:
-    data = {
+def _as_json(where: str, groups: Sequence[ReasonGroup]) -> dict[str, Any]:
+    return {
         "where": where,
         "records": sum(group.count for group in groups),
         "reasons": [
@@ -249,7 +250,6 @@ def _as_json(where: str, groups: Sequence[ReasonGroup]) -> str:
             for group in groups
         ],
     }
-    return json.dumps(data, indent=2) + "\n"
 
 
 def _plain(letter: DeadLetter) -> dict[str, Any]:
@@ -263,17 +263,16 @@ def _plain(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
+def _as_text(where: str, groups: Sequence[ReasonGroup]) -> Iterator[str | TextTable[ReasonGroup]]:
     """A table of reasons, then the last few records of each."""
     if not groups:
-        return render(f"no dead letters yet in {where}.")
-    count = sum(group.count for group in groups)
-    table = TextTable(_COLUMNS, groups)
-    parts: list[str | TextTable[ReasonGroup]] = [f"{quantity(count, 'record')} in {where}", table]
+        yield f"no dead letters yet in {where}."
+        return
+    yield f"{quantity(sum(group.count for group in groups), 'record')} in {where}"
+    yield TextTable(_COLUMNS, groups)
     for group in groups:
-        parts += ["", f"{group.reason}, the last ones:"]
-        parts += [line for letter in group.samples for line in _sample(letter)]
-    return render(*parts)
+        yield from ("", f"{group.reason}, the last ones:")
+        yield from (line for letter in group.samples for line in _sample(letter))
 
 
 _COLUMNS: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -19,8 +18,9 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.configured import ingest_records, owner_from_start
-from streameval.evaluation.shell.errors import FAILED, output, report
-from streameval.evaluation.shell.terminal import json_text, render
+from streameval.evaluation.shell.errors import FAILED, report
+from streameval.evaluation.shell.options import TextFormat
+from streameval.evaluation.shell.terminal import Forms
 from streameval.events.errors import OptionError, UsageError
 from streameval.events.records import Partition
 from streameval.join.explanation import (
@@ -54,13 +54,13 @@ def explain(
             "default their beginning.",
         ),
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="As JSON instead of text.")] = False,
+    format: TextFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Explain how one request or user was counted, or why it was not.
 
     ```
-    streameval explain 7f3a-22 --config streameval.toml
-    streameval explain 7f3a-22 --config streameval.toml --since 2026-01-31T08:00:00+00:00 --json
+    streameval explain 7f3a-22 --config streameval.toml --format json
+    streameval explain 7f3a-22 --config streameval.toml --since 2026-01-31T08:00:00+00:00
     ```
 
     The command reads the logs of [source] to their ends and joins them as the daemon does. It needs
@@ -78,17 +78,17 @@ def explain(
         logs = ", ".join(chain.from_iterable(settings.attribution.streams))
         report(f"no record of {key!r} in {logs}.")
         raise Exit(FAILED)
-    with output():
-        if as_json:
-            plain = {
-                str(partition): msgspec.to_builtins(explanation)
-                for partition, explanation in explanations.items()
-            }
-            sys.stdout.write(f"{json_text(plain, indent=1)}\n")
-            return
-        for partition, explanation in explanations.items():
-            lines = _lines(partition, explanation, settings.dimensions())
-            sys.stdout.write(render(*lines))
+    names = settings.dimensions()
+    forms = Forms(
+        lambda: chain.from_iterable(
+            _lines(partition, explanation, names) for partition, explanation in explanations.items()
+        ),
+        lambda: {
+            str(partition): msgspec.to_builtins(explanation)
+            for partition, explanation in explanations.items()
+        },
+    )
+    forms.write(format)
 
 
 class _TracedJoins:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from rich.table import Table
-from typer import Argument, Option
+from typer import Argument
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
@@ -17,16 +15,14 @@ from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
 from streameval.catalogue.signature import AMONG, BY, KINDS, Parameter, Reads
-from streameval.evaluation.shell.errors import output
-from streameval.evaluation.shell.terminal import render
+from streameval.evaluation.shell.options import TextFormat
+from streameval.evaluation.shell.terminal import Forms
 
 
 def metrics(
     name: Annotated[str | None, Argument(help="Metric, for example ndcg or recbole:gauc.")] = None,
     *,
-    format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json"], Option(help="Output format.")
-    ] = "table",
+    format: TextFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """List all metrics, or describe one of them.
 
@@ -39,14 +35,10 @@ def metrics(
     """
     asked = None if name is None else parse(name)
     chosen = None if asked is None else asked.definition
-    with output():
-        if format == "json":
-            content = _entry(chosen) if chosen else list(map(_entry, catalogue().values()))
-            sys.stdout.write(json.dumps(content, indent=2) + "\n")
-        elif asked:
-            sys.stdout.write(_documentation(asked))
-        else:
-            sys.stdout.write(render(_table()))
+    Forms(
+        lambda: (_table(),) if asked is None else _documentation(asked),
+        lambda: _entry(chosen) if chosen else list(map(_entry, catalogue().values())),
+    ).write(format)
 
 
 _MEANS: Mapping[str, str] = {
@@ -69,7 +61,7 @@ def _table() -> Table:
     return table
 
 
-def _documentation(metric: Metric) -> str:
+def _documentation(metric: Metric) -> list[str]:
     definition = metric.definition
     facts = {
         "range": _range(definition),
@@ -81,12 +73,12 @@ def _documentation(metric: Metric) -> str:
         "also called": ", ".join(_other_names(definition)) or "nothing else",
         "source": definition.source,
     }
-    lines = [_spelling(definition), "", definition.documentation, ""]
+    lines = [_spelling(definition), "", *definition.documentation.split("\n"), ""]
     lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
     lines += _meaning(metric)
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
     lines += [f"  {line}" for line in _parameters(definition)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _meaning(metric: Metric) -> list[str]:

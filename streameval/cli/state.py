@@ -6,9 +6,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
@@ -31,8 +31,9 @@ from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import FAILED, output, report
+from streameval.evaluation.shell.options import Format, TextFormat
 from streameval.evaluation.shell.readings import write_series
-from streameval.evaluation.shell.terminal import quantity, render
+from streameval.evaluation.shell.terminal import Forms, quantity, render
 from streameval.evaluation.spans import SpanReadings
 from streameval.events.errors import (
     BackfillError,
@@ -65,21 +66,17 @@ Paths: TypeAlias = Annotated[
 def show(
     paths: Paths,
     *,
-    as_json: Annotated[bool, Option("--json", help="As JSON instead of a table.")] = False,
+    format: TextFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Show the newest valid checkpoint of each partition.
 
     ```
     streameval state show state
-    streameval state show state --json
+    streameval state show state --format json
     ```
     """
     stores = [_store(store_at(path)) for path in paths]
-    with output():
-        if as_json:
-            sys.stdout.write(json.dumps(stores, indent=2) + "\n")
-        else:
-            sys.stdout.writelines(map(_text, stores))
+    Forms(lambda: chain.from_iterable(map(_parts, stores)), lambda: stores).write(format)
     faults = [fault for store in stores for place in store["places"] for fault in place["faults"]]
     for fault in faults:
         report(fault)
@@ -123,9 +120,7 @@ def export(
         Path | None,
         Option(metavar="CONFIG", help="Configuration to use instead of the saved one."),
     ] = None,
-    format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json", "csv"], Option(help="Output format.")
-    ] = "json",
+    format: Format = "json",  # noqa: A002  the option is called --format
 ) -> None:
     """Print the values of all states merged: every window and the lifetime.
 
@@ -247,9 +242,9 @@ def _place(store: Store, place: Place) -> dict[str, Any]:
     return {**about, "checkpoint": checkpoint, "faults": list(newest.damaged)}
 
 
-def _text(store: Mapping[str, Any]) -> str:
+def _parts(store: Mapping[str, Any]) -> Iterator[str | TextTable[Mapping[str, Any]]]:
     title = f"{store['path']}: cluster {store['cluster']}, group {store['group']}"
-    table = TextTable(_COLUMNS, store["places"], title)
+    yield TextTable(_COLUMNS, store["places"], title)
     # Places differ in settings only while these change, so each setting is listed once.
     settings_found = [
         place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]
@@ -259,8 +254,8 @@ def _text(store: Mapping[str, Any]) -> str:
         for place_settings in settings_found
         for key, value in place_settings.items()
     }
-    lines = [f"  {name} = {value}" for name, value in sorted(settings)]
-    return render(table, *(["settings", *lines] if lines else []))
+    if settings:
+        yield from ("settings", *(f"  {name} = {value}" for name, value in sorted(settings)))
 
 
 def _saved(text: Callable[[Any], str], missing: str = "") -> Callable[[Mapping[str, Any]], str]:

@@ -33,7 +33,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report_rows(*arguments: str | Path) -> list[dict[str, Any]]:
-    done = run("changes", *arguments, "--json")
+    done = run("changes", *arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
     rows: list[dict[str, Any]] = content["changes"]
@@ -117,22 +117,10 @@ def test_replay_shows_the_turns(log: Path) -> None:
     assert len(table.splitlines()) < len(rows)
 
 
-def test_csv_and_prometheus_have_every_series(log: Path) -> None:
+def test_csv_has_every_series(log: Path) -> None:
     asked = ("-m", "ctr", "--label", "variant", *TIME)
     rows = list(csv.DictReader(io.StringIO(run("changes", log, *asked, "--format", "csv").stdout)))
     assert [row["slice"] for row in rows] == ["", "a", "b"]
-    text = run("changes", log, *asked, "--format", "prometheus").stdout
-    samples = [
-        ((sample.name, *sorted(sample.labels.items())), sample.value)
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    ]
-    values = dict(samples)
-    assert len(values) == len(samples), "no sample twice"
-    labels = (("against", "others"), ("metric", "ctr"), ("variant", "b"), ("verdict", "worse"))
-    assert values["streameval_change_verdict", *labels] == 1
-    end = datetime.fromisoformat(rows[0]["until"]).replace(tzinfo=UTC) + timedelta(days=1)
-    assert values["streameval_change_until_timestamp_seconds",] == end.timestamp()
 
 
 def test_an_objection_to_an_estimate_leaves_no_change_to_fail_on(tmp_path: Path) -> None:
@@ -141,8 +129,8 @@ def test_an_objection_to_an_estimate_leaves_no_change_to_fail_on(tmp_path: Path)
     }
     chances = [f"--column=per_item.{name}={name}" for name in ("propensity", "target")]
     asked = ("-m", "ips", "-m", "snips", *chances, *TIME, "--fail-on")
-    good = run("changes", paths[1.0], *asked, "worse", "--json")
-    bad = run("changes", paths[0.7], *asked, "worse", "--json")
+    good = run("changes", paths[1.0], *asked, "worse", "--format", "json")
+    bad = run("changes", paths[0.7], *asked, "worse", "--format", "json")
     assert (good.returncode, bad.returncode) == (1, 0), bad.stderr
     assert [row["verdict"] for row in json.loads(good.stdout)["changes"]] == ["worse", "worse"]
     for row in json.loads(bad.stdout)["changes"]:
@@ -188,7 +176,21 @@ def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path)
     config = tmp_path / "streameval.toml"
     assert of_state == report_rows(tmp_path / "events.ndjson", "--config", config)
     assert verdicts(of_state)["b"] == "worse"
-    assert run("changes", tmp_path / "state", "--format", "prometheus").stdout in text
+    samples = [
+        ((sample.name, *sorted(sample.labels.items())), sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    ]
+    exposed = dict(samples)
+    assert len(exposed) == len(samples), "no sample twice"
+    for row in of_state:
+        labels = {"metric": row["metric"], "against": row["against"]}
+        labels |= {} if row["slice"] is None else {"variant": row["slice"]}
+        assert exposed["streameval_change_ratio", *sorted(labels.items())] == row["effect"]
+        verdict = sorted((labels | {"verdict": row["verdict"]}).items())
+        assert exposed["streameval_change_verdict", *verdict] == 1
+        end = datetime.fromisoformat(row["until"]).replace(tzinfo=UTC) + timedelta(days=1)
+        assert exposed["streameval_change_until_timestamp_seconds",] == end.timestamp()
 
 
 def _exposed(text: str) -> str:
@@ -207,7 +209,6 @@ def _exposed(text: str) -> str:
         (["-m", "ctr", "--label", "lost", *TIME], "has the field 'lost'"),
         (["-m", "ctr", "--mix", "lost", *TIME], "name the field with --mix"),
         (["-m", "ctr", "--rollouts", "lost", *TIME], "name the field with --rollouts"),
-        (["-m", "ctr", "--json", "--format", "csv", *TIME], "give one of them"),
     ],
     ids=[
         "against",
@@ -219,7 +220,6 @@ def _exposed(text: str) -> str:
         "no_label",
         "no_mix",
         "no_rollouts",
-        "format",
     ],
 )
 def test_what_cannot_be_asked_is_refused(log: Path, arguments: list[str], words: str) -> None:

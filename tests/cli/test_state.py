@@ -51,7 +51,7 @@ def test_show_is_a_table_for_people(state: Path) -> None:
 
 
 def test_show_is_json_for_programs(state: Path) -> None:
-    done = run("state", "show", state, "--json")
+    done = run("state", "show", state, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     (store,) = json.loads(done.stdout)
     assert (store["cluster"], store["group"]) == ("c1", "g1")

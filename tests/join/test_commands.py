@@ -77,7 +77,7 @@ def config(folder: Path) -> Path:
 
 
 def explained(config: Path, key: str) -> Any:
-    done = run("explain", key, "--config", config, "--json")
+    done = run("explain", key, "--config", config, "--format", "json")
     assert done.returncode == 0, done.stderr
     (only,) = json.loads(done.stdout).values()
     return only

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
-from typer import Exit, Option
+from typer import Option
 
-from streameval.analyses.changes.families import change_gauges
 from streameval.analyses.changes.files import ChangeOptions, ChangesResult, find_changes
 from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
 from streameval.analyses.changes.words import (
@@ -22,27 +21,11 @@ from streameval.analyses.changes.words import (
     sentence,
     set_text,
 )
-from streameval.evaluation.options import Options
-from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.request import given_options
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import FAILED, refuse_invalid
-from streameval.evaluation.shell.options import (
-    AllowInvalid,
-    Columns,
-    Metrics,
-    Paths,
-    Processes,
-    Separators,
-    UnitOfTime,
-    columns_option,
-    day_option,
-    events_given,
-    separators_option,
-)
+from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.events.errors import InvalidEventError, SourceError, UsageError
-from streameval.exporters.families import gauge_families
-from streameval.exporters.prometheus import Text as Exposition
+from streameval.events.errors import InvalidEventError, SourceError
 from streameval.exporters.view import lift_bounds
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
@@ -56,14 +39,13 @@ class ChangeCondition(StrEnum):
     UNTRUSTED = "untrusted"
 
 
-def changes(  # noqa: PLR0913  each is an option of the command
-    paths: Paths = None,
-    *,
-    metric: Metrics = None,
+class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of `changes` alone."""
+
     label: Annotated[
         str | None,
         Option(help="Field whose values are watched, too, like variant or country."),
-    ] = None,
+    ] = None
     against: Annotated[
         str | None,
         Option(
@@ -72,18 +54,18 @@ def changes(  # noqa: PLR0913  each is an option of the command
             "values, or one of them, like control.",
             show_default="others",
         ),
-    ] = None,
+    ] = None
     mix: Annotated[
         str | None,
         Option(help="Field by whose values the audience is held constant, like country."),
-    ] = None,
+    ] = None
     rollouts: Annotated[
         str | None, Option(help="Field whose new values are suspects, like model.")
-    ] = None,
+    ] = None
     tolerate: Annotated[
         float | None,
         Option(min=0.0, max=0.99, help="Relative change that does not count.", show_default="0.01"),
-    ] = None,
+    ] = None
     once_in: Annotated[
         str | None,
         Option(
@@ -91,21 +73,21 @@ def changes(  # noqa: PLR0913  each is an option of the command
             help="How long chance alone takes for a change, over all series, like 365d.",
             show_default="91d",
         ),
-    ] = None,
+    ] = None
     accepted: Annotated[
-        list[str] | None,
+        list[str],
         Option(
             metavar="DATE", help="Day from which on a change is the new normal. May be repeated."
         ),
-    ] = None,
+    ] = []
     ignore: Annotated[
-        list[str] | None,
+        list[str],
         Option(
             metavar="DATE[/DATE]",
             help="Day, or days from one to another, that count nowhere, like a holiday: "
             "2026-12-24/2027-01-01. May be repeated.",
         ),
-    ] = None,
+    ] = []
     until: Annotated[
         str | None,
         Option(
@@ -113,32 +95,26 @@ def changes(  # noqa: PLR0913  each is an option of the command
             help="Last whole day (UTC) to judge, like 2026-03-31.",
             show_default="the last that is closed",
         ),
-    ] = None,
+    ] = None
     replay: Annotated[
         bool, Option("--replay", help="Judge each earlier day as it was, and show the turns.")
-    ] = False,
-    config: Annotated[
-        str | None,
-        Option(help="Take metrics, labels, [event], intervals and [changes] from this file."),
-    ] = None,
-    column: Columns = None,
-    separator: Separators = None,
-    time: Annotated[str | None, Option(help="Field of event time.")] = None,
-    time_unit: UnitOfTime = None,
-    processes: Processes = 1,
-    allow_invalid: AllowInvalid = False,
-    format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json", "csv", "prometheus"], Option(help="Output format.")
-    ] = "table",
-    json: Annotated[bool, Option("--json", help="Short for --format json.")] = False,
+    ] = False
     fail_on: Annotated[
-        list[ChangeCondition] | None,
+        list[ChangeCondition],
         Option(
             metavar="VERDICT",
             help="Exit with status 1 on this verdict of the last day: worse, changed (also better) "
             "or untrusted. May be repeated.",
         ),
-    ] = None,
+    ] = []
+
+
+@with_fields
+def changes(
+    *,
+    read: ReadOptions,
+    watch: WatchOptions,
+    format: Format = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Find changes: did it get worse, really, and since when?
 
@@ -147,7 +123,6 @@ def changes(  # noqa: PLR0913  each is an option of the command
     streameval changes logs/2026/ -m ctr --label variant --against control --mix country --time ts
     streameval changes state --fail-on worse     # what a daemon has saved, all partitions together
     streameval changes state --replay            # when would it have been seen?
-    streameval changes state --format prometheus > /var/lib/node_exporter/streameval.prom
     ```
 
     Each of the last 28 days is compared with the same weekdays before it, over users, and with
@@ -158,43 +133,24 @@ def changes(  # noqa: PLR0913  each is an option of the command
     change has evidence of --once-in days. Files need users, event time and 22 days or more. The
     newest day may be incomplete and does not count, unless --until names it.
     """
-    paths = paths or []
-    options = Options(
-        metrics=metric or [],
-        columns=columns_option(column or [], time),
-        time_unit=time_unit,
-        separator=separators_option(separator or []),
-        config=config,
-        processes=processes,
-    )
     settings = given_options(
-        label=label,
-        against=against,
-        mix=mix,
-        rollouts=rollouts,
-        once_in=once_in,
-        accepted=[day_option("--accepted", text) for text in accepted or []],
-        ignore=ignore or [],
+        label=watch.label,
+        against=watch.against,
+        mix=watch.mix,
+        rollouts=watch.rollouts,
+        once_in=watch.once_in,
+        accepted=[day_option("--accepted", text) for text in watch.accepted],
+        ignore=watch.ignore,
     )
-    if tolerate is not None:
-        settings["tolerate"] = tolerate
-    if json and format not in {"table", "json"}:
-        raise UsageError(f"--json and --format {format}: give one of them.")
-    last = None if until is None else day_option("--until", until)
+    if watch.tolerate is not None:
+        settings["tolerate"] = watch.tolerate
+    last = None if watch.until is None else day_option("--until", watch.until)
     with as_usage_error(SourceError, InvalidEventError):
-        request = Request(events_given(paths, options), options)
-        result = find_changes(request, ChangeOptions(settings, last, replay), SURROUNDINGS)
-    forms = Forms(
-        partial(_parts, result),
-        partial(_content, result),
-        partial(_records, result),
-        {"prometheus": partial(_gauges, result)},
-    )
-    forms.write("json" if json else format)
-    if result.is_doubtful:
-        refuse_invalid(allowed=allow_invalid)
-    if any(name in (fail_on or []) for name in _failures(result.latest)):
-        raise Exit(FAILED)
+        options = ChangeOptions(settings, last, watch.replay)
+        result = find_changes(read.request(), options, SURROUNDINGS)
+    forms = Forms(partial(_parts, result), partial(_content, result), partial(_records, result))
+    fails = not {*watch.fail_on}.isdisjoint(_failures(result.latest))
+    read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)
 
 
 def _failures(report: ChangesReport) -> Iterator[str]:
@@ -226,11 +182,6 @@ def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
             rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)
             past = (f"{pulse.began}/{pulse.ended}={pulse.effect:g}" for pulse in change.past)
             yield _record(change) | {"rollouts": " ".join(rollouts), "past": " ".join(past)}
-
-
-def _gauges(result: ChangesResult) -> str:
-    """The gauges of the daemon, of the last day, for the textfile collector."""
-    return Exposition().of(gauge_families(change_gauges(result.latest))).decode()
 
 
 def _parts(result: ChangesResult) -> Iterator[str | TextTable[Change]]:

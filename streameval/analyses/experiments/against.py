@@ -41,15 +41,16 @@ class _Log(NamedTuple):
 
 
 def compare_policies(
-    request: Request, options: ExperimentOptions, against: str, around: Surroundings
+    request: Request, options: ExperimentOptions, around: Surroundings
 ) -> CompareResult:
-    """Count one log, and compare each metric with `against`, paired by user.
+    """Count one log, and compare each metric with that of `options.against`, paired by user.
 
     Raises:
         UsageError: the request contradicts itself, or the metrics cannot be compared.
         NoEventsError: there is no valid event.
         MetricError: a metric is unknown.
     """
+    against = options.against or ""
     control = parse(against)
     _refuse_options(request, options)
     metrics = [*request.options.metrics, control.text]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
-from typer import Exit, Option
+from typer import Option
 
 from streameval.analyses.experiments.against import compare_policies
 from streameval.analyses.experiments.checks import users_text
@@ -27,35 +27,19 @@ from streameval.analyses.experiments.verdicts import (
 from streameval.analyses.experiments.words import comparison_table
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite
-from streameval.evaluation.options import Options
 from streameval.evaluation.request import Request, given_options, named_paths
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import FAILED, refuse_invalid, report
+from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.options import (
-    AllowInvalid,
-    Columns,
-    Confidence,
-    ConfigFile,
-    Delimiter,
-    Exclude,
-    FormOption,
-    Header,
+    IntervalOptions,
     MethodOption,
-    Metrics,
-    Paths,
-    Precision,
-    Processes,
+    PairOptions,
+    ReadOptions,
     ReportFormat,
-    Separators,
-    TiesOption,
-    TimeField,
-    Truth,
-    UnitOfTime,
-    columns_option,
     day_option,
     events_given,
     files_given,
-    separators_option,
+    with_fields,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
@@ -71,23 +55,21 @@ class FailureCondition(StrEnum):
     UNTRUSTED = "untrusted"
 
 
-def compare(  # noqa: PLR0913  each is an option of the command
-    paths: Paths = None,
-    *,
-    metric: Metrics = None,
+class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of `compare` alone."""
+
     label: Annotated[
         str | None,
         Option(help="Field whose values are the variants.", show_default="variant"),
-    ] = None,
+    ] = None
     by: Annotated[
         str | None,
         Option(help="Field whose values are segments, like country: each is compared, too."),
-    ] = None,
+    ] = None
     control: Annotated[
         str | None,
         Option(help="Variant that the others are compared with.", show_default="control"),
-    ] = None,
-    gap: Annotated[str | None, Option(hidden=True)] = None,
+    ] = None
     against: Annotated[
         str | None,
         Option(
@@ -95,79 +77,87 @@ def compare(  # noqa: PLR0913  each is an option of the command
             help="Instead of variants, compare the metrics of -m with this one on the same lists: "
             "two policies that one log judges.",
         ),
-    ] = None,
+    ] = None
     primary: Annotated[
-        list[str] | None,
+        list[str],
         Option(
             metavar="METRIC",
             help="Metric that decides, and is counted without -m, too; several share the error. "
             "May be repeated.",
         ),
-    ] = None,
+    ] = []
     guardrail: Annotated[
-        list[str] | None,
+        list[str],
         Option(
             metavar="METRIC=LIFT",
             help="Largest accepted loss, like ctr=-0.01 (log_loss=0.01 if lower is better), of a "
             "metric that is counted without -m, too. May be repeated.",
         ),
-    ] = None,
+    ] = []
     shares: Annotated[
-        list[str] | None,
+        list[str],
         Option(
             metavar="[DATE:]VARIANT=SHARE,...",
             help="Planned split of users, like control=9,treatment=1. On a ramp once per change, "
             "with its day: 2026-03-01:control=99,treatment=1.",
             show_default="evenly",
         ),
-    ] = None,
+    ] = []
     same_users: Annotated[
         bool, Option("--same-users", help="Users see several variants by design.")
-    ] = False,
+    ] = False
     recommendations: Annotated[
-        list[str] | None,
+        list[str],
         Option(
             metavar="[NAME=]PATH",
             help="(user, item, score) rows of one model: a file, folder or pattern. Once for each "
             "model, the control first, with --truth; the variant is NAME, else the file's name.",
         ),
-    ] = None,
-    truth: Truth = None,
-    exclude: Exclude = None,
-    form: FormOption = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    ties: TiesOption = None,
-    method: MethodOption = None,
+    ] = []
     looks: Annotated[
         int,
         Option(min=1, help="How often you look at this experiment, for example each day of 14."),
-    ] = 1,
-    confidence: Confidence = None,
-    precision: Precision = None,
+    ] = 1
     since: Annotated[
         str | None,
         Option(
             metavar="DATE",
             help="First day to compare (UTC), like 2026-03-01; also for the checks of users.",
         ),
-    ] = None,
-    column: Columns = None,
-    separator: Separators = None,
-    config: ConfigFile = None,
-    time: TimeField = None,
-    time_unit: UnitOfTime = None,
-    processes: Processes = 1,
-    allow_invalid: AllowInvalid = False,
-    format: ReportFormat = "table",  # noqa: A002  the option is called --format
+    ] = None
     fail_on: Annotated[
-        list[FailureCondition] | None,
+        list[FailureCondition],
         Option(
             metavar="VERDICT",
             help="Exit with status 1 on this verdict: worse (of any metric), guardrail (one is "
             "broken) or untrusted (a check failed). May be repeated.",
         ),
-    ] = None,
+    ] = []
+
+    def experiment(self) -> dict[str, Any]:
+        """The fields of Experiment that were given."""
+        return given_options(
+            control=self.control,
+            primary=list(map(metric_name, self.primary)),
+            same_users=self.same_users,
+            since=None if self.since is None else day_option("--since", self.since),
+            guardrails={
+                metric_name(name): limit
+                for name, limit in number_options("--guardrail", self.guardrail).items()
+            },
+            shares=shares_option(self.shares),
+        )
+
+
+@with_fields
+def compare(
+    *,
+    read: ReadOptions,
+    arms: CompareOptions,
+    pair: PairOptions,
+    intervals: IntervalOptions,
+    method: MethodOption = None,
+    format: ReportFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Compare variants: is treatment better than control, and is it real?
 
@@ -192,49 +182,31 @@ def compare(  # noqa: PLR0913  each is an option of the command
 
     Metrics that are not means over lists or items are left out, with a message.
     """
-    if gap is not None:
-        raise UsageError(f"--gap is a command of its own: streameval gaps --by {gap}.")
-    decided, guarded = [metric_name(name) for name in primary or []], _limits(guardrail or [])
-    how = Options(
-        metrics=metric or [],
-        by=[label] if label else [],
-        columns=columns_option(column or [], time),
-        time_unit=time_unit,
-        separator=separators_option(separator or []),
-        form=form,
-        header=None if header is None else header.split(","),
-        delimiter=delimiter,
-        ties=ties,
-        config=config,
-        processes=processes,
-    )
-    options = ExperimentOptions(
-        experiment=given_options(
-            control=control,
-            primary=decided,
-            same_users=same_users,
-            since=None if since is None else day_option("--since", since),
-            guardrails=guarded,
-            shares=shares_option(shares or []),
-        ),
-        intervals=given_options(confidence=confidence, precision=precision),
-        method=method,
-        looks=looks,
-        by=by,
-        fail_on=fail_on or [],
-        against=against,
-    )
+    how = read.options(by=[arms.label] if arms.label else [], **pair.reading())
+    experiment = arms.experiment()
     with as_usage_error(SourceError, InvalidEventError):
         models = {
-            name: files_given(paths or [], path, truth, exclude, how)
-            for name, path in named_paths(recommendations or []).items()
+            name: files_given(read.paths, path, pair.truth, pair.exclude, how)
+            for name, path in named_paths(arms.recommendations).items()
         }
-        given = next(iter(models.values())) if models else None
-        if given is None and truth is not None:
-            given = files_given(paths or [], None, truth, exclude, how)
-        added = deciding_metrics(Experiment(primary=decided, guardrails=guarded))
-        request = Request(given or events_given(paths or [], how), how, added)
-        _compare(request, options._replace(models=models), format, allow_invalid=allow_invalid)
+        if models or pair.truth is None:
+            given = next(iter(models.values()), None) or events_given(read.paths, how)
+        else:
+            given = files_given(read.paths, None, pair.truth, pair.exclude, how)
+        request = Request(given, how, deciding_metrics(Experiment(**experiment)))
+        options = ExperimentOptions(
+            experiment, intervals.given, method, arms.looks, arms.by, models, arms.against
+        )
+        compared = compare_variants if arms.against is None else compare_policies
+        result = compared(request, options, SURROUNDINGS)
+    forms = Forms(
+        partial(_parts, result),
+        partial(_content, result),
+        partial(_records, result),
+        {"html": partial(page_of_report, title_of(request.files), result)},
+    )
+    fails = not {*arms.fail_on}.isdisjoint(_failures(result.report))
+    read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)
 
 
 _DATED: Final = re.compile(r"[\d./-]+:")
@@ -272,37 +244,6 @@ def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
     return [
         {SINCE: day, **share} for day, share in zip(days, shares, strict=True) if day is not None
     ]
-
-
-def _limits(guardrails: Sequence[str]) -> dict[str, float]:
-    """The largest accepted loss of each guarded metric."""
-    limits = number_options("--guardrail", guardrails)
-    return {metric_name(name): limit for name, limit in limits.items()}
-
-
-def _compare(
-    request: Request,
-    options: ExperimentOptions,
-    format: str,  # noqa: A002  the option is called --format
-    *,
-    allow_invalid: bool,
-) -> None:
-    """Compare the variants in files or saved states, and write the report."""
-    if options.against is not None:
-        result = compare_policies(request, options, options.against, SURROUNDINGS)
-    else:
-        result = compare_variants(request, options, SURROUNDINGS)
-    forms = Forms(
-        partial(_parts, result),
-        partial(_content, result),
-        partial(_records, result),
-        {"html": partial(page_of_report, title_of(request.files), result)},
-    )
-    forms.write(format)
-    if result.is_doubtful:
-        refuse_invalid(allowed=allow_invalid)
-    if any(name in options.fail_on for name in _failures(result.report)):
-        raise Exit(FAILED)
 
 
 def _failures(report: Report) -> Iterator[str]:

@@ -53,7 +53,6 @@ class ExperimentOptions(NamedTuple):
     method: Method | None
     looks: int
     by: str | None
-    fail_on: Sequence[str]
     models: Mapping[str, Given] = MappingProxyType({})
     against: str | None = None
 

@@ -5,65 +5,55 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from typer import Argument, Option
+from typer import Option
 
-from streameval.analyses.experiments.plan_files import plan_experiments
-from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted
+from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted, plan_sums
+from streameval.analyses.experiments.reader import everyone_in
+from streameval.analyses.experiments.statistics import Variant
+from streameval.catalogue.metric import Metric
+from streameval.config.config import relabel
+from streameval.engine.capture import lifetimes_of
+from streameval.evaluation.configured import config_of, count_events
 from streameval.evaluation.files import finite
-from streameval.evaluation.options import Options
-from streameval.evaluation.request import Request, given_options
-from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.options import (
-    Columns,
-    Confidence,
-    ConfigFile,
-    Format,
-    Metrics,
-    Precision,
-    Processes,
-    Separators,
-    TimeField,
-    UnitOfTime,
-    columns_option,
-    events_given,
-    separators_option,
-)
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import Surroundings, as_usage_error
+from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.events.errors import InvalidEventError, MetricError, SourceError, UsageError
+from streameval.evaluation.stores import chosen_metrics, is_state, restore_states
+from streameval.events.errors import (
+    InvalidEventError,
+    MetricError,
+    NotComparableError,
+    SourceError,
+    UsageError,
+)
 from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import confidence_text, percent
+from streameval.statistics.intervals import Intervals
 
 
-def plan(  # noqa: PLR0913  each is an option of the command
-    paths: Annotated[
-        list[str],
-        Argument(
-            metavar="PATH...",
-            help="Files of events in the formats of `streameval evaluate`, or stores of "
-            "checkpoints ([state] path): of the model that runs today.",
-        ),
-    ],
-    *,
-    metric: Metrics = None,
-    lift: Annotated[str, Option(metavar="SHARE", help="Lift to find, like 2% or 0.02.")] = "2%",
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of `plan` alone."""
+
+    lift: Annotated[str, Option(metavar="SHARE", help="Lift to find, like 2% or 0.02.")] = "2%"
     shares: Annotated[
         str, Option(metavar="SHARE:SHARE", help="Planned split of users, control first.")
-    ] = "50:50",
+    ] = "50:50"
     power: Annotated[
         str, Option(metavar="SHARE", help="Share of experiments that find the lift.")
-    ] = "80%",
-    confidence: Confidence = None,
-    precision: Precision = None,
-    column: Columns = None,
-    separator: Separators = None,
-    config: ConfigFile = None,
-    time: TimeField = None,
-    time_unit: UnitOfTime = None,
-    processes: Processes = 1,
+    ] = "80%"
+
+
+@with_fields
+def plan(
+    *,
+    read: ReadOptions,
+    aim: PlanOptions,
+    intervals: IntervalOptions,
     format: Format = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Plan an experiment: how many users and days does it take to find a lift?
@@ -79,42 +69,94 @@ def plan(  # noqa: PLR0913  each is an option of the command
 
     With `fixed`, look once, when they have come; with `anytime`, look whenever you like.
     """
-    options = Options(
-        metrics=metric or [],
-        columns=columns_option(column or [], time),
-        time_unit=time_unit,
-        separator=separators_option(separator or []),
-        config=config,
-        processes=processes,
-    )
-    with as_usage_error(SourceError, InvalidEventError):
-        request = Request(events_given(paths, options), options)
-        plan_files(
-            request,
-            {"lift": lift, "shares": shares, "power": power},
-            given_options(confidence=confidence, precision=precision),
-            format,
-        )
-
-
-def plan_files(
-    request: Request,
-    wanted: Mapping[str, str],
-    options: Mapping[str, Any],
-    format: str,  # noqa: A002  the option is called --format
-) -> None:
-    """Plan an experiment for each metric from files or saved states, and write the plans."""
     with as_usage_error(MetricError):
-        asked = Wanted(
-            lift=_share("--lift", wanted["lift"]),
-            power=_share("--power", wanted["power"]),
-            shares=tuple(_number("--shares", text) for text in wanted["shares"].split(":")),
+        wanted = Wanted(
+            lift=_share("--lift", aim.lift),
+            power=_share("--power", aim.power),
+            shares=tuple(_number("--shares", text) for text in aim.shares.split(":")),
         )
-    plans = plan_experiments(request, asked, options, SURROUNDINGS)
+    with as_usage_error(SourceError, InvalidEventError):
+        planned = plan_experiments(read.request(), wanted, intervals.given, SURROUNDINGS)
+    plans = planned.plans
     forms = Forms(
         partial(_parts, plans), partial(msgspec.to_builtins, plans), partial(_records, plans)
     )
-    forms.write(format)
+    read.write(forms, format, is_doubtful=planned.is_doubtful)
+
+
+class _Counted(NamedTuple):
+    """Everyone who was counted.
+
+    Attributes:
+        is_doubtful: whether most records with interactions are invalid.
+    """
+
+    metrics: Sequence[Metric]
+    everyone: Variant
+    intervals: Intervals
+    is_doubtful: bool = False
+
+
+class _Plans(NamedTuple):
+    """A plan for each metric; `is_doubtful`: whether most records are invalid."""
+
+    plans: Sequence[ExperimentPlan]
+    is_doubtful: bool
+
+
+def plan_experiments(
+    request: Request, wanted: Wanted, options: Mapping[str, Any], around: Surroundings
+) -> _Plans:
+    """A plan for each metric that an experiment can compare; notes those left out.
+
+    `options`: given fields of Intervals.
+
+    Raises:
+        UsageError: no metric can be compared, or there is no valid event.
+    """
+    counted = (
+        _of_states(request, around)
+        if is_state(request.files)
+        else _of_files(request, options, around)
+    )
+    intervals = msgspec.structs.replace(counted.intervals, **options)
+    plans = list(_plans(counted, intervals, wanted, around))
+    if not plans:
+        raise UsageError("no metric that an experiment can compare; give another one with -m.")
+    return _Plans(plans, counted.is_doubtful)
+
+
+def _plans(
+    counted: _Counted, intervals: Intervals, wanted: Wanted, around: Surroundings
+) -> Iterator[ExperimentPlan]:
+    for metric in counted.metrics:
+        sums = counted.everyone.sums.get(metric.text)
+        if sums is None:
+            around.note(f"{metric.text} is left out: it is not a mean over lists or items.")
+            continue
+        users = counted.everyone.audience.users
+        with as_usage_error(NotComparableError):
+            yield plan_sums(metric.text, sums, users, intervals, wanted)
+
+
+def _of_files(request: Request, options: Mapping[str, Any], around: Surroundings) -> _Counted:
+    config = config_of(request.given, request.options)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
+    config = msgspec.structs.replace(config, intervals=intervals)
+    if request.given.is_columns:
+        # A table need not have the columns of labels.
+        config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
+    ingest = count_events(request.given, request.options, config, around).ingest
+    if not ingest.tally.valid:
+        raise UsageError(f"no valid event in {', '.join(request.files)}.")
+    doubtful = ingest.tally.warning() is not None
+    return _Counted(*everyone_in(lifetimes_of(ingest, config.series_labels())), intervals, doubtful)
+
+
+def _of_states(request: Request, around: Surroundings) -> _Counted:
+    config, ingest = restore_states(request, around)
+    metrics, everyone = everyone_in(lifetimes_of(ingest, config.series_labels()))
+    return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())
 
 
 def _share(option: str, text: str) -> float:

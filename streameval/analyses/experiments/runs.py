@@ -284,7 +284,7 @@ def compare(  # noqa: PLR0913  each is an option
         guardrails=dict(guardrails or {}),
         same_users=same_users,
     )
-    options = ExperimentOptions(experiment, chosen, method, looks, by, fail_on=())
+    options = ExperimentOptions(experiment, chosen, method, looks, by)
     with warned_notes() as around:
         how = options_of(reading, metrics=asked.metrics, by=[label] if label else [])
         given = _given(asked, truth, exclude, how)

@@ -13,27 +13,13 @@ from typer import Option
 from streameval.analyses.gaps.files import GapsOptions, find_gaps
 from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.analyses.gaps.words import gap_text
-from streameval.evaluation.options import Options
-from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.result import as_usage_error
-from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
-    AllowInvalid,
-    Columns,
-    Confidence,
-    ConfigFile,
     Format,
+    IntervalOptions,
     MethodOption,
-    Metrics,
-    Paths,
-    Precision,
-    Processes,
-    Separators,
-    TimeField,
-    UnitOfTime,
-    columns_option,
-    events_given,
-    separators_option,
+    ReadOptions,
+    with_fields,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError
@@ -41,23 +27,15 @@ from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
 
 
-def gaps(  # noqa: PLR0913  each is an option of the command
-    paths: Paths = None,
+@with_fields
+def gaps(
     *,
     by: Annotated[
         str, Option(metavar="FIELD", help="Field whose values are compared, like country.")
     ],
-    metric: Metrics = None,
+    read: ReadOptions,
+    intervals: IntervalOptions,
     method: MethodOption = None,
-    confidence: Confidence = None,
-    precision: Precision = None,
-    column: Columns = None,
-    separator: Separators = None,
-    config: ConfigFile = None,
-    time: TimeField = None,
-    time_unit: UnitOfTime = None,
-    processes: Processes = 1,
-    allow_invalid: AllowInvalid = False,
     format: Format = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Compare the values of a field: which is served worst, and by how much at least?
@@ -71,26 +49,15 @@ def gaps(  # noqa: PLR0913  each is an option of the command
     extreme. Events must name their users, in 256 groups. Values with too few users, `__missing__`
     and `__other__` are shown and not compared.
     """
-    options = Options(
-        metrics=metric or [],
-        columns=columns_option(column or [], time),
-        time_unit=time_unit,
-        separator=separators_option(separator or []),
-        config=config,
-        processes=processes,
-    )
-    intervals = given_options(confidence=confidence, precision=precision)
     with as_usage_error(SourceError, InvalidEventError):
-        request = Request(events_given(paths or [], options), options)
-        result = find_gaps(request, GapsOptions(by, method, intervals), SURROUNDINGS)
+        options = GapsOptions(by, method, intervals.given)
+        result = find_gaps(read.request(), options, SURROUNDINGS)
     forms = Forms(
         partial(_parts, result.gaps, by),
         lambda: {"by": by, "gaps": msgspec.to_builtins(result.gaps)},
         partial(_records, result.gaps, by),
     )
-    forms.write(format)
-    if result.is_doubtful:
-        refuse_invalid(allowed=allow_invalid)
+    read.write(forms, format, is_doubtful=result.is_doubtful)
 
 
 def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:

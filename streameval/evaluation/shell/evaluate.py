@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Argument, Option
+import msgspec
+from typer import Option
 
 from streameval.evaluation.evaluation import count_given, title_of
-from streameval.evaluation.options import Options
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
-    AllowInvalid,
-    Columns,
-    ConfigFile,
-    Delimiter,
-    Exclude,
-    FormOption,
-    Header,
-    Metrics,
-    Processes,
+    PairOptions,
+    ReadOptions,
     ReportFormat,
-    Separators,
-    TiesOption,
-    TimeField,
-    Truth,
-    UnitOfTime,
-    columns_option,
     files_given,
     inputs_option,
-    separators_option,
+    with_fields,
 )
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
@@ -37,45 +24,32 @@ from streameval.evaluation.spans import spans_of
 from streameval.events.errors import InvalidEventError, SourceError
 
 
-def evaluate(  # noqa: PLR0913  each is an option of the command
-    paths: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="PATH...",
-            help="JSON lines, parquet or CSV with one event per row: files (plain, .gz or .zst), "
-            "folders, patterns, objects (s3://, gs://, az://); - is standard input (JSON lines).",
-        ),
-    ] = None,
-    *,
-    metric: Metrics = None,
+class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of `evaluate` alone."""
+
     by: Annotated[
-        list[str] | None, Option(help="Split by this field of the events; may be repeated.")
-    ] = None,
-    column: Columns = None,
-    separator: Separators = None,
-    config: ConfigFile = None,
+        list[str], Option(help="Split by this field of the events; may be repeated.")
+    ] = []
     catalog: Annotated[
         str | None, Option(help="Number of items in the catalogue, or a file of their ids.")
-    ] = None,
+    ] = None
     every: Annotated[
         str | None,
         Option(help="Length of the spans of event time to split by, for example 1h."),
-    ] = None,
-    time: TimeField = None,
-    time_unit: UnitOfTime = None,
-    format: ReportFormat = "table",  # noqa: A002  the option is called --format
+    ] = None
     recommendations: Annotated[
         str | None,
         Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
-    ] = None,
-    truth: Truth = None,
-    exclude: Exclude = None,
-    form: FormOption = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    ties: TiesOption = None,
-    processes: Processes = 1,
-    allow_invalid: AllowInvalid = False,
+    ] = None
+
+
+@with_fields
+def evaluate(
+    *,
+    read: ReadOptions,
+    split: EvaluateOptions,
+    pair: PairOptions,
+    format: ReportFormat = "table",  # noqa: A002  the option is called --format
 ) -> None:
     """Evaluate files; values equal the daemon's on the same events, bit for bit.
 
@@ -105,24 +79,12 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     read unchanged; for others, --column names the columns: user, item, score, rank or rating. Where
     the files differ: --column recommendations.user=client --column truth.user=member.
     """
-    options = Options(
-        metrics=metric or [],
-        by=by or [],
-        every=every,
-        columns=columns_option(column or [], time),
-        time_unit=time_unit,
-        separator=separators_option(separator or []),
-        form=form,
-        header=None if header is None else header.split(","),
-        delimiter=delimiter,
-        ties=ties,
-        inputs=inputs_option(catalog),
-        config=config,
-        processes=processes,
+    options = read.options(
+        by=split.by, every=split.every, inputs=inputs_option(split.catalog), **pair.reading()
     )
     with as_usage_error(SourceError, InvalidEventError):
-        given = files_given(paths or [], recommendations, truth, exclude, options)
+        given = files_given(read.paths, split.recommendations, pair.truth, pair.exclude, options)
         counted = count_given(given, options, SURROUNDINGS)
     write_series(spans_of(counted), format, title_of(counted.names))
     if counted.is_doubtful:
-        refuse_invalid(allowed=allow_invalid)
+        refuse_invalid(allowed=read.allow_invalid)

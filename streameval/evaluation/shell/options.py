@@ -1,64 +1,26 @@
-"""Options that several of `evaluate`, `compare`, `changes` and `plan` have, and their texts."""
+"""Options that several commands have: each is a field of a Struct, declared once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
-from typing import Annotated, Literal, TypeAlias
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
-from typer import Argument, Option
+import msgspec
+from typer import Argument, Exit, Option
 
+from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.options import Form, Options, Ties
+from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.shell.errors import FAILED, refuse_invalid
+from streameval.evaluation.shell.terminal import Forms
 from streameval.evaluation.sources import Given, given_of
 from streameval.evaluation.stores import is_state
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 
-Paths: TypeAlias = Annotated[
-    list[str] | None,
-    Argument(
-        metavar="PATH...",
-        help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
-        "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
-    ),
-]
-Metrics: TypeAlias = Annotated[
-    list[str] | None, Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
-]
-Columns: TypeAlias = Annotated[
-    list[str] | None,
-    Option(
-        metavar="FIELD=COLUMN",
-        help="Column, or field of JSON lines, that holds FIELD of an event: for example "
-        "recommendations=shown, user=profile.id or rating=stars; rating= if no column is one. May "
-        "be repeated.",
-    ),
-]
-Separators: TypeAlias = Annotated[
-    list[str] | None,
-    Option(
-        help="Separator of ids in lists of text, for all columns (';') or one ('clicks=;'); empty "
-        "if each cell is one id. JSON lists need none. May be repeated.",
-        show_default="| or space",
-    ),
-]
-UnitOfTime: TypeAlias = Annotated[
-    Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
-]
-Confidence: TypeAlias = Annotated[
-    float | None,
-    Option(min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"),
-]
-Precision: TypeAlias = Annotated[
-    float | None,
-    Option(
-        min=0.0001,
-        max=1.0,
-        help="Smallest lift that matters; a smaller one counts as no difference. `anytime` "
-        "intervals are tightest for it.",
-        show_default="0.02",
-    ),
-]
 MethodOption: TypeAlias = Annotated[
     Method | None,
     Option(
@@ -66,73 +28,210 @@ MethodOption: TypeAlias = Annotated[
         show_default="fixed for files, anytime for states",
     ),
 ]
-ConfigFile: TypeAlias = Annotated[
-    str | None,
-    Option(
-        help="Take metrics, labels, catalog, [event], intervals and [experiment] from this file."
-    ),
-]
-TimeField: TypeAlias = Annotated[
-    str | None,
-    Option(help="Field of event time, for spans (--every) and what is compared by day."),
-]
+TextFormat: TypeAlias = Annotated[Literal["table", "json"], Option(help="Output format.")]
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 ReportFormat: TypeAlias = Annotated[
     Literal["table", "json", "csv", "html"],
     Option(help="Output format; html is one file that loads nothing, to send to a colleague."),
 ]
-Processes: TypeAlias = Annotated[
-    int,
-    Option(
-        min=1,
-        help="Number of processes, which count row groups of parquet and files of CSV or JSON "
-        "lines in parallel. The values do not depend on it.",
-    ),
-]
-AllowInvalid: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--allow-invalid",
-        help="Exit with status 0 even if most records with interactions are invalid.",
-    ),
-]
 
 
-Truth: TypeAlias = Annotated[
-    str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
-]
-FormOption: TypeAlias = Annotated[
-    Form | None,
-    Option(
-        help="Form of the files, where names and first lines do not tell: tables with named "
-        "columns, or trec_eval's results and qrels, or MIND's behaviors.",
-        show_default="by name",
-    ),
-]
-Exclude: TypeAlias = Annotated[
-    str | None,
-    Option(help="(user, item) rows that the lists leave out, such as items seen before."),
-]
-Header: TypeAlias = Annotated[
-    str | None,
-    Option(
-        metavar="NAME,...",
-        help="Names of the columns of text files whose first line has none, like "
-        "user,item,rating,time.",
-    ),
-]
-Delimiter: TypeAlias = Annotated[
-    str | None,
-    Option(help="Between the fields of text files, like ::.", show_default="tab, comma or ;"),
-]
-TiesOption: TypeAlias = Annotated[
-    Ties | None,
-    Option(
-        help="Order of items with equal scores: earlier row first (the default), larger id first "
-        "(the default for trec_eval's files), or smaller id first; worst puts interactions last, "
-        "random shuffles, equally each time."
-    ),
-]
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of every command that reads events."""
+
+    paths: Annotated[
+        list[str],
+        Argument(
+            metavar="PATH...",
+            help="JSON lines, parquet or CSV with one event per row: files (plain, .gz or .zst), "
+            "folders, patterns, objects (s3://, gs://, az://); - is standard input (JSON lines). "
+            "All but `evaluate` also read stores of checkpoints ([state] path).",
+        ),
+    ] = []
+    metric: Annotated[
+        list[str], Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
+    ] = []
+    column: Annotated[
+        list[str],
+        Option(
+            metavar="FIELD=COLUMN",
+            help="Column, or field of JSON lines, that holds FIELD of an event: for example "
+            "recommendations=shown, user=profile.id or rating=stars; rating= if no column is one. "
+            "May be repeated.",
+        ),
+    ] = []
+    separator: Annotated[
+        list[str],
+        Option(
+            help="Separator of ids in lists of text, for all columns (';') or one ('clicks=;'); "
+            "empty if each cell is one id. JSON lists need none. May be repeated.",
+            show_default="| or space",
+        ),
+    ] = []
+    config: Annotated[
+        str | None,
+        Option(
+            help="Take metrics, labels, catalog, [event], intervals and the table of the analysis "
+            "([experiment], [changes]) from this file."
+        ),
+    ] = None
+    time: Annotated[
+        str | None,
+        Option(help="Field of event time, for spans (--every) and what is compared by day."),
+    ] = None
+    time_unit: Annotated[TimeUnit | None, Option(help="Unit of event time.")] = None
+    processes: Annotated[
+        int,
+        Option(
+            min=1,
+            help="Number of processes, which count row groups of parquet and files of CSV or JSON "
+            "lines in parallel. The values do not depend on it.",
+        ),
+    ] = 1
+    allow_invalid: Annotated[
+        bool,
+        Option(
+            "--allow-invalid",
+            help="Exit with status 0 even if most records with interactions are invalid.",
+        ),
+    ] = False
+
+    def options(self, **others: Any) -> Options:
+        """How files are read; `others`: options that not every command has."""
+        return Options(
+            metrics=self.metric,
+            columns=columns_option(self.column, self.time),
+            time_unit=self.time_unit,
+            separator=separators_option(self.separator),
+            config=self.config,
+            processes=self.processes,
+            **others,
+        )
+
+    def request(self) -> Request:
+        """What a command that compares events is asked for."""
+        options = self.options()
+        return Request(events_given(self.paths, options), options)
+
+    def write(self, forms: Forms, name: str, *, is_doubtful: bool, fails: bool = False) -> None:
+        """Write a result; exit with status 1 if most records are invalid, or if it `fails`."""
+        forms.write(name)
+        if is_doubtful:
+            refuse_invalid(allowed=self.allow_invalid)
+        if fails:
+            raise Exit(FAILED)
+
+
+class PairOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of commands that join recommendations with a truth."""
+
+    truth: Annotated[
+        str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
+    ] = None
+    exclude: Annotated[
+        str | None,
+        Option(help="(user, item) rows that the lists leave out, such as items seen before."),
+    ] = None
+    form: Annotated[
+        Form | None,
+        Option(
+            help="Form of the files, where names and first lines do not tell: tables with named "
+            "columns, or trec_eval's results and qrels, or MIND's behaviors.",
+            show_default="by name",
+        ),
+    ] = None
+    header: Annotated[
+        str | None,
+        Option(
+            metavar="NAME,...",
+            help="Names of the columns of text files whose first line has none, like "
+            "user,item,rating,time.",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        Option(help="Between the fields of text files, like ::.", show_default="tab, comma or ;"),
+    ] = None
+    ties: Annotated[
+        Ties | None,
+        Option(
+            help="Order of items with equal scores: earlier row first (the default), larger id "
+            "first (the default for trec_eval's files), or smaller id first; worst puts "
+            "interactions last, random shuffles, equally each time."
+        ),
+    ] = None
+
+    def reading(self) -> dict[str, Any]:
+        """The fields of Options that say how files are read."""
+        return {
+            "form": self.form,
+            "header": None if self.header is None else self.header.split(","),
+            "delimiter": self.delimiter,
+            "ties": self.ties,
+        }
+
+
+class IntervalOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of commands that judge."""
+
+    confidence: Annotated[
+        float | None,
+        Option(
+            min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"
+        ),
+    ] = None
+    precision: Annotated[
+        float | None,
+        Option(
+            min=0.0001,
+            max=1.0,
+            help="Smallest lift that matters; a smaller one counts as no difference. `anytime` "
+            "intervals are tightest for it.",
+            show_default="0.02",
+        ),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields of Intervals that were given."""
+        return given_options(**msgspec.structs.asdict(self))
+
+
+def with_fields(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose arguments are Structs, as one with an option for each of their fields."""
+    hints = get_type_hints(command, include_extras=True)
+    structs = {name: kind for name, kind in hints.items() if hasattr(kind, "__struct_fields__")}
+    options: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        if parameter.name in structs:
+            options += _options_of(structs[parameter.name])
+        else:
+            options.append(parameter.replace(annotation=hints[parameter.name]))
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, kind in structs.items():
+            given[name] = kind(**{field: given.pop(field) for field in kind.__struct_fields__})
+        command(**given)
+
+    vars(run).update(
+        __signature__=Signature(options),
+        __annotations__={option.name: option.annotation for option in options},
+    )
+    return run
+
+
+def _options_of(kind: type[msgspec.Struct]) -> Iterator[Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in msgspec.structs.fields(kind):
+        usual = field.default
+        if field.default_factory is not msgspec.NODEFAULT:
+            usual = field.default_factory()
+        elif usual is msgspec.NODEFAULT:
+            usual = Parameter.empty
+        yield Parameter(
+            field.name, Parameter.KEYWORD_ONLY, default=usual, annotation=hints[field.name]
+        )
 
 
 def columns_option(texts: Sequence[str], time: str | None = None) -> dict[str, str | None]:

@@ -136,13 +136,13 @@ class Forms(NamedTuple):
     Attributes:
         table: lines and tables for people.
         json: plain values.
-        csv: one line each.
+        csv: one line each; none for a result that is no table.
         others: name of a format -> its text.
     """
 
     table: Callable[[], Iterable[RenderableType | TextTable[Any]]]
     json: Callable[[], object]
-    csv: Callable[[], Iterable[Mapping[str, object]]]
+    csv: Callable[[], Iterable[Mapping[str, object]]] = tuple
     others: Mapping[str, Callable[[], str]] = MappingProxyType({})
 
     def write(self, name: str) -> None:
