@@ -178,6 +178,9 @@ class Evaluation(Mapping[str, Reading]):
         It loads nothing from elsewhere.
 
         `title`: the heading; by default the name of the file.
+
+        Raises:
+            MissingExtraError: Jinja2 is not installed (the extra `report`).
         """
         from streameval.evaluation.spans import page_of, spans_of  # noqa: PLC0415  rarely needed
 

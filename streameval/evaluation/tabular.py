@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from streameval.events.errors import MissingExtraError
 from streameval.events.extras import import_extra
-from streameval.exporters.page.markup import tag
+from streameval.exporters.page.templates import in_text
 from streameval.inference.table import TextTable
 
 Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
@@ -71,9 +71,12 @@ def html_of(table: TextTable[Any], caption: str) -> str:
         >>> html_of(TextTable([TextColumn("metric", str)], ["a<b"]), "1 list")[-47:]
         '<tbody><tr><td>a&lt;b</td></tr></tbody></table>'
     """
-    head = tag("tr", *(tag("th", text) for text in table.names))
-    lines = (tag("tr", *(tag("td", cell) for cell in row)) for row in table.texts)
-    return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *lines))
+    head, *body = (
+        f"<tr>{''.join(f'<{kind}>{in_text(cell)}</{kind}>' for cell in row)}</tr>"
+        for kind, row in [("th", table.names), *(("td", texts) for texts in table.texts)]
+    )
+    heading = f"<caption>{in_text(caption)}</caption><thead>{head}</thead>"
+    return f"<table>{heading}<tbody>{''.join(body)}</tbody></table>"
 
 
 def latex_of(table: TextTable[Any]) -> str:

@@ -12,6 +12,41 @@ def _nothing(_row: object) -> str:
     return ""
 
 
+def _no_more(_row: object) -> Sequence[tuple[str, str]]:
+    return ()
+
+
+class ForestPlot(NamedTuple):
+    """A value with its bounds on a scale that all rows share.
+
+    Attributes:
+        value: None where there is none; likewise the bounds.
+        ends: both ends of the scale; a bound beyond is cut there.
+        words: the same for readers who do not see it.
+
+    Example:
+        >>> ForestPlot(0.5, 0.0, 3.0, ends=(-1.0, 1.0), words="").place(3.0)
+        100.0
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    ends: tuple[float, float]
+    words: str
+
+    def place(self, number: float) -> float:
+        """From -100 at the left end to 100 at the right one."""
+        left, right = self.ends
+        if left == right:
+            return 0.0
+        return max(-100.0, min(100.0, 200.0 * (number - left) / (right - left) - 100.0))
+
+    def holds(self, number: float) -> bool:
+        """Whether a number is on the scale."""
+        return self.ends[0] <= number <= self.ends[1]
+
+
 class TextColumn(NamedTuple, Generic[T]):
     """A column, which says how its cells are made from rows.
 
@@ -19,8 +54,10 @@ class TextColumn(NamedTuple, Generic[T]):
         name: its head.
         text: of a row.
         align: "right" for numbers.
-        tone: of a row: "better", "worse", or anything else for none.
+        tone: of a row: "better", "worse", "open" for another verdict, or "" for plain text.
         aside: of a row: what follows the text with less weight.
+        more: of a row: sentences with their tones, shown below the text where there is room.
+        plot: of a row, drawn above the text where that is possible.
     """
 
     name: str
@@ -28,6 +65,13 @@ class TextColumn(NamedTuple, Generic[T]):
     align: Literal["left", "right"] = "left"
     tone: Callable[[T], str] = _nothing
     aside: Callable[[T], str] = _nothing
+    more: Callable[[T], Sequence[tuple[str, str]]] = _no_more
+    plot: Callable[[T], ForestPlot] | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its cells have sentences."""
+        return self.more is not _no_more
 
 
 class TextTable(NamedTuple, Generic[T]):

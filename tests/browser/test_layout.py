@@ -166,7 +166,7 @@ def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) ->
     rows = plain_page.locator("#experiment .forest tbody tr")
     expect(rows).to_have_count(4)
     row = rows.first
-    expect(row.locator("th code")).to_have_text("ndcg@10")
+    expect(row.locator("th")).to_have_text("ndcg@10 primary")
     box = row.locator("strong.verdict").bounding_box()
     assert box is not None
     assert box["x"] + box["width"] <= 390
@@ -219,7 +219,7 @@ def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: 
     site.snapshot = msgspec.structs.replace(moment(1), findings=findings())
     page.goto(site.address)
     table = page.locator("#experiment .days:not(.alone) table")
-    expect(page.locator("#experiment .days:not(.alone) svg")).to_be_visible()
+    expect(page.locator("#experiment .days:not(.alone) canvas")).to_be_visible()
     expect(table).not_to_be_visible()
     page.locator("#experiment .days:not(.alone) summary").click()
     expect(table.locator("tbody tr")).to_have_count(5)

@@ -8,31 +8,44 @@ import msgspec
 
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.page import section
+from streameval.analyses.changes.words import sentence
 from streameval.engine.analysis import Finding
+from streameval.exporters.page.charts import DAY, at_day
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import State
-from tests.exporters.changing import changes_report
-from tests.exporters.pictures import picture
+from streameval.exporters.page.templates import unbroken
+from tests.exporters.changing import SINCE, changes_report
+from tests.exporters.pictures import charts, picture
 
 
-def test_a_change_is_drawn_with_its_day_its_band_and_the_rollout() -> None:
-    html = section(changes_report())
-    assert html.count("<svg") == 2
-    assert html.count('class="usual"') == 2
-    assert html.count('class="began"') == 1
-    assert "model 7 began on 3 Mar" in html
-    assert "ctr of b is worse than the others since 3 Mar (2 to 4 Mar)" in html
-    assert "come from another audience" in html
-    assert re.findall(r"<strong>(.*?)</strong>", html) == ["worse than the others"]
+def test_a_change_is_drawn_with_its_days_its_band_and_the_rollout() -> None:
+    report = changes_report()
+    html = section(report)
+    worse, total = charts(html)
+    change = report.changes[1]
+    assert change.since is not None
+    assert [worse["title"], total["title"]] == ["ctr of b by day", "ctr by day"]
+    assert worse["span"] == [at_day(SINCE) - 1.5 * DAY, at_day(SINCE) + 1.5 * DAY]
+    assert worse["marks"] == [at_day(SINCE)]
+    assert worse["note"] == "model 7 began on 3 Mar."
+    assert worse["label"] == f"ctr of b by day: {sentence(change)}"
+    assert worse["lines"][0]["points"] == [[at_day(day.day), day.value] for day in change.days]
+    assert worse["band"] == [
+        [at_day(day.day), day.low, day.high] for day in change.days if day.low is not None
+    ]
+    assert unbroken(sentence(change)) in html
+    assert re.findall(r'<strong class="verdict (.*?)">(.*?)</strong>', html) == [
+        ("worse", "worse than the others")
+    ]
     assert "it needs 22 days" in html
-    assert "at most once in more than a million days" in html
     assert "1e6" not in html
 
 
 def test_without_a_change_only_the_total_is_drawn() -> None:
     html = section(changes_report(fallen=False))
-    assert (html.count("<svg"), html.count('class="began"')) == (1, 0)
+    (total,) = charts(html)
+    assert "span" not in total
     assert "no change seen" in html
 
 

@@ -23,10 +23,10 @@ from streameval.daemon.log import Logfmt
 from streameval.engine.capture import ingest_snapshot
 from streameval.events.errors import ConfigError, SourceError
 from streameval.events.printable import printable
-from streameval.exporters.page.markup import tag
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
+from streameval.exporters.page.templates import in_text, plain
 from tests.cli.program import in_a_terminal, json_lines, run
 from tests.stores.drafts import draft
 from tests.stores.received import events, write_state
@@ -223,17 +223,15 @@ def test_a_line_of_the_log_reads_back_equal_and_controls_nothing() -> None:
 def test_names_from_right_to_left_read_well_and_move_no_words() -> None:
     sentence = f"{RIGHT_TO_LEFT} is better by 6.64 %"
     assert printable(sentence) == sentence
-    assert tag("p", sentence) == f"<p><bdi>{RIGHT_TO_LEFT}</bdi> is better by 6.64 %</p>"
+    assert in_text(sentence) == f"<bdi>{RIGHT_TO_LEFT}</bdi> is better by 6.64 %"
     two_words = f"{RIGHT_TO_LEFT} 2 {RIGHT_TO_LEFT}"
-    assert tag("td", f"{two_words}: 1") == f"<td><bdi>{two_words}</bdi>: 1</td>"
-    assert tag("pre", "a\n\x1bb") == "<pre>a\n\\x1bb</pre>"
-    assert tag("option", RIGHT_TO_LEFT) == f"<option>{RIGHT_TO_LEFT}</option>"
+    assert in_text(f"{two_words}: 1") == f"<bdi>{two_words}</bdi>: 1"
+    assert in_text("a\n\x1bb") == "a\n\\x1bb"
+    assert plain(RIGHT_TO_LEFT) == RIGHT_TO_LEFT
     # U+200C stands in many Persian words.
     persian = "\u0645\u06cc\u200c\u0634\u0648\u062f"
     assert printable(persian) == persian
 
 
 def test_no_name_reverses_a_verdict_in_html() -> None:
-    assert tag("p", "new\u202e is better by 6.64 %", title="\u202e") == (
-        '<p title="\\u202e">new\\u202e is better by 6.64 %</p>'
-    )
+    assert in_text("new\u202e is better by 6.64 %") == "new\\u202e is better by 6.64 %"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -155,6 +157,12 @@ class ManualClock:
 
     def __call__(self) -> float:
         return self.seconds
+
+
+def charts(html: str) -> list[dict[str, Any]]:
+    """The data of every chart in a page."""
+    texts = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    return [json.loads(text) for text in texts]
 
 
 def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import msgspec
@@ -11,7 +10,7 @@ from streameval.analyses.experiments.page import section
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page import document
 from tests.exporters.experiments import findings, report
-from tests.exporters.pictures import health, mean, picture
+from tests.exporters.pictures import charts, health, mean, picture
 
 HOUR = 3_600_000_000
 
@@ -37,7 +36,14 @@ def test_a_file_has_verdicts_checks_values_and_warnings() -> None:
     assert section(report()) in text
     assert '<data value="0.25">0.2500</data>' in text
     assert "a &lt;doubt&gt;" in text
-    assert "<script" not in text
+    assert [chart["title"] for chart in charts(text)] == [
+        "ndcg@10 of treatment against control: evidence by day",
+        "ndcg@10 of treatment against control: lift of each day alone",
+    ]
+
+
+def test_a_file_without_charts_has_no_script() -> None:
+    assert "<script" not in document("run", [(None, picture(mean("ctr", ("a",), 1, 4)))])
 
 
 def test_a_file_names_no_other_file() -> None:
@@ -49,8 +55,8 @@ def test_a_file_names_no_other_file() -> None:
 
 def test_several_spans_have_a_chart_and_a_table_of_all_values() -> None:
     text = document("run", hours(3))
-    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', text)
-    first, second = json.loads(data)["lines"]
+    (chart,) = charts(text)
+    first, second = chart["lines"]
     assert (first["name"], second["name"]) == ("<b>", "control")
     assert first["points"] == [[0.0, 0.0], [3600.0, 0.1], [7200.0, 0.2]]
     assert second["points"] == [[0.0, 0.2], [3600.0, 0.3], [7200.0, 0.4]]

@@ -15,11 +15,13 @@ from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.exporters.operations import found_families
+from streameval.exporters.page.charts import at_day
 from streameval.exporters.prometheus import Text
 from streameval.inference.words import percent
 from streameval.statistics.intervals import GroupSums
 from tests.crowds import audience
 from tests.exporters.experiments import CONTROL, TREATMENT, findings, report, variant
+from tests.exporters.pictures import charts
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +170,7 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
         Experiment(),
     )
     drawn = section(result)
-    assert drawn.count('<td class="variant">second &lt;b&gt;</td>') == len(CONTROL)
+    assert drawn.count('data-head="variant">second &lt;b&gt;</td>') == len(CONTROL)
     assert "<b>" not in drawn
     assert "__other__" not in drawn
     assert {row.variant for row in result.found.comparisons} == {
@@ -217,21 +219,21 @@ def test_evidence_of_primary_metrics_is_drawn_by_day() -> None:
     ]
     assert followed.days[-1].evidence == pytest.approx(followed.evidence)
     drawn = section(result)
-    assert drawn.count("<polyline") == 1
-    assert "ndcg@10 of treatment against control: evidence by day" in drawn
+    (evidence, _) = charts(drawn)
+    assert evidence["title"] == "ndcg@10 of treatment against control: evidence by day"
+    assert evidence["lines"][0]["points"] == [
+        [at_day(day.day), min(day.evidence, 1e5)] for day in followed.days
+    ]
+    assert evidence["level"] == followed.needed
     for look in followed.days:
         assert f">{look.day.isoformat()}</th>" in drawn
-    (points,) = re.findall(r'<polyline points="([^"]*)"', drawn)
-    spots = [tuple(map(float, spot.split(","))) for spot in points.split()]
-    assert [across for across, _ in spots] == [0.0, 150.0, 300.0, 450.0, 600.0]
-    # Evidence grows here, and above is smaller.
-    assert [down for _, down in spots] == sorted((down for _, down in spots), reverse=True)
 
 
 def test_without_a_primary_metric_the_first_has_a_chart_for_anytime_only() -> None:
     assert [bool(row.days) for row in report(experiment=Experiment()).rows] == [True] + 3 * [False]
     assert [bool(row.days) for row in report(method="fixed").rows] == 4 * [False]
-    assert "<polyline" not in section(report(method="fixed"))
+    (alone,) = charts(section(report(method="fixed")))
+    assert alone["title"] == "ndcg@10 of treatment against control: lift of each day alone"
 
 
 def test_the_heaviest_group_is_named(usual: Report) -> None:

@@ -71,6 +71,22 @@ except MissingExtraError as error:
     assert run_with_extras(code=code).stdout == "a frame tables\n"
 
 
+@pytest.mark.parametrize(("extras", "said"), [((), "report"), (("report",), "<!DOCTYPE html>")])
+def test_a_report_in_a_notebook_needs_its_extra_alone(extras: tuple[str, ...], said: str) -> None:
+    code = """
+from streameval import evaluate
+from streameval.errors import MissingExtraError
+found = evaluate([["tea"]], [["tea"]], "mrr")
+assert "<td>mrr</td>" in found._repr_html_()
+try:
+    print(found.to_html("a").partition("\\n")[0])
+except MissingExtraError as error:
+    print(error.extra)
+"""
+    result = run_with_extras(*extras, code=code)
+    assert result.stdout == f"{said}\n", result.stderr
+
+
 def test_the_command_without_its_extra_names_it() -> None:
     result = run_with_extras(code="import streameval_start; streameval_start.main()")
     assert (result.returncode, result.stdout) == (2, "")

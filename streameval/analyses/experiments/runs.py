@@ -145,6 +145,9 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         """One HTML file to send to a colleague: verdicts with intervals, and the checks.
 
         It loads nothing from elsewhere.
+
+        Raises:
+            MissingExtraError: Jinja2 is not installed (the extra `report`).
         """
         return page_of_report(title, self._result)
 

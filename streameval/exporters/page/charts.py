@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from functools import partial
 from typing import Final
 
@@ -10,9 +11,9 @@ import msgspec
 
 from streameval.events.printable import printable
 from streameval.exporters.page.history import PANE, history
-from streameval.exporters.page.markup import Markup, plain_grid, tag
 from streameval.exporters.page.selection import Excerpt, slice_name, window_name
 from streameval.exporters.view import UNDEFINED, figure, moment
+from streameval.inference.days import date_of, number_of_day
 from streameval.inference.table import TextColumn, TextTable
 
 MOST: Final = 8
@@ -21,6 +22,9 @@ MOST: Final = 8
 _DASHES: Final = ((), (9, 5), (2, 4), (10, 4, 2, 4))
 _STROKES: Final = 8
 """Lines that look unlike: of so many colours, each with one of the dashes."""
+
+DAY: Final = 86_400.0
+"""Seconds."""
 
 _RECENT: Final = 30
 """Rows of the table of values over time."""
@@ -41,74 +45,80 @@ class ChartLine(msgspec.Struct, frozen=True, kw_only=True):
     dash: tuple[int, ...]
     points: Sequence[tuple[float, float | None]]
 
+    @property
+    def last(self) -> float | None:
+        """The newest value."""
+        return self.points[-1][1] if self.points else None
 
-class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+
+class Drawing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a script needs for one chart.
 
     Attributes:
+        title: what is drawn.
         label: the chart in words, for readers who do not see it.
         note: shown below it; "" for nothing.
+        band: time, low and high of an area behind the lines.
+        span: first and last time of a marked stretch.
+        marks: times with a mark at the top.
+        level: value of a dashed line from left to right.
+        ends: smallest and largest value of the scale; None: those of the lines.
+        logarithmic: whether the scale is.
     """
 
+    title: str
     label: str
     note: str
     lines: Sequence[ChartLine]
+    band: Sequence[tuple[float, float, float]] = ()
+    span: tuple[float, float] | None = None
+    marks: Sequence[float] = ()
+    level: float | None = None
+    ends: tuple[float, float] | None = None
+    logarithmic: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("title", "label", "note"):
+            msgspec.structs.force_setattr(self, name, printable(getattr(self, name)))
+
+    def table(self) -> TextTable[float]:
+        """The newest values of the lines, by time."""
+        times = sorted({at for entry in self.lines for at, _ in entry.points}, reverse=True)
+        by_day = all(at % DAY == 0 for at in times)
+        columns = [
+            TextColumn(entry.name, partial(_cell, dict(entry.points)), "right")
+            for entry in self.lines
+        ]
+        return TextTable(
+            [TextColumn("day", _day) if by_day else TextColumn("time", moment), *columns],
+            times[:_RECENT],
+            self.title,
+        )
 
 
-def line(name: str, number: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:
+def at_day(day: date) -> float:
+    """The time of a day, for points of lines."""
+    return DAY * number_of_day(day)
+
+
+def line(name: str, index: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:
     """A line whose colour and dashes follow from a number."""
-    stroke = number % _STROKES
-    return ChartLine(name=printable(name), stroke=stroke, dash=_dash(stroke), points=list(points))
+    stroke = index % _STROKES
+    dash = _DASHES[stroke % len(_DASHES)]
+    return ChartLine(name=printable(name), stroke=stroke, dash=dash, points=list(points))
 
 
-def drawing(title: str, lines: Sequence[ChartLine]) -> Drawing:
-    """A chart of the first lines, described in words."""
-    shown = lines[:MOST]
-    note = f"Showing {MOST} of {len(lines)} lines." if len(lines) > MOST else ""
-    if max((len(entry.points) for entry in shown), default=0) < 2:
-        note = "Not enough points for a line yet."
-    words = "; ".join(map(_in_words, shown))
-    return Drawing(label=f"{title} over time. {words}.", note=note, lines=shown)
+def drawing(title: str, lines: Sequence[ChartLine], of: str = "") -> Drawing:
+    """A chart of the first lines, described in words.
 
-
-def chart(content: Drawing | str, height: int = 150) -> Markup:
-    """A place for a script to draw in: with its data, or with the address of it.
-
-    `height`: pixels.
+    `of`: what the words name before the title.
     """
-    kind, attributes = "chart", {"data_height": str(height)}
-    if isinstance(content, str):
-        return tag("figure", kind=kind, data_points=content, **attributes)
-    text = msgspec.json.encode(content).decode().replace("<", "\\u003c")
-    script = tag("script", Markup(text), type="application/json")
-    return tag("figure", script, kind=kind, **attributes)
-
-
-def swatch(number: int) -> Markup:
-    """A short piece of the line of this number, for a legend."""
-    dash, kind = " ".join(map(str, _dash(number))), f"stroke-{number % _STROKES}"
-    stroke = tag("line", x1="0", y1="5", x2="30", y2="5", kind=kind, stroke_dasharray=dash)
-    return tag("svg", stroke, viewBox="0 0 30 10", kind="swatch", aria_hidden="true")
-
-
-def legend(lines: Sequence[ChartLine]) -> Markup:
-    """The lines of a chart with their last values."""
-    entries = (
-        tag("li", swatch(entry.stroke), f" {entry.name} ", tag("strong", figure(_last(entry))))
-        for entry in lines[:MOST]
-    )
-    return tag("ul", *entries, kind="legend")
-
-
-def over_time(title: str, lines: Sequence[ChartLine]) -> Markup:
-    """The newest values of a chart's lines as a table."""
-    times = sorted({at for entry in lines for at, _ in entry.points}, reverse=True)[:_RECENT]
-    columns = [
-        TextColumn(entry.name, partial(_cell, dict(entry.points)), "right") for entry in lines
-    ]
-    return plain_grid(
-        title, TextTable([TextColumn("time", moment), *columns], times), frame="scroll"
-    )
+    first = lines[:MOST]
+    note = f"Showing {MOST} of {len(lines)} lines." if len(lines) > MOST else ""
+    if max((len(entry.points) for entry in first), default=0) < 2:
+        note = "Not enough points for a line yet."
+    label = f"{of}{title} over time. {'; '.join(map(_in_words, first))}."
+    return Drawing(title=title, label=label, note=note, lines=first)
 
 
 def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
@@ -119,12 +129,12 @@ def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
         if excerpt.shows(series.labels):
             name = slice_name(series.labels.values())
             points = ((at, value) for at, value, _ in series.points)
-            lines.append(line(name, excerpt.places.get(name, len(excerpt.places)), points))
+            lines.append(line(name, excerpt.index_of(series.labels.values()), points))
     return lines
 
 
-def all_lines(excerpt: Excerpt, metric: str) -> dict[str, list[ChartLine]]:
-    """The charts of a metric shown alone, by title: slices side by side, panes, each slice."""
+def drawings(excerpt: Excerpt, metric: str) -> list[Drawing]:
+    """The charts of a metric shown alone: slices side by side, panes, each slice."""
     by_window = {
         window: window_lines(excerpt, metric, window) for window in _windows_of(excerpt, metric)
     }
@@ -135,29 +145,28 @@ def all_lines(excerpt: Excerpt, metric: str) -> dict[str, list[ChartLine]]:
     if len(by_window) > 1:
         for entry in slices[:MOST]:
             charts[f"{entry.name}, all windows"] = [
-                line(window_name(window), number, _points(lines, entry.name))
-                for number, (window, lines) in enumerate(by_window.items())
+                line(window_name(window), index, _points(lines, entry.name))
+                for index, (window, lines) in enumerate(by_window.items())
             ]
-    return charts
-
-
-def _dash(number: int) -> tuple[int, ...]:
-    return _DASHES[number % len(_DASHES)]
+    return [drawing(title, lines, f"{metric}, ") for title, lines in charts.items()]
 
 
 def side_by_side(excerpt: Excerpt, metric: str) -> Drawing:
-    """The chosen slices of a metric in the chosen window."""
+    """A metric of the chosen slices in the chosen window, as on its card.
+
+    Raises:
+        UnknownHistory: the snapshot has no such metric.
+    """
     title = f"{metric}, {window_name(excerpt.window)}"
     return drawing(title, window_lines(excerpt, metric, excerpt.window))
 
 
 def _windows_of(excerpt: Excerpt, metric: str) -> list[str]:
     """The windows that a metric has in the chosen segment."""
-    snapshot, segment = excerpt.snapshot, excerpt.selection.segment or None
     names = {
         entry.window
-        for entry in snapshot.series
-        if entry.metric.text == metric and snapshot.families[entry.family].segment == segment
+        for entry in excerpt.snapshot.series
+        if entry.metric.text == metric and excerpt.segment_of(entry) == excerpt.selection.segment
     }
     return [window for window in excerpt.windows if window in names]
 
@@ -174,9 +183,8 @@ def _in_words(entry: ChartLine) -> str:
     return f"{entry.name}: now {figure(values[-1])}, {between}"
 
 
-def _last(entry: ChartLine) -> float:
-    value = entry.points[-1][1] if entry.points else None
-    return float("nan") if value is None else value
+def _day(at: float) -> str:
+    return date_of(int(at // DAY)).isoformat()
 
 
 def _cell(column: Mapping[float, float | None], at: float) -> str:

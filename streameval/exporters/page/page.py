@@ -1,27 +1,36 @@
-"""The page at /, complete without JavaScript; a small script keeps it up to date."""
+"""The page at /, complete without JavaScript, and a snapshot as one file to send."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from string import Template
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.page.cards import alone, caution, overview
-from streameval.exporters.page.markup import Markup, tag
-from streameval.exporters.page.pipeline import pipeline
-from streameval.exporters.page.selection import Excerpt, Selection, excerpt, filters
+from streameval.engine.windows.times import SECOND
+from streameval.exporters.page.charts import ChartLine, Drawing, drawing, drawings, line
+from streameval.exporters.page.definition import definition
+from streameval.exporters.page.pipeline import tables, totals
+from streameval.exporters.page.selection import (
+    Excerpt,
+    Selection,
+    excerpt,
+    slice_name,
+    window_name,
+)
 from streameval.exporters.page.state import State
-from streameval.exporters.view import moment, span
+from streameval.exporters.page.templates import render, safe
+from streameval.exporters.view import CAUTION, has_estimates
 
 STATIC: Final = Path(__file__).parent.parent / "web" / "static"
 """Style sheet, scripts and the library of charts."""
 
-_UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
-<script src="static/uplot/uPlot.iife.min.js" defer></script>"""
+Span: TypeAlias = tuple[int | None, Snapshot]
+"""The start of a span of event time, microseconds since the epoch, and its readings."""
 
 
 def page(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> str:
@@ -29,122 +38,136 @@ def page(snapshot: Snapshot | None, state: State, selection: Selection, age: str
 
     `age`: of the snapshot, in words, if it is worth one.
     """
-    return _template().substitute(
-        title=tag("title", _title(snapshot, state, selection)),
-        charts=_charts(),
-        main=body(snapshot, state, selection, age),
-    )
+    values = _values(snapshot, state, selection, age)
+    return render("exporters/page/page.html", **values, has_charts=bool(_library()))
 
 
-def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> Markup:
+def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> str:
     """All of the page that changes; the script replaces it as a whole."""
+    return render("exporters/page/main.html", **_values(snapshot, state, selection, age))
+
+
+def document(title: str, spans: Sequence[Span]) -> str:
+    """One HTML file with verdicts, checks and values, which loads nothing from elsewhere.
+
+    Several spans give each metric a chart and a table over time; the cards show the last one.
+
+    `title`: the heading, for example the name of the file that was evaluated. `spans`: at least
+    one, in the order of time; a start of None stands for all time.
+    """
+    start, last = spans[-1]
+    analyses, parts = list(_analyses(last)), list(_parts(spans))
+    has_charts = len(spans) > 1 or any("<figure" in content for _, _, content in analyses)
+    return render(
+        "exporters/page/document.html",
+        title=title,
+        style=safe("\n".join(_texts("page.css", "uplot/uPlot.min.css"))),
+        trouble=last.health.trouble,
+        caution=_caution(last),
+        analyses=[part for part in analyses if part[2]],
+        start=None if start is None else start / SECOND,
+        parts=parts,
+        version=version("streameval"),
+        library=safe(_library()),
+        script=safe("".join(_texts("chart.js"))) if has_charts and _library() else "",
+    )
+
+
+def _values(
+    snapshot: Snapshot | None, state: State, selection: Selection, age: str
+) -> dict[str, Any]:
+    """What the templates of the page name."""
     chosen = None if snapshot is None or not snapshot.series else excerpt(snapshot, selection)
-    return tag(
-        "main",
-        _state(snapshot, state, age),
-        caution(snapshot),
-        *_analyses(snapshot),
-        _metrics(chosen),
-        _pipeline(snapshot),
-        data_title=_title(snapshot, state, selection),
-        data_link=(selection if chosen is None else chosen.selection).link(),
-    )
-
-
-def _title(snapshot: Snapshot | None, state: State, selection: Selection) -> str:
     source = "streameval" if snapshot is None else snapshot.source
-    alone_prefix = f"{selection.view}, " if selection.view else ""
-    return f"{alone_prefix}{source}: {state.word.lower()}"
+    view = f"{selection.view}, " if selection.view else ""
+    return {
+        "title": f"{view}{source}: {state.word.lower()}",
+        "snapshot": snapshot,
+        "state": state,
+        "age": age,
+        "caution": _caution(snapshot),
+        "analyses": list(_analyses(snapshot)),
+        "chosen": chosen,
+        "selection": selection if chosen is None else chosen.selection,
+        "totals": () if snapshot is None else totals(snapshot),
+        "tables": () if snapshot is None else tables(snapshot),
+        **(_alone(chosen) if chosen is not None and selection.view else {}),
+    }
 
 
-def _state(snapshot: Snapshot | None, state: State, age: str) -> Markup:
-    read = "" if snapshot is None else f"Values as of {moment(snapshot.taken_at)}"
-    if snapshot is not None and snapshot.stored_at is not None:
-        read = ""
-    elif snapshot is not None:
-        read += f", {age} old." if age else "."
-    return tag(
-        "section",
-        tag("h1", "streameval" if snapshot is None else snapshot.source, id="source"),
-        tag("p", tag("strong", state.word, kind="pill"), " ", tag("span", state.why)),
-        *_stored(snapshot),
-        tag("p", _since(snapshot), " ", read, kind="quiet"),
-        kind=f"state {state.word.lower().replace(' ', '-')}",
-        id="state",
-        aria_labelledby="source",
-    )
+def _alone(chosen: Excerpt) -> dict[str, Any]:
+    """What the view of one metric shows."""
+    text = chosen.selection.view
+    metric = next((metric for metric in chosen.rows if metric.text == text), None)
+    if metric is None:
+        return {"metric": None}
+    return {
+        "metric": metric,
+        "definition": definition(metric),
+        "drawings": drawings(chosen, metric.text),
+    }
 
 
-def _stored(snapshot: Snapshot | None) -> Iterator[Markup]:
-    """A line about values that are not counted by this process yet."""
-    if snapshot is not None and snapshot.stored_at is not None:
-        saved = f"These are the values of the checkpoint of {moment(snapshot.stored_at)}"
-        yield tag("p", f"{saved}; newer ones follow when reading begins.", kind="alarm")
+def _caution(snapshot: Snapshot | None) -> str:
+    """The sentence about estimates; empty without any."""
+    metrics = () if snapshot is None else (entry.metric for entry in snapshot.series)
+    return CAUTION if has_estimates(metrics) else ""
 
 
-def _since(snapshot: Snapshot | None) -> Markup:
-    if snapshot is None:
-        return tag("", "Values appear when the first records have been read.")
-    age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
-    effect = "A restart begins again without values."
-    if snapshot.counted is not None:
-        effect = "Values survive a restart; counters in Prometheus begin again at 0."
-    return tag("", f"Started {moment(snapshot.started_at)}, ", age, f" ago. {effect}")
-
-
-def _analyses(snapshot: Snapshot | None) -> Iterator[Markup]:
-    """A section for each analysis; empty without a report, for the script to fill."""
+def _analyses(snapshot: Snapshot | None) -> Iterator[tuple[str, str, str]]:
+    """Name, title and HTML of each analysis; empty without a report, for the script to fill."""
     findings = () if snapshot is None else snapshot.findings
     for analysis in installed():
         report = analysis.report_in(findings)
-        parts = (
-            () if report is None else (tag("h2", analysis.title), Markup(analysis.section(report)))
-        )
-        yield tag("section", *parts, id=analysis.name, aria_label=analysis.title)
+        content = "" if report is None else safe(analysis.section(report))
+        yield analysis.name, analysis.title, content
 
 
-def _metrics(chosen: Excerpt | None) -> Markup:
-    heading = tag("h2", "Metrics", id="metrics")
-    if chosen is None:
-        nothing = tag("p", "No list has been counted yet.", kind="quiet")
-        return tag("section", heading, nothing, aria_labelledby="metrics")
-    shown = alone(chosen) if chosen.selection.view else overview(chosen)
-    return tag(
-        "section",
-        heading,
-        filters(chosen),
-        tag("div", shown, id="live", data_version=str(chosen.snapshot.version)),
-        tag("p", _charts_note(chosen.snapshot), kind="quiet moving-only"),
-        aria_labelledby="metrics",
-    )
+class _Part(NamedTuple):
+    """The cards of a segment in a window of a file, each with its chart if there are spans."""
+
+    title: str
+    excerpt: Excerpt
+    drawings: Mapping[Metric, Drawing | None]
+    over_time: bool
 
 
-def _charts_note(snapshot: Snapshot) -> str:
-    clock = "the time of events"
-    if snapshot.past.clock is None:
-        clock = "the time since this process started"
-    return (
-        f"Charts show {clock}, in UTC. Differences between values may be chance; only a verdict "
-        "says which are real."
-    )
+def _parts(spans: Sequence[Span]) -> Iterator[_Part]:
+    _, last = spans[-1]
+    for segment in dict.fromkeys(family.segment or "" for family in last.families):
+        for window in excerpt(last, Selection(segment=segment)).windows:
+            chosen_as = Selection(segment=segment, window=window)
+            chosen = excerpt(last, chosen_as)
+            if not chosen.rows:
+                continue
+            words = [f"By {segment}"] if segment else []
+            words += [window_name(window)] if len(chosen.windows) > 1 else []
+            excerpts = [(at, excerpt(snapshot, chosen_as)) for at, snapshot in spans]
+            several = len(spans) > 1
+            charts = {
+                metric: drawing(metric.text, _lines(metric, excerpts)) if several else None
+                for metric in chosen.rows
+            }
+            yield _Part(", ".join(words), chosen, charts, several)
 
 
-def _pipeline(snapshot: Snapshot | None) -> Markup:
-    return tag(
-        "section",
-        tag("h2", "Pipeline", id="pipeline"),
-        tag("p", "Counts since this process started.", kind="quiet"),
-        pipeline(snapshot),
-        aria_labelledby="pipeline",
-    )
+def _lines(metric: Metric, excerpts: Sequence[tuple[int | None, Excerpt]]) -> list[ChartLine]:
+    """A line for each slice over several spans."""
+    points: dict[str, list[tuple[float, float | None]]] = {}
+    for start, of_span in excerpts:
+        for entry, _ in of_span.rows.get(metric, ()):
+            value = entry.reading.value if entry.reading.defined else None
+            points.setdefault(slice_name(entry.labels), []).append(((start or 0) / SECOND, value))
+    return [line(name, index, points[name]) for index, name in enumerate(sorted(points))]
+
+
+def _library() -> str:
+    """The library of charts; empty in a checkout that was never built."""
+    return "".join(_texts("uplot/uPlot.iife.min.js"))
 
 
 @cache
-def _template() -> Template:
-    return Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
-
-
-@cache
-def _charts() -> str:
-    """The tags of the chart library; empty in a checkout that was never built."""
-    return _UPLOT if (STATIC / "uplot" / "uPlot.iife.min.js").is_file() else ""
+def _texts(*names: str) -> list[str]:
+    """The texts of static files that exist."""
+    paths = [STATIC / name for name in names]
+    return [path.read_text(encoding="utf-8") for path in paths if path.is_file()]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from streameval.engine.snapshot import (
-    CheckpointHealth,
-    Health,
-    PartitionHealth,
-    Snapshot,
-)
-from streameval.exporters.page.markup import Markup, grid, plain_grid, tag
+from streameval.engine.snapshot import CheckpointHealth, PartitionHealth, Snapshot
 from streameval.exporters.view import UNDEFINED, moment, span
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
@@ -18,18 +13,13 @@ from streameval.inference.words import percent
 _DAY: Final = 86_400.0
 
 
-def pipeline(snapshot: Snapshot | None) -> Markup:
-    """Counts since the start, invalid records by reason, and the progress of each partition."""
-    if snapshot is None:
-        return tag("div", tag("p", "No data has been read yet."), id="health")
-    health = snapshot.health
-    return tag("div", _totals(snapshot), _invalid(health), _partitions(health), id="health")
-
-
-def _totals(snapshot: Snapshot) -> Markup:
-    health = snapshot.health
+def totals(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Name and text of each count."""
+    health, now = snapshot.health, snapshot.taken_at
     invalid = sum(health.invalid.values())
-    totals = {
+    share = f" ({percent(invalid / health.consumed)})" if invalid and health.consumed else ""
+    lags = [entry.lag for entry in health.partitions if entry.lag is not None]
+    counts = {
         "records read": health.consumed,
         "events": health.valid,
         "invalid": invalid,
@@ -38,73 +28,60 @@ def _totals(snapshot: Snapshot) -> Markup:
         "dated in the future": health.future,
         "duplicates": health.duplicates,
         "dead letters": health.dead_lettered,
+        "records behind": sum(lags) if lags else None,
+        "lists not counted yet": None if health.join is None else health.join.open_lists,
     }
-    lags = [entry.lag for entry in health.partitions if entry.lag is not None]
-    if lags:
-        totals["records behind"] = sum(lags)
-    if health.join is not None:
-        totals["lists not counted yet"] = health.join.open_lists
-    texts = {name: _number(n) for name, n in totals.items() if n is not None}
-    if invalid and health.consumed:
-        texts["invalid"] += f" ({percent(invalid / health.consumed)})"
-    times = [
-        partition.event_time for partition in health.partitions if partition.event_time is not None
-    ]
+    for name, count in counts.items():
+        if count is not None:
+            yield name, f"{count:,}{share if name == 'invalid' else ''}"
+    times = [entry.event_time for entry in health.partitions if entry.event_time is not None]
     if times:
-        texts["newest event"] = _when(max(times) / 1_000_000, snapshot.taken_at)
+        yield "newest event", _when(max(times) / 1_000_000, now)
     if health.checkpoint is not None:
         saved = health.checkpoint.last_success
-        texts["last checkpoint"] = UNDEFINED if saved is None else _when(saved, snapshot.taken_at)
-    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in texts.items()]
-    return tag("dl", *parts, kind="totals")
+        yield "last checkpoint", UNDEFINED if saved is None else _when(saved, now)
+
+
+def tables(snapshot: Snapshot) -> Iterator[TextTable[Any]]:
+    """Invalid records by reason, and the progress of each partition."""
+    health = snapshot.health
+    reasons: list[TextColumn[tuple[str, int]]] = [
+        TextColumn("reason", lambda row: row[0]),
+        TextColumn("records", lambda row: f"{row[1]:,}", "right"),
+    ]
+    invalid = [(reason, count) for reason, count in sorted(health.invalid.items()) if count]
+    yield TextTable(reasons, invalid, "Invalid records by reason")
+    yield TextTable(_progress(health.checkpoint), health.partitions, "Partitions")
+
+
+def _progress(saved: CheckpointHealth | None) -> list[TextColumn[PartitionHealth]]:
+    columns: list[TextColumn[PartitionHealth]] = [
+        TextColumn("partition", lambda entry: str(entry.partition)),
+        TextColumn("next offset", lambda entry: f"{entry.position:,}", "right"),
+        TextColumn("records behind", lambda entry: _count(entry.lag), "right"),
+        TextColumn("event time", _event_time, "right"),
+    ]
+    if saved is not None:
+        offsets = saved.offsets
+        text = TextColumn[PartitionHealth](
+            "saved up to", lambda entry: _count(offsets.get(entry.partition)), "right"
+        )
+        columns.append(text)
+    return columns
+
+
+def _event_time(entry: PartitionHealth) -> str:
+    if entry.event_time is None:
+        return UNDEFINED
+    ahead = " (ahead of this machine)" if entry.ahead else ""
+    return moment(entry.event_time / 1_000_000) + ahead
+
+
+def _count(count: int | None) -> str:
+    return UNDEFINED if count is None else f"{count:,}"
 
 
 def _when(seconds: float, now: float) -> str:
     """An age for live data; a date for old events."""
     age = now - seconds
     return f"{span(age)} ago" if age < _DAY else moment(seconds)
-
-
-def _invalid(health: Health) -> Markup:
-    reasons = {reason: count for reason, count in sorted(health.invalid.items()) if count}
-    if not reasons:
-        return Markup()
-    columns: list[TextColumn[tuple[str, int]]] = [
-        TextColumn("reason", lambda row: tag("code", row[0])),
-        TextColumn("records", lambda row: _number(row[1]), "right"),
-    ]
-    return plain_grid("Invalid records by reason", TextTable(columns, list(reasons.items())))
-
-
-def _partitions(health: Health) -> Markup:
-    if not health.partitions:
-        return Markup()
-    saved = health.checkpoint
-    names = ["next offset", "records behind", "event time", *(["saved up to"] if saved else [])]
-    rows = [_partition(entry, saved) for entry in health.partitions]
-    columns = {"partition": ""} | dict.fromkeys(names, "number")
-    return grid("Partitions", columns, rows, kind="rows forest")
-
-
-def _partition(entry: PartitionHealth, saved: CheckpointHealth | None) -> Markup:
-    when, ahead = entry.event_time, " (ahead of this machine)" if entry.ahead else ""
-    cells = {
-        "next offset": _number(entry.position),
-        "records behind": _known(entry.lag),
-        "event time": UNDEFINED if when is None else moment(when / 1_000_000) + ahead,
-    }
-    if saved is not None:
-        cells["saved up to"] = _known(saved.offsets.get(entry.partition))
-    return tag(
-        "tr",
-        tag("th", str(entry.partition), scope="row"),
-        *(tag("td", text, data_head=name) for name, text in cells.items()),
-    )
-
-
-def _known(count: int | None) -> str:
-    return UNDEFINED if count is None else _number(count)
-
-
-def _number(count: int) -> str:
-    return f"{count:,}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -11,7 +11,6 @@ import msgspec
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.engine.windows.times import microseconds
-from streameval.exporters.page.markup import Markup, tag
 from streameval.exporters.view import Variants, comparison, differences
 
 _FIELDS: Final = ("metric", "k", "window", "segment", "value", "view")
@@ -75,7 +74,7 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
         windows: the windows to choose from, lifetime last.
         window: the window shown.
         compared: label and control of the comparison; None with fewer than two variants.
-        places: name of each slice, chosen or not -> its number, which gives its colour.
+        names: of all slices, chosen or not, sorted; the index of each gives its colour.
         rows: metric -> each slice with its difference to the control.
     """
 
@@ -84,13 +83,18 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     windows: tuple[str, ...]
     window: str
     compared: Variants | None
-    places: Mapping[str, int]
-    rows: Mapping[Metric, Sequence[tuple[Series, float | None]]]
+    names: Sequence[str] = ()
+    rows: Mapping[Metric, Sequence[tuple[Series, float | None]]] = {}
 
     @property
     def control(self) -> str | None:
         """The control of the comparison, or None."""
         return None if self.compared is None else self.compared.control
+
+    @property
+    def window_name(self) -> str:
+        """The window shown in words."""
+        return window_name(self.window)
 
     def shows(self, labels: Mapping[str, str]) -> bool:
         """Whether a slice is chosen, by its variant and its value of the segment."""
@@ -101,6 +105,49 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
                 return False
         return not chosen.value or labels.get(chosen.segment) == chosen.value
 
+    def metrics(self) -> list[Metric]:
+        """The metrics of the chosen name and cut-off."""
+        name, k = self.selection.metric, self.selection.k
+        return [
+            metric
+            for metric in self.rows
+            if name in ("", metric.definition.name) and k in ("", str(metric.k))
+        ]
+
+    def index_of(self, labels: Iterable[str]) -> int:
+        """The number of a slice, which gives its colour."""
+        name = slice_name(labels)
+        return self.names.index(name) if name in self.names else len(self.names)
+
+    def segment_of(self, entry: Series) -> str:
+        """The segment of a series, or ""."""
+        return self.snapshot.families[entry.family].segment or ""
+
+    def labels_of(self, entry: Series) -> dict[str, str]:
+        """Label name -> value, of one series."""
+        names = self.snapshot.families[entry.family].label_names
+        return dict(zip(names, entry.labels, strict=True))
+
+    def values_of(self, label: str) -> list[str]:
+        """The values of a label or segment, sorted."""
+        labels = map(self.labels_of, self.snapshot.series)
+        return sorted({values[label] for values in labels if label in values})
+
+    def pickers(self) -> Iterator[tuple[str, str, Mapping[str, str], str]]:
+        """Name, title, choices and choice of each list of the form."""
+        chosen, metrics = self.selection, [entry.metric for entry in self.snapshot.series]
+        if not chosen.view:
+            names = dict.fromkeys(metric.definition.name for metric in metrics)
+            cuts = sorted({metric.k for metric in metrics if metric.k is not None})
+            yield "metric", "Metric", _all(names), chosen.metric
+            yield "k", "Cut-off", _all(map(str, cuts)), chosen.k
+        windows = {window: window_name(window) for window in self.windows}
+        segments = dict.fromkeys(family.segment for family in self.snapshot.families)
+        yield "window", "Window", windows if len(windows) > 1 else {}, self.window
+        yield "segment", "Segment", _all(filter(None, segments), "none"), chosen.segment
+        values = self.values_of(chosen.segment) if chosen.segment else ()
+        yield "value", chosen.segment, _all(values), chosen.value
+
 
 def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
     """The series that a selection shows; a choice that the snapshot does not have is the usual."""
@@ -109,37 +156,27 @@ def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
     windows = _windows(snapshot, segment)
     usual = windows[max(0, (len(windows) - 2) // 2)]
     window = selection.window if selection.window in windows else usual
-    compared = comparison(snapshot)
-    variants = selection.variants
-    if compared is not None and set(_values(snapshot, compared.label)) <= set(variants):
-        variants = ()
     chosen = msgspec.structs.replace(
         selection,
         segment=segment,
         value=selection.value if segment else "",
         window="" if window == usual else window,
-        variants=variants,
     )
-    entries = [
-        (entry, by)
-        for entry, by in zip(snapshot.series, differences(snapshot), strict=True)
-        if entry.window == window and _segment(snapshot, entry) == segment
-    ]
-    names = sorted({slice_name(entry.labels) for entry, _ in entries})
+    compared = comparison(snapshot)
     result = Excerpt(
-        snapshot=snapshot,
-        selection=chosen,
-        windows=windows,
-        window=window,
-        compared=compared,
-        places={name: place for place, name in enumerate(names)},
-        rows={},
+        snapshot=snapshot, selection=chosen, windows=windows, window=window, compared=compared
     )
+    if compared is not None and set(result.values_of(compared.label)) <= set(chosen.variants):
+        chosen = msgspec.structs.replace(chosen, variants=())
+        result = msgspec.structs.replace(result, selection=chosen)
+    names: set[str] = set()
     rows: dict[Metric, list[tuple[Series, float | None]]] = {}
-    for entry, by in entries:
-        if result.shows(labels_of(snapshot, entry)):
-            rows.setdefault(entry.metric, []).append((entry, by))
-    return msgspec.structs.replace(result, rows=rows)
+    for entry, difference in zip(snapshot.series, differences(snapshot), strict=True):
+        if entry.window == window and result.segment_of(entry) == segment:
+            names.add(slice_name(entry.labels))
+            if result.shows(result.labels_of(entry)):
+                rows.setdefault(entry.metric, []).append((entry, difference))
+    return msgspec.structs.replace(result, names=sorted(names), rows=rows)
 
 
 def slice_name(labels: Iterable[str]) -> str:
@@ -152,11 +189,6 @@ def slice_name(labels: Iterable[str]) -> str:
     return " · ".join(labels) or "all lists"
 
 
-def labels_of(snapshot: Snapshot, entry: Series) -> dict[str, str]:
-    """Label name -> value, of one series."""
-    return dict(zip(snapshot.families[entry.family].label_names, entry.labels, strict=True))
-
-
 def window_name(window: str) -> str:
     """A window in words.
 
@@ -165,33 +197,6 @@ def window_name(window: str) -> str:
         ('last 5m', 'all time')
     """
     return "all time" if window == LIFETIME else f"last {window}"
-
-
-def filters(excerpt: Excerpt) -> Markup:
-    """The form with the available choices; without scripts it has a button."""
-    snapshot, chosen = excerpt.snapshot, excerpt.selection
-    metrics = list(dict.fromkeys(entry.metric for entry in snapshot.series))
-    names = dict.fromkeys(metric.definition.name for metric in metrics)
-    cuts = sorted({metric.k for metric in metrics if metric.k is not None})
-    segments = dict.fromkeys(filter(None, (family.segment for family in snapshot.families)))
-    values = _values(snapshot, chosen.segment) if chosen.segment else ()
-    alone = bool(chosen.view)
-    parts = [
-        _picker("metric", "Metric", _all(names), "" if alone else chosen.metric),
-        _picker("k", "Cut-off", _all(map(str, cuts)), chosen.k),
-    ]
-    if alone:
-        hidden = {name: getattr(chosen, name) for name in ("view", "metric", "k")}
-        parts = [tag("input", type="hidden", name=name, value=hidden[name]) for name in hidden]
-    windows = {window: window_name(window) for window in excerpt.windows}
-    parts += [
-        _picker("window", "Window", windows if len(windows) > 1 else {}, excerpt.window),
-        _picker("segment", "Segment", _all(segments, "none"), chosen.segment),
-        _picker("value", chosen.segment, _all(values), chosen.value),
-        _boxes(excerpt),
-        tag("noscript", tag("button", "Show", type="submit")),
-    ]
-    return tag("form", *parts, id="filters", method="get", aria_label="Selection")
 
 
 def _windows(snapshot: Snapshot, segment: str) -> tuple[str, ...]:
@@ -205,57 +210,7 @@ def _windows(snapshot: Snapshot, segment: str) -> tuple[str, ...]:
     return (*sorted(names - {LIFETIME}, key=microseconds), LIFETIME)
 
 
-def _segment(snapshot: Snapshot, entry: Series) -> str:
-    return snapshot.families[entry.family].segment or ""
-
-
-def _values(snapshot: Snapshot, label: str) -> list[str]:
-    """The values of a label or segment, sorted."""
-    places = {
-        number: family.label_names.index(label)
-        for number, family in enumerate(snapshot.families)
-        if label in family.label_names
-    }
-    return sorted(
-        {entry.labels[places[entry.family]] for entry in snapshot.series if entry.family in places}
-    )
-
-
 def _all(values: Iterable[str], word: str = "all") -> dict[str, str]:
     """The choices with one for all of them; none if there are none."""
     choices = {value: value for value in values}
     return {"": word} | choices if choices else {}
-
-
-def _picker(name: str, title: str, choices: Mapping[str, str], chosen: str) -> Markup:
-    if not choices:
-        return Markup()
-    options = (
-        tag("option", text, value=value, **({"selected": ""} if value == chosen else {}))
-        for value, text in choices.items()
-    )
-    select = tag("select", *options, id=name, name=name)
-    return tag("label", tag("span", title), select, id=f"pick-{name}", **{"for": name})
-
-
-def _boxes(excerpt: Excerpt) -> Markup:
-    """A checkbox for each variant, if there are several."""
-    if excerpt.compared is None:
-        return Markup()
-    label, chosen = excerpt.compared.label, excerpt.selection.variants
-    boxes = [
-        tag(
-            "label",
-            tag(
-                "input",
-                type="checkbox",
-                name="variant",
-                value=name,
-                id=f"variant-{number}",
-                **({"checked": ""} if not chosen or name in chosen else {}),
-            ),
-            name,
-        )
-        for number, name in enumerate(_values(excerpt.snapshot, label))
-    ]
-    return tag("fieldset", tag("legend", label), *boxes, id="pick-variant")

@@ -12,6 +12,12 @@ function element(name, attributes = {}) {
   return made;
 }
 
+// The lines, behind them the lower and the upper end of a band.
+function rows({ lines, band = [] }) {
+  const ends = [1, 2].map((end) => ({ points: band.map((point) => [point[0], point[end]]) }));
+  return band.length ? [...ends, ...lines] : lines;
+}
+
 // One row of times, and a row of values for each line. undefined: the line has no point at that
 // time, and is drawn through; null: there was no value, and the line has a gap.
 function aligned(lines) {
@@ -35,31 +41,34 @@ class Chart {
     figure.prepend(this.box, this.note);
     this.key = null;
     this.plot = null;
-    this.lines = [];
+    this.drawing = { lines: [] };
     this.resized = new ResizeObserver(() => this.fit());
     this.resized.observe(this.box);
   }
 
-  show({ label, note, lines }) {
-    this.lines = lines;
+  show(drawing) {
+    const { label, note, lines, band = [] } = drawing;
+    this.drawing = drawing;
     this.box.setAttribute("aria-label", label);
     if (this.note.textContent !== note) this.note.textContent = note;
-    const key = JSON.stringify(lines.map((line) => [line.name, line.stroke]));
+    const key = JSON.stringify([band.length > 0, lines.map((line) => [line.name, line.stroke])]);
     if (key !== this.key || this.plot === null) this.draw(key);
-    else this.plot.setData(aligned(lines));
+    else this.plot.setData(aligned(rows(drawing)));
   }
 
   draw(key = this.key) {
     this.plot?.destroy();
     this.plot = null;
     this.key = key;
-    if (!globalThis.uPlot || !this.lines.length || !this.box.isConnected) return;
-    this.plot = new uPlot(this.options(), aligned(this.lines), this.box);
+    if (!globalThis.uPlot || !this.drawing.lines.length || !this.box.isConnected) return;
+    this.plot = new uPlot(this.options(), aligned(rows(this.drawing)), this.box);
   }
 
   options() {
     const axis = { stroke: css("--quiet"), font: "12px system-ui, sans-serif", ticks: { show: false } };
     const grid = { stroke: css("--line"), width: 1 };
+    const { lines, band = [], ends, logarithmic } = this.drawing;
+    const hidden = band.length ? [{ stroke: "transparent" }, { stroke: "transparent" }] : [];
     return {
       width: Math.max(120, this.box.clientWidth),
       height: this.height,
@@ -68,12 +77,17 @@ class Chart {
       // Room for half of a label at the right end of the axis.
       padding: [10, 36, 0, 0],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      scales: { x: { range: times }, y: { range: spread } },
+      scales: { x: { range: times }, y: { range: ends ?? spread, distr: logarithmic ? 3 : 1 } },
+      bands: band.length ? [{ series: [2, 1], fill: `${css("--control")}40` }] : [],
+      hooks: {
+        drawClear: [(plot) => this.behind(plot)],
+        draw: [(plot) => this.above(plot)],
+      },
       axes: [
-        { ...axis, grid: { show: false }, space: 70, size: 30, values: clock },
-        { ...axis, grid, size: 62, space: 34, values: (_, splits) => ticks(splits) },
+        { ...axis, grid: { show: false }, space: 70, size: 30, values: clock, ...(days(lines) ? { incrs: DAYS } : {}) },
+        { ...axis, grid, size: 62, space: 34, values: (_, splits) => (logarithmic ? splits.map(decade) : ticks(splits)) },
       ],
-      series: [{}, ...this.lines.map((line) => ({
+      series: [{}, ...hidden.map((line) => ({ ...line, points: { show: false } })), ...lines.map((line) => ({
         label: line.name,
         stroke: colour(line),
         width: 2,
@@ -81,6 +95,41 @@ class Chart {
         points: { show: line.points.length < 2, size: 6, fill: colour(line) },
       }))],
     };
+  }
+
+  // The stretch that is marked.
+  behind(plot) {
+    const { span } = this.drawing;
+    if (!span) return;
+    const { left, top, width, height } = plot.bbox;
+    const [first, last] = span.map((at) => Math.min(Math.max(plot.valToPos(at, "x", true), left), left + width));
+    plot.ctx.fillStyle = `${css("--look")}4d`;
+    plot.ctx.fillRect(first, top, last - first, height);
+  }
+
+  // A dashed line from left to right, and marks at the top.
+  above(plot) {
+    const { level, marks = [] } = this.drawing;
+    const { ctx, bbox: { left, top, width } } = plot;
+    const stroke = (colour_, dash, from, to) => {
+      ctx.save();
+      ctx.strokeStyle = colour_;
+      ctx.lineWidth = 2 * devicePixelRatio;
+      ctx.setLineDash(dash.map((length) => length * devicePixelRatio));
+      ctx.beginPath();
+      ctx.moveTo(...from);
+      ctx.lineTo(...to);
+      ctx.stroke();
+      ctx.restore();
+    };
+    if (level !== undefined) {
+      const y = plot.valToPos(level, "y", true);
+      stroke(css("--control"), [4, 4], [left, y], [left + width, y]);
+    }
+    for (const at of marks) {
+      const x = plot.valToPos(at, "x", true);
+      stroke(css("--text"), [], [x, top], [x, top + 14 * devicePixelRatio]);
+    }
   }
 
   fit() {
@@ -104,6 +153,10 @@ function spread(_, low, high) {
   const room = (high - low || Math.abs(high) * 0.1 || 1) * 0.08;
   return [low < 0 ? low - room : Math.max(0, low - room), high + room];
 }
+
+const DAYS = [1, 2, 7, 14, 28, 91, 364].map((days_) => days_ * 86400);
+const days = (lines) => lines.every((line) => line.points.every(([at]) => at % 86400 === 0));
+const decade = (value) => value?.toLocaleString("en") ?? "";
 
 // As many decimals as the ticks themselves need; there may be only one.
 function ticks(splits) {
