@@ -26,7 +26,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metric: canonical text, for example ndcg@10.
-        value: NaN without evidence.
+        value: the value; undefined without evidence (NaN, in the API null), never 0.
         count: denominator of the mean (lists, or items shown for ctr).
         lists: number of lists in the value.
         total: numerator of the mean (value = total / count), or the value of a sum; None for other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from types import MappingProxyType
 from typing import Final
 
 from streameval.checkpoints.committer import (
@@ -209,18 +210,22 @@ class Checkpointer:
 
     @property
     def health(self) -> CheckpointHealth:
-        """Success, failures and offsets of checkpoints."""
-        offsets = {
-            log: offset
-            for _, checkpoints in sorted(self._owned.items())
-            for log, offset in checkpoints.durable.items()
-        }
+        """Success and failures of checkpoints."""
         return CheckpointHealth(
             last_success=self._scheduler.last_success,
             failures=dict(self._scheduler.failures),
-            offsets=offsets,
+            commit_failures=self.commit_failures,
             skipped=self._skipped,
         )
+
+    @property
+    def durable(self) -> Mapping[Partition, int]:
+        """The offset at which each partition would resume after a crash."""
+        return {
+            log: offset
+            for checkpoints in self._owned.values()
+            for log, offset in checkpoints.durable.items()
+        }
 
     @property
     def trouble(self) -> str | None:
@@ -365,8 +370,8 @@ class MemoryOnly(StartOwner):
     """
 
     counted: Totals | None = None
+    durable: Mapping[Partition, int] = MappingProxyType({})
     health: CheckpointHealth | None = None
-    commit_failures = 0
     trouble: str | None = None
 
     def __init__(

@@ -155,7 +155,6 @@ class Loop:
                 or owner.trouble
                 or source.advice,
                 checkpoint=owner.health,
-                commit_failures=owner.commit_failures,
                 dead_lettered=None if parts.letters is None else parts.letters.written,
                 recoveries=source.recoveries,
                 connection_failures=source.connection_failures,
@@ -165,6 +164,7 @@ class Loop:
                 join=self._joins.health(),
             ),
             ends=source.ends,
+            durable=owner.durable,
             counted=owner.counted,
             unread=0 if self._owned is None else self._owned.unread,
         )
@@ -173,7 +173,7 @@ class Loop:
         self._publish(snapshot)
         self._jumps.observe(snapshot.health)
         if status.health.trouble is None:
-            self._advice.observe(snapshot.health.about, snapshot.health.trouble)
+            self._advice.observe(snapshot.about, snapshot.health.trouble)
 
     def _log_saving(self) -> None:
         self._parts.pulse.beat()
@@ -341,7 +341,12 @@ class JoinDriver:
                 behind = max(clocks.values(), default=0) - clocks.get(log, NEVER)
                 if behind > self._window and self._is_idle(log, expected[log], _WAIT_SECONDS):
                     silent = self._clock() - self._seen[log][1]
-                    yield JoinWait(log, self._wall() - silent, records)
+                    yield JoinWait(
+                        topic=log.topic,
+                        partition=log.number,
+                        since=self._wall() - silent,
+                        records=records,
+                    )
 
     def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
         owner, expected = self._parts.owner, state.logs.expected
@@ -465,12 +470,12 @@ class ClockJumps:
     def observe(self, health: Health) -> None:
         """Log the partitions that are ahead and were not before."""
         ahead = {
-            partition_health.partition: partition_health.ahead
+            partition_health.log: partition_health.ahead
             for partition_health in health.partitions
             if partition_health.ahead
         }
         for partition in sorted(ahead.keys() - self._ahead):
-            seconds = ahead[partition] / SECOND
+            seconds = ahead[partition]
             emit(logging.WARNING, "clock_jumped", partition=str(partition), ahead_seconds=seconds)
         self._ahead = set(ahead)
 

@@ -24,7 +24,7 @@ from streameval.engine.analysis import (
 )
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
-from streameval.engine.partition import ALL, PANES, Layout
+from streameval.engine.partition import ALL, PANES, Layout, Progress
 from streameval.engine.snapshot import (
     LIFETIME,
     CounterKey,
@@ -48,12 +48,14 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         health: without the fields that come from the counts.
         ends: offset after the last record of each partition, as far as known.
+        durable: offset at which each partition would resume after a crash, if it was saved.
         counted: durable evidence; None without checkpoints.
         unread: number of partitions that other processes count.
     """
 
     health: Health = Health()
     ends: Mapping[Partition, int] = {}
+    durable: Mapping[Partition, int] = {}
     counted: Mapping[CounterKey, CounterValue] | None = None
     unread: int = 0
 
@@ -179,6 +181,7 @@ class SnapshotCapture:
             for series_ in self._series(index, hidden, counts.since, clock)
         )
         self.version += 1
+        advice = self._advice_on(counts, status.health)
         return Snapshot(
             version=self.version,
             taken_at=now,
@@ -186,7 +189,8 @@ class SnapshotCapture:
             source=self._source,
             families=self._families,
             series=series,
-            health=self._health(counts, status),
+            health=self._health(counts, status, advice),
+            about=() if advice is None else advice.about,
             counted=_without(status.counted, self._hidden(idle)),
             past=self._history.take(now, clock, series),
             findings=tuple(self._findings(counts, now, clock, status.unread)),
@@ -285,6 +289,15 @@ class SnapshotCapture:
                 return Advice((index, labels, *advice.about), text)
         return None
 
+    def _advice_on(self, counts: IngestCopy, health: Health) -> Advice | None:
+        """The most urgent advice; None where the process itself is in trouble."""
+        if health.trouble:
+            return None
+        clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
+        return next(
+            filter(None, self._advices(counts, health.join, max(clocks, default=None))), None
+        )
+
     def _advices(
         self, counts: IngestCopy, join: JoinHealth | None, clock: int | None
     ) -> Iterator[Advice | None]:
@@ -299,14 +312,12 @@ class SnapshotCapture:
         yield self._advice()
         yield counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
 
-    def _health(self, counts: IngestCopy, status: RuntimeStatus) -> Health:
-        tally, join = counts.tally, status.health.join
+    def _health(self, counts: IngestCopy, status: RuntimeStatus, advice: Advice | None) -> Health:
+        tally = counts.tally
         progress = sorted(counts.progress.items())
         clocks = [
             log_progress.clock for _, log_progress in progress if log_progress.clock is not None
         ]
-        advices = self._advices(counts, join, max(clocks, default=None))
-        advice = None if status.health.trouble else next(filter(None, advices), None)
         return msgspec.structs.replace(
             status.health,
             consumed=tally.consumed,
@@ -314,17 +325,10 @@ class SnapshotCapture:
             invalid=dict(tally.invalid),
             tombstones=tally.tombstones,
             partitions=tuple(
-                PartitionHealth(
-                    partition=log,
-                    position=log_progress.position,
-                    end=status.ends.get(log),
-                    event_time=log_progress.clock,
-                    ahead=self._clock.ahead.get(log, 0),
-                )
+                _partition_health(log, log_progress, status, self._clock.ahead.get(log, 0))
                 for log, log_progress in progress
             ),
             trouble=status.health.trouble or (None if advice is None else advice.text),
-            about=() if advice is None else advice.about,
             late=tally.late if clocks else None,
             future=tally.future if clocks else None,
             clock_jumps=self._clock.jumps if clocks else None,
@@ -333,6 +337,22 @@ class SnapshotCapture:
             # Every event counts in all dimensions, so the one with the most is that of the family.
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},
         )
+
+
+def _partition_health(
+    log: Partition, progress: Progress, status: RuntimeStatus, ahead: int
+) -> PartitionHealth:
+    end, clock = status.ends.get(log), progress.clock
+    return PartitionHealth(
+        topic=log.topic,
+        partition=log.number,
+        position=progress.position,
+        end=end,
+        lag=None if end is None else max(0, end - progress.position),
+        durable=status.durable.get(log),
+        event_time=None if clock is None else clock / SECOND,
+        ahead=ahead / SECOND,
+    )
 
 
 def ingest_snapshot(

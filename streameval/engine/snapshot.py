@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from streameval.catalogue.metric import Metric
-from streameval.catalogue.reading import Reading
+from streameval.catalogue.reading import Count, Reading
 from streameval.engine.analysis import Finding
 from streameval.events.records import Partition
 
@@ -58,41 +58,58 @@ CounterValue: TypeAlias = tuple[float, int]
 """Numerator and denominator of a mean."""
 
 
-class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one partition has been read.
+class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one log.
 
     Attributes:
-        end: last known offset after its last record; None if unknown.
-        event_time: largest event time so far, microseconds since the epoch; None if unknown.
-        ahead: how far its clock is ahead of this machine's, microseconds, if that is so far that
-            windows are read at this machine's clock instead; otherwise 0.
+        topic: topic, or path of a file.
+        partition: number of the partition.
     """
 
-    partition: Partition
-    position: int
-    end: int | None
-    event_time: int | None
-    ahead: int = 0
+    topic: str
+    partition: int
 
     @property
-    def lag(self) -> int | None:
-        """Number of records not read yet; None if unknown."""
-        return None if self.end is None else max(0, self.end - self.position)
+    def log(self) -> Partition:
+        """The log itself."""
+        return Partition(self.topic, self.partition)
+
+
+class PartitionHealth(LogStatus, frozen=True, kw_only=True):
+    """The progress of one partition.
+
+    Attributes:
+        position: next offset to be read.
+        end: offset after the last record; None while unknown.
+        lag: records not read yet; None while unknown.
+        durable: next offset to be counted after a crash; None without checkpoints.
+        event_time: largest event time so far (the watermark), seconds since the epoch; None
+            without event time.
+        ahead: seconds by which its clock is ahead of this machine's, if by so much that windows
+            are read at this machine's clock instead; otherwise 0.
+    """
+
+    position: int
+    end: int | None
+    lag: Count | None
+    durable: int | None = None
+    event_time: float | None = None
+    ahead: float = 0.0
 
 
 class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of checkpoints.
 
     Attributes:
-        last_success: when this process last wrote one, wall-clock seconds since the epoch, or None.
+        last_success: when this process last wrote one, seconds since the epoch, or None.
         failures: failed checkpoints by reason.
-        offsets: the offset at which each partition would resume after a crash.
-        skipped: offsets that logs lost before they were counted, skipped by policy.
+        commit_failures: failed commits of the group's offsets.
+        skipped: offsets that retention deleted before they were counted.
     """
 
     last_success: float | None = None
     failures: Mapping[str, int] = {}
-    offsets: Mapping[Partition, int] = {}
+    commit_failures: int = 0
     skipped: int = 0
 
 
@@ -101,7 +118,7 @@ class WebConfigHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         successful: whether what was read is in force.
-        at: when it was read, wall-clock seconds since the epoch.
+        at: when it was read, seconds since the epoch.
     """
 
     successful: bool
@@ -152,7 +169,17 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class JoinWait(NamedTuple):
+class LogClock(LogStatus, frozen=True, kw_only=True):
+    """The event time of a log.
+
+    Attributes:
+        event_time: the newest, seconds since the epoch.
+    """
+
+    event_time: float
+
+
+class JoinWait(LogStatus, frozen=True, kw_only=True):
     """A log without newer records, for which the records of other logs wait.
 
     Attributes:
@@ -160,7 +187,6 @@ class JoinWait(NamedTuple):
         records: how many wait.
     """
 
-    log: Partition
     since: float
     records: int
 
@@ -169,8 +195,9 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of a join.
 
     Attributes:
+        streams: the streams, impressions first.
         bytes: approximate memory of the records that wait.
-        clocks: event time of each log, microseconds; logs without event time are absent.
+        clocks: those of the logs that have an event time, sorted.
         idle_timeouts: how often the join stopped waiting for an idle log.
         by_request: whether an interaction names its list.
         waits: logs that hold up the others; those that `idle_timeout` ends are left out.
@@ -178,7 +205,7 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     streams: tuple[StreamHealth, ...]
     bytes: int
-    clocks: Mapping[Partition, int]
+    clocks: Sequence[LogClock]
     idle_timeouts: int
     by_request: bool
     waits: Sequence[JoinWait] = ()
@@ -194,7 +221,7 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
         return next((sentence for sentence in warnings if sentence is not None), None)
 
 
-class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
+class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The pipeline's own counts since the process started, or of an evaluation.
 
     Attributes:
@@ -214,6 +241,14 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
         recoveries: recoveries of the watchdog, by step.
         connection_failures: failed attempts to reach Kafka, by reason.
         web_config: the result of the last reading of certificates and users.
+        partitions: the progress of each partition.
+        unknown_items: attribute of items -> share of the items shown that it does not have, in a
+            sample of the events; empty without attributes.
+        registry_failures: failed requests to the schema registry, by reason; empty without one.
+        waiting_partitions: partitions whose next record waits for its schema; None without a
+            registry.
+        checkpoint: the health of checkpoints; None if there are none.
+        join: the health of the join; None if no streams are joined.
     """
 
     ready: bool = True
@@ -232,28 +267,7 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
     connection_failures: Mapping[str, int] = {}
     web_config: WebConfigHealth | None = None
 
-
-class Health(PipelineCounts, frozen=True, kw_only=True):
-    """The health of the pipeline.
-
-    Attributes:
-        about: what advice in `trouble` is about, equal while only numbers of it change; empty if
-            `trouble` is none, or of the process.
-        partitions: one entry per partition.
-        commit_failures: failed commits of the group's offsets.
-        unknown_items: attribute of items -> share of the items shown that it does not have, in a
-            sample of the events; empty without attributes.
-        registry_failures: failed requests to the schema registry: reason -> how often; empty
-            without a registry.
-        waiting_partitions: partitions whose next record waits for its schema; None without a
-            registry.
-        checkpoint: health of checkpoints; None if there are none.
-        join: health of the join; None if no streams are joined.
-    """
-
-    about: tuple[object, ...] = ()
     partitions: tuple[PartitionHealth, ...] = ()
-    commit_failures: int = 0
     unknown_items: Mapping[str, float] = {}
     registry_failures: Mapping[str, int] = {}
     waiting_partitions: int | None = None
@@ -348,6 +362,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         past: the history of the values.
         stored_at: when the checkpoints were written whose values these are, wall-clock seconds
             since the epoch; None if the process counts.
+        about: what the advice in `health.trouble` is about, equal while only numbers of it change;
+            empty if that is none, or of the process.
         findings: reports of the configured analyses that have one, in the order of the page.
     """
 
@@ -361,6 +377,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     counted: Mapping[CounterKey, CounterValue] | None = None
     past: ValueHistory = ValueHistory()
     stored_at: float | None = None
+    about: tuple[object, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -54,7 +54,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
         families.extend([*_join(health.join), *_join_waiting(health.join)])
     families.extend(found_families(snapshot.findings))
     if health.checkpoint is not None:
-        families.extend(_checkpoints(health.checkpoint))
+        families.extend(_checkpoints(health.checkpoint, health.partitions))
     return [*families, *_connections(health), *_web_config(health.web_config)]
 
 
@@ -181,16 +181,13 @@ _CONNECTIONS: Final = {
 def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
     health = snapshot.health
     yield _by_log(
-        [(partition.partition, _seconds(partition.event_time)) for partition in health.partitions],
+        [(partition.log, partition.event_time) for partition in health.partitions],
         "watermark_timestamp_seconds",
         "Largest event time read so far, seconds since the epoch; absent without event time. "
         "time() minus this is the delay of the values.",
     )
     yield _by_log(
-        [
-            (partition.partition, _seconds(partition.ahead or None))
-            for partition in health.partitions
-        ],
+        [(partition.log, partition.ahead or None) for partition in health.partitions],
         "clock_ahead_seconds",
         "How far a partition's clock is ahead of this machine's, if by more than max_ahead; "
         "windows then end at this machine's clock. Absent otherwise.",
@@ -201,20 +198,22 @@ def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
 
 def _log(partitions: Iterable[PartitionHealth]) -> Iterator[SampleFamily]:
     yield _by_log(
-        [(partition.partition, partition.lag) for partition in partitions],
+        [(partition.log, partition.lag) for partition in partitions],
         "kafka_consumer_lag",
         "Records between the position and the end of the partition; absent while the end is "
         "unknown.",
     )
     yield _by_log(
-        [(partition.partition, partition.position) for partition in partitions],
+        [(partition.log, partition.position) for partition in partitions],
         "kafka_consumer_position",
         "Next offset to be counted. If it does not advance while the lag is above 0, the partition "
         "is not being read.",
     )
 
 
-def _checkpoints(health: CheckpointHealth) -> Iterator[SampleFamily]:
+def _checkpoints(
+    health: CheckpointHealth, partitions: Iterable[PartitionHealth]
+) -> Iterator[SampleFamily]:
     yield _one(
         health.last_success,
         "checkpoint_last_success_timestamp_seconds",
@@ -231,7 +230,7 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[SampleFamily]:
         "the reason.",
     )
     yield _by_log(
-        sorted(health.offsets.items()),
+        [(partition.log, partition.durable) for partition in partitions],
         "checkpoint_offset",
         "Offset at which reading resumes after a crash; all records before it are durable.",
     )
@@ -246,7 +245,7 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[SampleFamily]:
 
 def _connections(health: Health) -> Iterator[SampleFamily]:
     yield _one(
-        None if health.checkpoint is None else health.commit_failures,
+        None if health.checkpoint is None else health.checkpoint.commit_failures,
         "commit_failures",
         "counter",
         "Failed commits of the group's offsets; counters do not grow until a commit succeeds.",
@@ -308,7 +307,7 @@ def _join_waiting(join: JoinHealth) -> Iterator[SampleFamily]:
         "max_bytes of [attribution].",
     )
     yield _by_log(
-        [(log, _seconds(at)) for log, at in sorted(join.clocks.items())],
+        [(clock.log, clock.event_time) for clock in join.clocks],
         "join_log_timestamp_seconds",
         "Newest event time of each joined log, seconds since the epoch. The slowest log holds back "
         "the others of its partition.",
@@ -321,10 +320,6 @@ def _join_waiting(join: JoinHealth) -> Iterator[SampleFamily]:
     )
     text = "Number of times that the join stopped waiting for a log idle for idle_timeout."
     yield _one(join.idle_timeouts, "join_idle_timeouts", "counter", text)
-
-
-def _seconds(microseconds: int | None) -> float | None:
-    return None if microseconds is None else microseconds / 1_000_000
 
 
 def memory_limit() -> SampleFamily:

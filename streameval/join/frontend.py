@@ -15,8 +15,9 @@ from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import decode_each
 from streameval.engine.partition import Layout, Sink
-from streameval.engine.snapshot import JoinHealth, StreamHealth
+from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.family import Counting
+from streameval.engine.windows.times import SECOND
 from streameval.events.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
@@ -226,7 +227,12 @@ class JoinStats:
         return JoinHealth(
             streams=tuple(map(self._stream, range(len(totals)), totals)),
             bytes=sum(state.joiner.size for state in now.values()),
-            clocks={log: at for state in now.values() for log, at in state.logs.clocks.items()},
+            clocks=[
+                LogClock(topic=log.topic, partition=log.number, event_time=at / SECOND)
+                for log, at in sorted(
+                    clock for state in now.values() for clock in state.logs.clocks.items()
+                )
+            ],
             idle_timeouts=self._idle_timeouts + sum(state.idle_timeouts for state in now.values()),
             by_request=self._by_request,
         )

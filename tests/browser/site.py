@@ -79,7 +79,7 @@ def moment(version: int) -> Snapshot:
     ]
     series += [mean("ctr", (f"v{number}", "all"), version, 900) for number in range(6)]
     series += [property_of_all("item_coverage@10", slices[0], float("nan"))]
-    parts = (partition(0, version * 5, 99, 1_760_000_000_000_000), partition(1, 3, None))
+    parts = (partition(0, version * 5, 99, 1_760_000_000.0), partition(1, 3, None))
     state = health(consumed=version * 8, invalid={"not_json": 1}, partitions=parts)
     return picture(*series, version=version, label_names=("variant", "campaign"), state=state)
 
@@ -95,7 +95,7 @@ def with_windows(version: int) -> Snapshot:
         for number, variant in enumerate(("control", "treatment"))
         for window in ("5m", "24h", "lifetime")
     ]
-    parts = (partition(0, version * 5, 99, 1_760_000_000_000_000),)
+    parts = (partition(0, version * 5, 99, 1_760_000_000.0),)
     snapshot = picture(
         *series,
         version=version,

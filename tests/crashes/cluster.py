@@ -244,7 +244,7 @@ class SimulatedCluster:
             assert bad <= safe, "letters are safe before the checkpoint that passes them"
             assert safe <= self.truth.bad(partition, self.log.end(partition))
         for process in self.processes.values():
-            for partition, offset in process.checkpointer.health.offsets.items():
+            for partition, offset in process.checkpointer.durable.items():
                 assert offset <= process.positions[partition], "checkpoint <= processed"
 
     def _look(self) -> None:

@@ -14,8 +14,7 @@ from streameval.catalogue.conventions import CONVENTIONS, Convention
 from streameval.catalogue.grammar import format_value
 from streameval.decoding.invalid import REASONS
 from streameval.engine.analysis import Finding
-from streameval.engine.snapshot import JoinHealth, JoinWait, StreamHealth
-from streameval.events.records import Partition
+from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StreamHealth
 from streameval.exporters.families import SampleFamily
 from streameval.exporters.operations import (
     build_information,
@@ -34,10 +33,10 @@ _JOIN = JoinHealth(
         for name in ("impressions", "clicks")
     ),
     bytes=1,
-    clocks={Partition("impressions", 0): 1},
+    clocks=[LogClock(topic="impressions", partition=0, event_time=1.0)],
     idle_timeouts=0,
     by_request=True,
-    waits=[JoinWait(Partition("clicks", 0), 1.0, 1)],
+    waits=[JoinWait(topic="clicks", partition=0, since=1.0, records=1)],
 )
 
 

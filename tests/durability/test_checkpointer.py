@@ -311,7 +311,7 @@ def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
     kept.checkpoint()
     kept.checkpoint()
     assert (kept.shown, kept.checkpointer.commit_failures) == (0, 2)
-    assert kept.checkpointer.health.offsets == {P: 5}
+    assert kept.checkpointer.durable == {P: 5}
     kept.trouble = None
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})

@@ -70,7 +70,7 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
     store.full = False
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
-    assert kept.checkpointer.health.offsets == {P: 5}
+    assert kept.checkpointer.durable == {P: 5}
 
 
 def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
@@ -186,7 +186,7 @@ def test_a_partition_starts_while_dead_letters_of_others_cannot_be_written() -> 
     kept.letters.send([letter(1)])
     kept.letters.failing = True
     kept.checkpointer.assigned([assignment(partition=OTHER)])
-    assert kept.checkpointer.health.offsets == {P: 0, OTHER: 0}
+    assert kept.checkpointer.durable == {P: 0, OTHER: 0}
     assert not kept.safe
 
 

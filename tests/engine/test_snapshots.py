@@ -49,7 +49,7 @@ def test_health_counts_the_outcomes_of_records(ingest: Ingest) -> None:
     assert health.invalid["not_json"] == 1
     (partition,) = health.partitions
     assert (partition.position, partition.end, partition.lag) == (4, 9, 5)
-    assert partition.event_time == 2_000_000
+    assert partition.event_time == 2.0
 
 
 def test_versions_grow_and_snapshots_are_immutable(ingest: Ingest) -> None:

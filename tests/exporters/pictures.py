@@ -26,7 +26,6 @@ from streameval.engine.snapshot import (
     Snapshot,
     WebConfigHealth,
 )
-from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -74,10 +73,11 @@ def health(
 
 def busy_health() -> Health:
     """A health with every field set."""
-    parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000, ahead=90_000_000))
-    offsets = {part.partition: 3 for part in parts}
+    parts = (partition(0, 5, 9, 1.5, durable=3), partition(1, 3, 3, 2.0, durable=3, ahead=90.0))
     failures = {"store": 1, "dead_letters": 1, "timeout": 0}
-    kept = CheckpointHealth(last_success=STARTED + 9, failures=failures, offsets=offsets, skipped=8)
+    kept = CheckpointHealth(
+        last_success=STARTED + 9, failures=failures, commit_failures=5, skipped=8
+    )
     return health(
         consumed=9,
         partitions=parts,
@@ -87,7 +87,6 @@ def busy_health() -> Health:
         duplicates=2,
         folded={"labels": 7, "country": 0},
         dead_lettered=3,
-        commit_failures=5,
         recoveries={"seek": 2, "rejoin": 1},
         connection_failures={"authentication": 4, "certificate": 0},
         unknown_items={"genre": 0.125},
@@ -141,11 +140,23 @@ def picture(
 
 
 def partition(
-    number: int, position: int, end: int | None, event_time: int | None = None, *, ahead: int = 0
+    number: int,
+    position: int,
+    end: int | None,
+    event_time: float | None = None,
+    *,
+    durable: int | None = None,
+    ahead: float = 0.0,
 ) -> PartitionHealth:
-    where = Partition("recommendation-events", number)
     return PartitionHealth(
-        partition=where, position=position, end=end, event_time=event_time, ahead=ahead
+        topic="recommendation-events",
+        partition=number,
+        position=position,
+        end=end,
+        lag=None if end is None else end - position,
+        durable=durable,
+        event_time=event_time,
+        ahead=ahead,
     )
 
 

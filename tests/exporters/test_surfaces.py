@@ -90,7 +90,7 @@ def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
         "connection_failures": {"authentication": 4, "certificate": 0},
         "checkpoint": {
             "last_success": 1_760_000_009.0,
-            "failures": 2,
+            "failures": {"store": 1, "dead_letters": 1, "timeout": 0},
             "commit_failures": 5,
             "skipped": 8,
         },
@@ -105,6 +105,7 @@ def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
         "lag": 4,
         "durable": 3,
         "event_time": 1.5,
+        "ahead": 0.0,
     }
 
 
@@ -177,7 +178,7 @@ def test_an_estimate_says_so_with_its_bounds() -> None:
 
 
 def test_the_page_names_the_partition_whose_clock_is_ahead_of_the_machine() -> None:
-    both = (partition(0, 3, 3, 2_000_000), partition(1, 3, 3, 2_000_000, ahead=9))
+    both = (partition(0, 3, 3, 2.0), partition(1, 3, 3, 2.0, ahead=9.0))
     text = html(picture(state=health(partitions=both)))
     assert text.count(" (ahead of this machine)<") == 1
 

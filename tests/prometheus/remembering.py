@@ -23,7 +23,6 @@ from streameval.engine.snapshot import (
     Snapshot,
     WebConfigHealth,
 )
-from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.exporters.changing import changes_report
 from tests.exporters.estimates import estimates
@@ -181,11 +180,8 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
 
 def _health(replica: int, start: int, step: int, moment: int) -> Health:
     steps, position = step - start, 900 * step
-    read = partition(replica, position, position + 40, (moment - 3) * 1_000_000)
-    where = Partition("recommendation-events", replica)
-    kept = CheckpointHealth(
-        last_success=moment - 5, failures={"store": 0}, offsets={where: position}
-    )
+    read = partition(replica, position, position + 40, moment - 3.0, durable=position)
+    kept = CheckpointHealth(last_success=moment - 5, failures={"store": 0})
     return health(
         consumed=900 * steps,
         invalid={"json": 2 * steps},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from streameval.engine.snapshot import CheckpointHealth, PartitionHealth, Snapshot
+from streameval.engine.snapshot import PartitionHealth, Snapshot
 from streameval.exporters.view import UNDEFINED, moment, span
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
@@ -36,7 +36,7 @@ def totals(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield name, f"{count:,}{share if name == 'invalid' else ''}"
     times = [entry.event_time for entry in health.partitions if entry.event_time is not None]
     if times:
-        yield "newest event", _when(max(times) / 1_000_000, now)
+        yield "newest event", _when(max(times), now)
     if health.checkpoint is not None:
         saved = health.checkpoint.last_success
         yield "last checkpoint", UNDEFINED if saved is None else _when(saved, now)
@@ -51,22 +51,18 @@ def tables(snapshot: Snapshot) -> Iterator[TextTable[Any]]:
     ]
     invalid = [(reason, count) for reason, count in sorted(health.invalid.items()) if count]
     yield TextTable(reasons, invalid, "Invalid records by reason")
-    yield TextTable(_progress(health.checkpoint), health.partitions, "Partitions")
+    yield TextTable(_progress(saved=health.checkpoint is not None), health.partitions, "Partitions")
 
 
-def _progress(saved: CheckpointHealth | None) -> list[TextColumn[PartitionHealth]]:
+def _progress(*, saved: bool) -> list[TextColumn[PartitionHealth]]:
     columns: list[TextColumn[PartitionHealth]] = [
-        TextColumn("partition", lambda entry: str(entry.partition)),
+        TextColumn("partition", lambda entry: str(entry.log)),
         TextColumn("next offset", lambda entry: f"{entry.position:,}", "right"),
         TextColumn("records behind", lambda entry: _count(entry.lag), "right"),
         TextColumn("event time", _event_time, "right"),
     ]
-    if saved is not None:
-        offsets = saved.offsets
-        text = TextColumn[PartitionHealth](
-            "saved up to", lambda entry: _count(offsets.get(entry.partition)), "right"
-        )
-        columns.append(text)
+    if saved:
+        columns.append(TextColumn("saved up to", lambda entry: _count(entry.durable), "right"))
     return columns
 
 
@@ -74,7 +70,7 @@ def _event_time(entry: PartitionHealth) -> str:
     if entry.event_time is None:
         return UNDEFINED
     ahead = " (ahead of this machine)" if entry.ahead else ""
-    return moment(entry.event_time / 1_000_000) + ahead
+    return moment(entry.event_time) + ahead
 
 
 def _count(count: int | None) -> str:
