@@ -67,5 +67,5 @@ def changes_report(*, fallen: bool = True) -> ChangesReport:
         verdict="history too short",
     )
     slices = [worse, young] if fallen else [young]
-    until = (UNTIL - date(1970, 1, 1)).days
-    return ChangesReport(ChangeSettings(label="variant"), until, [total, *slices])
+    settings = ChangeSettings(label="variant")
+    return ChangesReport(settings=settings, until=UNTIL, changes=[total, *slices])

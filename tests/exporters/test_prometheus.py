@@ -185,7 +185,7 @@ def test_every_reason_is_there_before_it_happens(exporter: PrometheusExporter) -
 
 
 def test_lag_and_event_time_are_absent_where_unknown(exporter: PrometheusExporter) -> None:
-    parts = (partition(0, 5, 12, 1_500_000), partition(1, 5, None, None))
+    parts = (partition(0, 5, 12, 1.5), partition(1, 5, None, None))
     read = samples(exporter, picture(state=health(partitions=parts)))
     first = {"topic": "recommendation-events", "partition": "0"}
     assert at(read, "kafka_consumer_lag", **first) == 7

@@ -54,7 +54,7 @@ def _everything(name: str) -> Snapshot:
     changed = [msgspec.structs.replace(change, slice=name) for change in changes.changes]
     found = (
         *findings(report(arms)),
-        Finding(CHANGES, changes._replace(changes=changed)),
+        Finding(CHANGES, msgspec.structs.replace(changes, changes=changed)),
         Finding(GAPS, (gap,)),
     )
     series = [mean("ndcg@10", (label,), 1 + n, 9) for n, label in enumerate(("control", name))]

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from streameval.analyses.changes.answer import ChangesAnswer, changes_answer
 from streameval.analyses.changes.checks import change_problems
 from streameval.analyses.changes.families import change_gauges
 from streameval.analyses.changes.page import section
 from streameval.analyses.changes.reader import change_reader
+from streameval.analyses.changes.report import ChangesReport
 from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.changes.words import told
 from streameval.engine.analysis import Analysis
+
+
+def _answer(report: ChangesReport | None) -> ChangesReport:
+    return told(report or ChangesReport())
+
 
 CHANGES: Final = Analysis(
     name="changes",
@@ -22,8 +28,8 @@ CHANGES: Final = Analysis(
     reader=change_reader,
     gauges=change_gauges,
     section=section,
-    answer=changes_answer,
-    answers=ChangesAnswer,
+    answer=_answer,
+    answers=ChangesReport,
     about="Did it get worse, and since when? The watched series.",
     is_alone=True,
 )

@@ -20,6 +20,7 @@ from streameval.analyses.changes.words import (
     evidence_days_text,
     sentence,
     set_text,
+    told,
 )
 from streameval.evaluation.request import given_options
 from streameval.evaluation.result import as_usage_error
@@ -165,20 +166,20 @@ def _failures(report: ChangesReport) -> Iterator[str]:
 
 def _content(result: ChangesResult) -> object:
     """An object: the settings, and the changes at the end of each judged day; null if unknown."""
-    rows = [_record(change) for report in result.reports for change in report.changes]
+    rows = [_record(change) for report in result.reports for change in told(report).changes]
     return {"settings": msgspec.to_builtins(result.latest.settings), "changes": rows}
 
 
 def _record(change: Change) -> dict[str, Any]:
     row: dict[str, Any] = msgspec.to_builtins(change)
     del row["days"]
-    return row | {"text": sentence(change)}
+    return row
 
 
 def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
     """One for each series and judged day."""
     for report in result.reports:
-        for change in report.changes:
+        for change in told(report).changes:
             rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)
             past = (f"{pulse.began}/{pulse.ended}={pulse.effect:g}" for pulse in change.past)
             yield _record(change) | {"rollouts": " ".join(rollouts), "past": " ".join(past)}

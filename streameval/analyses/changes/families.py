@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, get_args
 
 from streameval.analyses.changes.report import Change, ChangesReport, ChangeVerdict
 from streameval.engine.analysis import Gauge
 from streameval.exporters.families import slice_labels
-from streameval.inference.days import date_of
 
 _GAUGES: Final = (
     ("ratio", "effect", "Relative change since the day on which it most likely began."),
@@ -93,11 +92,11 @@ def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
 
 
 def _until(report: ChangesReport) -> Gauge:
-    end = date_of(report.until + 1)
+    until = report.until
     return Gauge(
         "change_until_timestamp_seconds",
         "End of the last day that the verdicts count, seconds since the epoch.",
-        [({}, _seconds(end))],
+        [] if until is None else [({}, _seconds(until + timedelta(1)))],
     )
 
 

@@ -115,10 +115,8 @@ def find_changes(request: Request, options: ChangeOptions, around: Surroundings)
 
 
 def _report(changes: Sequence[Change], settings: ChangeSettings) -> ChangesReport:
-    until = max(
-        (number_of_day(change.until) for change in changes if change.until is not None), default=0
-    )
-    return ChangesReport(settings, until, changes)
+    days = (change.until for change in changes if change.until is not None)
+    return ChangesReport(settings=settings, until=max(days, default=None), changes=changes)
 
 
 def _check_series(series: Sequence[WatchedSeries], counts: _Counts, request: Request) -> None:

@@ -30,6 +30,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView, SliceTable
+from streameval.inference.days import date_of
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
 
@@ -319,7 +320,9 @@ class ChangeReader:
         changes = judge_changes(
             self._looks, self._settings, self._intervals.precision, detailed=True
         )
-        self._report = ChangesReport(self._settings, self._until, changes)
+        self._report = ChangesReport(
+            settings=self._settings, until=date_of(self._until), changes=changes
+        )
         self._pending, self._looks = None, []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -94,6 +94,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         days: the last 63 days.
         reason: reason that the series is not judged, or None.
         verdict: worse, better, changed, no change seen, ...
+        text: what happened, in a sentence or two, in a report that is `told`; else empty.
 
     Example:
         >>> from streameval import Accumulator, Intervals, changes
@@ -123,6 +124,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     days: tuple[ChangeDay, ...] = ()
     reason: str | None = None
     verdict: ChangeVerdict = "history too short"
+    text: str = ""
 
     @property
     def evidence_days(self) -> float | None:
@@ -142,17 +144,20 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ChangesReport(NamedTuple):
-    """The verdicts on all series at the end of a day.
+class ChangesReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The series that are watched for changes, at the end of the last closed day.
 
     Attributes:
-        until: the day, since 1970-01-01 (UTC).
+        settings: what is watched, and what is an alarm; the usual ones without [changes].
+        until: the day (UTC); None before the first look, and without [changes].
+        changes: one for each metric and slice, the total first; empty likewise.
     """
 
-    settings: ChangeSettings
-    until: int
-    changes: Sequence[Change]
+    settings: ChangeSettings = ChangeSettings()
+    until: date | None = None
+    changes: Sequence[Change] = ()
 
     def untrusted(self, trouble: str) -> ChangesReport:
         """The report without verdicts, for a reason."""
-        return self._replace(changes=[change.untrusted(trouble) for change in self.changes])
+        changes = [change.untrusted(trouble) for change in self.changes]
+        return msgspec.structs.replace(self, changes=changes)

@@ -6,6 +6,8 @@ import math
 from datetime import date, timedelta
 from typing import Final
 
+import msgspec
+
 from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
 from streameval.analyses.changes.settings import OTHERS, WEEKS
 from streameval.inference.words import percent
@@ -19,8 +21,7 @@ def changes_promise(report: ChangesReport) -> str:
     """How often chance alone leads to an alarm, and what the promise does not cover.
 
     Example:
-        >>> from streameval import ChangeSettings
-        >>> changes_promise(ChangesReport(ChangeSettings(), 20_000, []))  # doctest: +ELLIPSIS
+        >>> changes_promise(ChangesReport())  # doctest: +ELLIPSIS
         'Chance alone leads to "worse" for any of these series at most once in 91 days. ...'
     """
     return (
@@ -28,6 +29,12 @@ def changes_promise(report: ChangesReport) -> str:
         f"{report.settings.days:,} days. Where a series is compared with the weeks before, an "
         "unusual week can look like a change."
     )
+
+
+def told(report: ChangesReport) -> ChangesReport:
+    """The report with what happened in words, for programs."""
+    changes = [msgspec.structs.replace(each, text=sentence(each)) for each in report.changes]
+    return msgspec.structs.replace(report, changes=changes)
 
 
 def change_text(change: Change) -> str:
