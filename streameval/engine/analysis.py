@@ -66,9 +66,9 @@ class Kept(NamedTuple):
     intervals: Intervals | None
     timed: bool
 
-    def by(self, name: str) -> list[Metric]:
-        """The metrics that are kept by a label or segment."""
-        families = [family.metrics for family in self.families if name in family.dimensions]
+    def by(self, *names: str) -> list[Metric]:
+        """The metrics that are kept by a label or segment, or by several together."""
+        families = [part.metrics for part in self.families if {*names} <= {*part.dimensions}]
         return list(dict.fromkeys(metric for metrics in families for metric in metrics))
 
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import activity, edges, gaps, interleaving, policies
+from tests.simulation import activity, doubts, edges, gaps, interleaving, policies
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -28,6 +28,10 @@ def test_the_edges_keep_their_promises() -> None:
 
 def test_users_who_come_more_often_are_noticed() -> None:
     assert [bar for bar in activity.bars(1, 20) if not bar.passed] == []
+
+
+def test_what_needs_a_check_or_a_note_has_one() -> None:
+    assert [bar for bar in doubts.bars(1, 3) if not bar.passed] == []
 
 
 def test_gaps_of_rare_clicks_are_no_chance() -> None:
@@ -84,8 +88,8 @@ def test_gaps_of_rare_clicks_are_no_chance_in_700_runs(seed: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("module", [policies, interleaving])
-def test_logs_and_mixed_lists_keep_their_promises_in_100_runs(module: ModuleType) -> None:
+@pytest.mark.parametrize("module", [policies, interleaving, doubts])
+def test_logs_mixed_lists_and_notes_keep_their_promises_in_100_runs(module: ModuleType) -> None:
     assert [bar for bar in module.bars(100, 100) if not bar.passed] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,31 @@ import pytest
 
 from streameval import ComparisonReport, compare
 from streameval.analyses.experiments.analysis import EXPERIMENTS
+from streameval.analyses.experiments.comparison import Settings, by_cell, compare_sums
+from streameval.analyses.experiments.course import (
+    compare_days,
+    days_left,
+    first_days,
+    lifts_alone,
+)
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.statistics import check_segment
+from streameval.analyses.experiments.statistics import (
+    Variant,
+    check_segment,
+    compare_with_control,
+)
+from streameval.analyses.experiments.verdicts import Compared
 from streameval.analyses.listed import Configuration
+from streameval.catalogue import parse
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
+from streameval.evaluation.options import InputError
 from streameval.events.records import Partition
+from streameval.inference.interval_formulas import normal_quantile, student_reach
 from streameval.sources.options import SimulatorOptions
-from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.batches import batch_of
 from tests.cli.program import json_lines
 from tests.crowds import audience
@@ -30,7 +46,7 @@ from tests.uncertainty.test_experiment import crowd, report, variant
 SPLIT = {"de": (520, 480), "fr": (300, 310), "se": (60, 0)}
 TROUBLE = (
     "in country = se users are not split as planned (control {}, b {}), although in all they are: "
-    "compare each country by itself (--by country)"
+    "compare within country (--within country)"
 )
 
 
@@ -108,6 +124,12 @@ def test_files_and_the_daemon_find_it_alike(tmp_path: Path) -> None:
     assert found.trouble == (trouble,)
     assert found["hit_rate"].verdict == "do not trust"
     assert found["hit_rate", "b", "de"].verdict == "not enough evidence"
+    live = read_live(events, Experiment())
+    assert live.checks.trouble == (trouble,)
+
+
+def read_live(events: list[dict[str, Any]], experiment: Experiment) -> Report:
+    """What a daemon with a segment says."""
     config = Configuration(
         metrics=["hit_rate"],
         source=SimulatorOptions(),
@@ -115,7 +137,7 @@ def test_files_and_the_daemon_find_it_alike(tmp_path: Path) -> None:
         segments=["country"],
         event=EventFields(user="user"),
         intervals=Intervals(),
-        experiment=Experiment(),
+        experiment=experiment,
     )
     ingest = new_ingest(config)
     records = [msgspec.json.encode(event) for event in events]
@@ -123,4 +145,144 @@ def test_files_and_the_daemon_find_it_alike(tmp_path: Path) -> None:
     snapshot = ingest_snapshot(ingest, labels=config.labels, now=0.0)
     live = EXPERIMENTS.report_in(snapshot.findings)
     assert live is not None
-    assert live.checks.trouble == (trouble,)
+    return live
+
+
+def cell(arm: int, place: int) -> GroupSums:
+    """The sums of an arm in one value of the segment, on two days; b has none in the second."""
+    day, group = np.arange(2)[:, None], np.arange(16)
+    lists = 40 + (7 * day + 11 * group + 5 * arm + 3 * place) % 23
+    lists = lists * (1 - arm * place)
+    clicks = lists * ((6, 2)[place] + (5 * group + 3 * day + 2 * arm) % 5) // 40
+    return GroupSums(np.arange(2), clicks.astype(np.float64), lists)
+
+
+def within(cells: Mapping[str, tuple[GroupSums, GroupSums]]) -> Compared:
+    """The comparison of arms within the values of country."""
+    variants = {}
+    for arm, name in enumerate(("control", "b")):
+        users = audience(crowd(arm, 400))
+        sums = [pair[arm] for pair in cells.values()]
+        whole = GroupSums(
+            sums[0].days,
+            np.sum([part.numerators for part in sums], axis=0),
+            np.sum([part.denominators for part in sums], axis=0),
+        )
+        strata = {
+            value: Variant({"ctr": pair[arm]}, users)
+            for value, pair in cells.items()
+            if pair[arm].denominators.any()
+        }
+        variants[name] = Variant({"ctr": whole}, users, strata=strata)
+    experiment = Experiment(within="country")
+    (row,) = compare_with_control(
+        experiment, [parse("ctr")], variants, Intervals(groups=16), "fixed"
+    ).rows
+    return row
+
+
+CELLS = {"de": (cell(0, 0), cell(1, 0)), "se": (cell(0, 1), cell(1, 1))}
+
+
+def test_variants_are_compared_within_each_country_and_day() -> None:
+    row = within(CELLS)
+    assert row.control == pytest.approx(0.178526613081, abs=1e-12)
+    assert row.treatment == pytest.approx(0.167297690285, abs=1e-12)
+    assert row.lift == pytest.approx(-0.062897752905, abs=1e-12)
+    assert row.groups == pytest.approx(14.8638773774, abs=1e-9)
+    assert row.comparable == pytest.approx(0.664489795918, abs=1e-12)
+    half = student_reach(normal_quantile(0.025), row.groups) * 0.00188812243195
+    assert row.difference is not None
+    assert row.high == pytest.approx(row.difference + half, rel=1e-9)
+
+
+def test_a_country_of_one_variant_alone_changes_nothing_within() -> None:
+    row, alone = within(CELLS), within({"de": CELLS["de"]})
+    assert msgspec.structs.replace(row, comparable=1.0) == alone
+
+
+def test_the_course_within_countries_ends_with_the_comparison() -> None:
+    days = np.arange(8)
+    random = np.random.default_rng(5)
+
+    def arm(rate: float, lists: int) -> GroupSums:
+        listed = np.full((8, 16), lists)
+        return GroupSums(days, random.binomial(listed, rate).astype(np.float64), listed)
+
+    arms = {"de": (arm(0.3, 60), arm(0.2, 90)), "nl": (arm(0.1, 40), arm(0.05, 20))}
+    control, treatment = (by_cell([pair[at] for pair in arms.values()]) for at in (0, 1))
+    settings = Settings("anytime", 0.02, 0.95, cells=2)
+    course = compare_days(control, treatment, settings)
+    whole = compare_sums(control, treatment)
+    assert [day.day.toordinal() for day in course] == [719_163 + day for day in range(8)]
+    assert (course[-1].lift, course[-1].evidence) == (whole.lift, whole.evidence)
+    daily, weekly = (lifts_alone(control, treatment, settings, days=days) for days in (1, 7))
+    assert [span.start for span in daily] == [day.day for day in course]
+    assert len(weekly) == 2
+    first, other = (first_days(sums, 2) for sums in (control, treatment))
+    assert daily[0].lift == compare_sums(first, other, method="fixed").lift
+    left = days_left(control, treatment, settings)
+    assert left is not None
+    assert left > 0
+
+
+def test_files_and_the_daemon_compare_within_alike(tmp_path: Path) -> None:
+    events = list(visits())
+    path = str(json_lines(tmp_path / "log.ndjson", events))
+    of_germans = [event for event in events if event["country"] == "de"]
+    alone = compare(str(json_lines(tmp_path / "de.ndjson", of_germans)), "hit_rate")
+    # Of the Germans, three of five get b.
+    shares = {"control": 2.0, "b": 3.0}
+    found = compare(path, "hit_rate", within="country", shares=shares)
+    live = read_live(events, Experiment(within="country", shares=shares))
+    note = (
+        f"compared within country: {100 * len(of_germans) / len(events):.1f} % of the lists of "
+        "control and b are in values that both have"
+    )
+    assert found.trouble == live.checks.trouble == ()
+    assert f"Note: {note}." in found.notes
+    assert note in live.checks.notes
+    assert found["hit_rate"].lift == pytest.approx(alone["hit_rate"].lift, rel=1e-12)
+    by_name = {row.metric: row for row in live.rows}
+    for metric in ("hit_rate", "lists_per_user", "clicks_per_user"):
+        assert by_name[metric].lift == pytest.approx(alone[metric].lift, rel=1e-12), metric
+        assert found[metric].lift == by_name[metric].lift
+        assert found[metric].comparable == by_name[metric].comparable
+
+
+def test_within_is_one_field(tmp_path: Path) -> None:
+    path = str(json_lines(tmp_path / "log.ndjson", list(visits(60))))
+    for how, said in (
+        ({"by": "variant", "within": "country"}, "by='variant' and within='country' are two"),
+        ({"within": "contry"}, "has the field 'contry' of within=; name it with within='FIELD' or"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            compare(path, "hit_rate", **how)
+
+
+def within_split(split: Mapping[str, tuple[int, int]], total: tuple[int, int]) -> Report:
+    """The report of arms whose users are split so in each country, and in all."""
+    arms = {}
+    for place, (name, users) in enumerate(zip(("control", "b"), total, strict=True)):
+        whole = variant(10 * place)._replace(audience=audience(crowd(100 + place, users)))
+        strata = {value: Variant(whole.sums, arm[name]) for value, arm in audiences(split).items()}
+        arms[name] = whole._replace(
+            strata={value: part for value, part in strata.items() if part.audience.users}
+        )
+    return report(Experiment(within="country"), arms)
+
+
+def test_a_country_that_a_variant_moves_users_out_of_is_refused() -> None:
+    found = within_split({"de": (900, 600), "se": (60, 0)}, (960, 900))
+    (trouble,) = found.checks.trouble
+    assert trouble == (
+        "in country = de users are not split as planned (control 900, b 600): something loses or "
+        "adds users of one variant there, or a variant moves users to another country"
+    )
+    assert {row.verdict for row in found.rows} == {"do not trust"}
+
+
+def test_within_countries_the_total_need_not_be_split_as_planned() -> None:
+    found = within_split({"de": (505, 495), "se": (900, 0)}, (1405, 495))
+    assert found.checks.trouble == ()
+    assert found.checks.ratio_evidence < 1

@@ -84,7 +84,7 @@ def compare_policies(
 
 def _refuse_options(request: Request, options: ExperimentOptions) -> None:
     """Refuse options about variants: all lists are of one log."""
-    experiment = {name: options.experiment.get(name) for name in ("control", "shares")}
+    experiment = {name: options.experiment.get(name) for name in ("control", "shares", "within")}
     given = {
         "--label": request.options.by,
         "--by": options.by,

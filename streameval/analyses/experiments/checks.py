@@ -116,6 +116,17 @@ def check_audiences(
     return msgspec.structs.replace(checks, trouble=tuple(_trouble(checks)))
 
 
+def within_values(checks: Checks, evidence: float, trouble: Sequence[str]) -> Checks:
+    """The checks if users are split as planned within values of a segment, not in all.
+
+    `evidence`: against that; `trouble`: what it says.
+    """
+    others = _trouble(msgspec.structs.replace(checks, ratio_evidence=1.0))
+    return msgspec.structs.replace(
+        checks, ratio_evidence=evidence, trouble=(*others, *trouble), segment_evidence=evidence
+    )
+
+
 def _splits(crowd: Crowd, plans: Sequence[PlannedShares]) -> Iterator[Split]:
     """The users by plan.
 

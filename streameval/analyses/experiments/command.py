@@ -66,6 +66,13 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(help="Field whose values are segments, like country: each is compared, too."),
     ] = None
+    within: Annotated[
+        str | None,
+        Option(
+            help="Compare within the values of this field, where users are assigned by it; it must "
+            "not be what a variant changes."
+        ),
+    ] = None
     control: Annotated[
         str | None,
         Option(help="Variant that the others are compared with.", show_default="control"),
@@ -140,6 +147,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             control=self.control,
             primary=list(map(metric_name, self.primary)),
             same_users=self.same_users,
+            within=self.within,
             since=None if self.since is None else day_option("--since", self.since),
             guardrails={
                 metric_name(name): limit

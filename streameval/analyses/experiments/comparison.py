@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -171,6 +172,7 @@ class Settings(NamedTuple):
 
     Attributes:
         level: error rate of the bounds, if not 1 - confidence; evidence does not depend on it.
+        cells: rows of a day in the sums, one for each value of a segment; see `by_cell`.
     """
 
     method: Method
@@ -178,6 +180,7 @@ class Settings(NamedTuple):
     confidence: float
     higher_is_better: bool | None = True
     level: float | None = None
+    cells: int = 1
 
     @property
     def alpha(self) -> float:
@@ -353,6 +356,22 @@ def on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums,
     ones, others = (sums.days[sums.denominators.any(axis=1)] for sums in (control, treatment))
     days = np.intersect1d(ones, others)
     return _on(control, days), _on(treatment, days)
+
+
+def by_cell(values: Sequence[GroupSums]) -> GroupSums:
+    """The sums of several values of a segment with a row for each value of each day.
+
+    The row has the number day * values + value instead of a day, so that arms are compared within
+    each value of each day; a row that one arm alone has weighs nothing.
+    """
+    rows = [sums.days * len(values) + index for index, sums in enumerate(values)]
+    cells: IntArray = np.concatenate(rows)
+    order = np.argsort(cells)
+    return GroupSums(
+        cells[order],
+        np.concatenate([sums.numerators for sums in values])[order],
+        np.concatenate([sums.denominators for sums in values])[order],
+    )
 
 
 def _on(sums: GroupSums, days: IntArray) -> GroupSums:

@@ -56,13 +56,28 @@ class ExperimentOptions(NamedTuple):
     models: Mapping[str, Given] = MappingProxyType({})
     against: str | None = None
 
+    def segment(self, experiment: Experiment) -> str | None:
+        """The field whose values are counted apart.
+
+        Raises:
+            InputError: two fields are asked for.
+        """
+        if self.by is not None and experiment.within not in {None, self.by}:
+            raise InputError(
+                Setting("by", self.by),
+                " and ",
+                Setting("within", experiment.within),
+                " are two fields; give one of them.",
+            )
+        return self.by or experiment.within
+
 
 class Counted(NamedTuple):
     """The counts of an experiment.
 
     Attributes:
         left_out: metric -> reason why it is not compared.
-        segments: value of the field `by` -> variants.
+        segments: value of the field `by` or `within` -> variants.
         invalid: whether most records with interactions are invalid.
     """
 
@@ -78,7 +93,8 @@ def count_files(
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
     config, experiment = experiment_settings(request, options, around)
-    labels = [experiment.label] if options.by is None else [experiment.label, options.by]
+    segment = options.segment(experiment)
+    labels = [experiment.label] if segment is None else [experiment.label, segment]
     counted = _count_arms(request, config, labels, around)
     days = [day * DAY for day in _newest_days(counted.variants)]
     if (warning := early_warning(config, days)) is not None:
@@ -100,9 +116,8 @@ def experiment_settings(
         config, msgspec.structs.replace(experiment_options, **options.experiment)
     )
     request = request._replace(added=deciding_metrics(experiment))
-    labels = (
-        [experiment_options.label] if options.by is None else [experiment_options.label, options.by]
-    )
+    segment = options.segment(experiment)
+    labels = [experiment.label] if segment is None else [experiment.label, segment]
     # A table need not have the columns of all labels.
     if request.given.is_columns or not {*labels} <= {*config.series_labels()}:
         request = request.with_options(by=labels)
@@ -193,6 +208,7 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
     given = {
         "label": request.options.by,
         "by": options.by,
+        "within": options.experiment.get("within"),
         "time": request.options.columns.get("time"),
         "since": options.experiment.get("since"),
         "shares": options.experiment.get("shares"),
@@ -238,10 +254,11 @@ def count_states(
     experiment = of_rankers(config, msgspec.structs.replace(known, **options.experiment))
     request = request._replace(added=deciding_metrics(experiment))
     chosen = chosen_metrics(request, metrics)
-    by = options.by
+    by = options.segment(experiment)
     if by is not None and by not in (*config.series_labels(), *config.segments):
         known_names = ", ".join((*config.series_labels(), *config.segments))
-        raise UsageError(f"--by {by}: neither a label nor a segment of the state: {known_names}.")
+        option = Setting("within" if options.by is None else "by", by)
+        raise InputError(option, f": neither a label nor a segment of the state: {known_names}.")
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     counted = _without_intervals(config, (chosen, variants))
     if by is not None:

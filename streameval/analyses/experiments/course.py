@@ -66,11 +66,10 @@ def compare_days(
         UnlikeStateError: the numbers of groups differ.
     """
     common = on_common_days(control, treatment)
-    course = []
-    for number, contrast in zip(
-        common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
-    ):
-        comparison = judge(contrast, settings)
+    days, course = common[0].days // settings.cells, []
+    by_row = contrasts(*common, each_day=True) if days.size else []
+    for row in np.flatnonzero(np.diff(days, append=days[-1:] + 1)).tolist():
+        comparison, number = judge(by_row[row], settings), int(days[row])
         course.append(
             Day(
                 date_of(number),
@@ -110,8 +109,9 @@ def lifts_alone(
         UnlikeStateError: the numbers of groups differ.
     """
     common = on_common_days(control, treatment)
+    number = common[0].days // settings.cells
     # Day 0 is a Thursday, so day 4 is the first Monday.
-    spans = (common[0].days - _MONDAY) // days if days == _WEEK else common[0].days // days
+    spans = (number - _MONDAY) // days if days == _WEEK else number // days
     settings = settings._replace(method="fixed", level=None)
     lifts = []
     for span in np.unique(spans).tolist():
@@ -140,8 +140,12 @@ def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> f
     if now is None or not now.is_usable:
         return None
     common = on_common_days(control, treatment)
-    days = common[0].days.size
-    power = power_of_time(days, lambda count: _lift_error_at(common, count))
+    numbers = common[0].days // settings.cells
+    distinct_days = np.unique(numbers)
+    days = distinct_days.size
+    # The rows of a day follow each other.
+    ends = np.searchsorted(numbers, distinct_days, side="right").tolist()
+    power = power_of_time(days, lambda count: _lift_error_at(common, ends[count - 1]))
     if power is None:
         return None
     wanted = error_at(
@@ -193,8 +197,8 @@ def power_of_time(days: int, error: Callable[[int], float]) -> float | None:
     return min(max(power, _SLOWEST), _FASTEST)
 
 
-def _lift_error_at(common: tuple[GroupSums, GroupSums], count: int) -> float:
-    (contrast,) = contrasts(*(first_days(sums, count) for sums in common))
+def _lift_error_at(common: tuple[GroupSums, GroupSums], rows: int) -> float:
+    (contrast,) = contrasts(*(first_days(sums, rows) for sums in common))
     return lift_error(contrast) if contrast.is_usable else 0.0
 
 

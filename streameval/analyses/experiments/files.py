@@ -15,6 +15,7 @@ from streameval.analyses.experiments.counted import (
     count_models,
     count_states,
 )
+from streameval.analyses.experiments.reader import with_strata
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import (
@@ -67,7 +68,7 @@ def compare_variants(
     judged = [metric for metric in counted.metrics if metric.text not in counted.left_out]
     experiment.check(judged, "the options")
     _check_variants(counted.variants, request, experiment)
-    _check_segments(counted.segments, request, options.by)
+    _check_segments(counted.segments, request, options, experiment)
     missing = counted.variants.get(MISSING_LABEL)
     if missing is not None and missing.audience.lists:
         lists = f"{missing.audience.lists:,} lists"
@@ -75,14 +76,18 @@ def compare_variants(
     for metric, reason in counted.left_out.items():
         around.note(f"{metric} is not compared: {reason}")
     method = method_of(request, options.method, around, options.looks)
-    report = compare_with_control(experiment, counted.metrics, counted.variants, intervals, method)
-    if counted.segments:
+    variants = counted.variants
+    if experiment.within is not None:
+        variants = with_strata(variants, counted.segments)
+    report = compare_with_control(experiment, counted.metrics, variants, intervals, method)
+    if options.by is not None:
         report = with_segments(report, experiment, counted.metrics, counted.segments, method)
+    if counted.segments:
         audiences = {
             value: {name: variant.audience for name, variant in variants.items()}
             for value, variants in counted.segments.items()
         }
-        report = check_segment(report, experiment, options.by or "", audiences)
+        report = check_segment(report, experiment, options.segment(experiment) or "", audiences)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     result = CompareResult(report, experiment, intervals, method, counted.invalid)
@@ -155,17 +160,21 @@ def check_users(audiences: Sequence[Audience], request: Request) -> None:
 
 
 def _check_segments(
-    segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
+    segments: Mapping[str, Mapping[str, Variant]],
+    request: Request,
+    options: ExperimentOptions,
+    experiment: Experiment,
 ) -> None:
     """Raise a UsageError if no event has the field of the segments."""
+    name, option = options.segment(experiment) or "", "within" if options.by is None else "by"
     if set(segments) == {MISSING_LABEL}:
         raise InputError(
-            f"no event in {', '.join(request.files)} has the field {by!r} of ",
-            Setting("by"),
+            f"no event in {', '.join(request.files)} has the field {name!r} of ",
+            Setting(option),
             "; name it with ",
-            Setting("by", "FIELD"),
+            Setting(option, "FIELD"),
             " or ",
-            column(by or "", "FIELD"),
+            column(name, "FIELD"),
             ".",
         )
 

@@ -54,7 +54,7 @@ class ExperimentReader:
     """Reads an experiment from the lifetime of every family that has its label.
 
     `views`: of the families with its label and no segment. `divided`: of those with its label and
-    a segment, which its users must be split by alike.
+    a segment, which its users must be split by alike, and the segment of each.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ExperimentReader:
         experiment: Experiment,
         intervals: Intervals,
         views: Sequence[FamilyView],
-        divided: Mapping[str, FamilyView],
+        divided: Sequence[tuple[str, FamilyView]],
     ) -> None:
         self._experiment = experiment
         self._intervals = intervals
@@ -91,8 +91,15 @@ class ExperimentReader:
             view.by_slice(of_view) for view, of_view in zip(self._views, tables, strict=True)
         ]
         metrics, variants = variants_in(families, label)
+        if (within := self._experiment.within) is not None:
+            families += [
+                view.by_slice(view.lifetime(), segment)
+                for segment, view in self._divided
+                if segment == within
+            ]
+            variants = with_strata(variants, segments_in(families, label, within))
         report = compare_with_control(self._experiment, metrics, variants, self._intervals)
-        for segment, view in self._divided.items():
+        for segment, view in dict(self._divided).items():
             audiences = segment_audiences(view.by_slice(view.lifetime(), segment), label)
             report = check_segment(report, self._experiment, segment, audiences)
         return report
@@ -105,9 +112,11 @@ def experiment_reader(experiment: Experiment, context: ReaderContext) -> Experim
     named = [view for view in context.views if experiment.label in view.spec.dimensions]
     segments = [segment_of(view.spec.dimensions, context.labels) for view in named]
     views = [view for view, segment in zip(named, segments, strict=True) if segment is None]
-    divided = {
-        segment: view for view, segment in zip(named, segments, strict=True) if segment is not None
-    }
+    divided = [
+        (segment, view)
+        for view, segment in zip(named, segments, strict=True)
+        if segment is not None
+    ]
     return ExperimentReader(experiment, context.intervals, views, divided)
 
 
@@ -140,6 +149,18 @@ def segments_in(
                 earlier = by_value[value].get(name)
                 by_value[value][name] = variant if earlier is None else earlier.joined(variant)
     return dict(by_value)
+
+
+def with_strata(
+    variants: Mapping[str, Variant], segments: Mapping[str, Mapping[str, Variant]]
+) -> dict[str, Variant]:
+    """The variants with their data in each value of a segment."""
+    return {
+        name: variant._replace(
+            strata={value: arms[name] for value, arms in segments.items() if name in arms}
+        )
+        for name, variant in variants.items()
+    }
 
 
 def segment_audiences(family: SliceTable, label: str) -> dict[str, dict[str, Audience]]:

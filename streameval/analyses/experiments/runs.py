@@ -211,6 +211,7 @@ def compare(  # noqa: PLR0913  each is an option
     against: str | None = None,
     label: str | None = None,
     by: str | None = None,
+    within: str | None = None,
     baseline: str | None = None,
     primary: str | Sequence[str] = (),
     guardrails: Mapping[str, float] | None = None,
@@ -239,6 +240,8 @@ def compare(  # noqa: PLR0913  each is an option
             for two policies that one log judges.
         label: field whose values are the variants; "variant" by default.
         by: field whose values are segments, each of which is compared, too.
+        within: field within whose values variants are compared, for users who are assigned by it;
+            it must not be what a variant changes.
         baseline: variant that the others are compared with; "control" by default.
         primary: metrics that decide; several share the error.
         guardrails: metric -> largest accepted loss, like {"ctr": -0.01}.
@@ -273,7 +276,14 @@ def compare(  # noqa: PLR0913  each is an option
     """
     asked = _asked(control, runs_and_metrics, names)
     chosen = given_options(confidence=confidence, precision=precision)
-    of_events = {"label": label, "by": by, "baseline": baseline, "since": since, "shares": shares}
+    of_events = {
+        "label": label,
+        "by": by,
+        "within": within,
+        "baseline": baseline,
+        "since": since,
+        "shares": shares,
+    }
     decided = {"primary": primary, "guardrails": guardrails, **reading}
     if _are_counted(asked, truth, given_options(**of_events, **decided)):
         return _of_counts(asked, method or "fixed", chosen, against)
@@ -286,6 +296,7 @@ def compare(  # noqa: PLR0913  each is an option
         primary=[primary] if isinstance(primary, str) else list(primary),
         guardrails=dict(guardrails or {}),
         same_users=same_users,
+        within=within,
     )
     options = ExperimentOptions(experiment, chosen, method, looks, by)
     with warned_notes() as around:

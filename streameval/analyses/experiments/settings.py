@@ -29,6 +29,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         primary: metrics that decide; they share the error rate.
         guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
         same_users: whether users meet several variants by design.
+        within: field, a segment or label, within whose values variants are compared: for variants
+            whose users are assigned by it. It must not be what a variant changes.
 
     Example:
         >>> Experiment(guardrails={"ctr": -0.01}).control
@@ -42,6 +44,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     primary: list[str] = []
     guardrails: dict[str, float] = {}
     same_users: bool = False
+    within: str | None = None
 
     def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
         """Check the settings against the metrics.
@@ -87,6 +90,11 @@ def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]
         yield "experiment.label", f"{experiment.label!r} is {problem}"
     elif not compared:
         yield "experiment.label", f"no metric is kept by {experiment.label!r}."
+    if (within := experiment.within) is not None:
+        names = [name for name in (*kept.labels, *kept.segments) if name != experiment.label]
+        if problem := unknown_name_problem(within, names, "`labels` and `segments`"):
+            yield "experiment.within", f"{within!r} is {problem}"
+        compared = kept.by(experiment.label, within)
     if kept.rankers and experiment.label == RANKER:
         if not experiment.same_users:
             yield "experiment.same_users", "every user meets every ranker; add same_users = true."
@@ -100,12 +108,14 @@ def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]
 
 def has_variants(experiment: Experiment, family: KeptFamily) -> bool:
     """Whether a family has the variants of an experiment, whose users are checked."""
-    return family.segment is None and experiment.label in family.dimensions
+    return family.segment in {None, experiment.within} and experiment.label in family.dimensions
 
 
 def experiment_line(experiment: Experiment) -> str:
     """The variants, and what decides."""
     parts = [f"by {experiment.label}, against {experiment.control}"]
+    if experiment.within is not None:
+        parts.append(f"within {experiment.within}")
     if experiment.since is not None:
         parts.append(f"since {experiment.since}")
     if experiment.primary:

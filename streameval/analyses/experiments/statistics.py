@@ -18,8 +18,15 @@ from streameval.accumulator.activity import (
     Judged,
 )
 from streameval.accumulator.objections import Objection
-from streameval.analyses.experiments.checks import check_audiences
-from streameval.analyses.experiments.comparison import Settings, contrast_of, distrusted, judge
+from streameval.analyses.experiments.checks import Checks, check_audiences, within_values
+from streameval.analyses.experiments.comparison import (
+    Settings,
+    by_cell,
+    contrast_of,
+    distrusted,
+    judge,
+    on_common_days,
+)
 from streameval.analyses.experiments.course import (
     compare_days,
     days_left,
@@ -69,6 +76,7 @@ class Variant(NamedTuple):
         objections: text of a metric -> why not to judge it.
         values: exact value of each metric over all its lists; sums by group are rounded.
         means: sums of the users' means by user group, of each metric that is a mean over users.
+        strata: value of the segment within which variants are compared -> its data there.
     """
 
     sums: Mapping[str, GroupSums]
@@ -77,6 +85,7 @@ class Variant(NamedTuple):
     objections: Mapping[str, Objection] = MappingProxyType({})
     values: Mapping[str, float] = MappingProxyType({})
     means: Mapping[str, GroupSums] = MappingProxyType({})
+    strata: Mapping[str, Variant] = MappingProxyType({})
 
     def since(self, first: int | None) -> Variant:
         """The variant from a day on, days since the epoch; None: all of it."""
@@ -86,7 +95,8 @@ class Variant(NamedTuple):
         # The users' means are not kept by day.
         means = {} if (self.audience.days < first).any() else self.means
         audience = self.audience.since(first)
-        return self._replace(sums=sums, audience=audience, values={}, means=means)
+        strata = {value: variant.since(first) for value, variant in self.strata.items()}
+        return self._replace(sums=sums, audience=audience, values={}, means=means, strata=strata)
 
     def exact(self, metric: str) -> float | None:
         """The exact value of a metric if all its lists are on one day; otherwise None."""
@@ -129,6 +139,8 @@ def compare_with_control(
         same_users=experiment.same_users,
         left_out=sorted(named.difference(arms)),
     )
+    if experiment.within is not None:
+        checks = _check_within(checks, experiment, arms, experiment.within)
     judged = judged_metrics(metrics)
     primary = [metric for metric in judged if metric.text in experiment.primary]
     primaries = max(len(primary) * len(chosen), 1)
@@ -171,7 +183,7 @@ def with_segments(
     `segments`: value of the segment -> variants.
     """
     first, (control, *chosen) = day_number(experiment.since), [*report.checks.users]
-    plain = msgspec.structs.replace(experiment, primary=[], guardrails={})
+    plain = msgspec.structs.replace(experiment, primary=[], guardrails={}, within=None)
     drafts = []
     for name, variants in sorted(segments.items()):
         arms = {
@@ -195,6 +207,35 @@ def with_segments(
     return report._replace(segments=rows)
 
 
+class _SegmentSplit(NamedTuple):
+    """How users are split within the values of a segment: evidence, and the worst value."""
+
+    evidence: float
+    worst: str
+
+
+def _split_within(
+    experiment: Experiment, audiences: Mapping[str, Mapping[str, Audience]], segment: str
+) -> _SegmentSplit:
+    """The mean of the e-values of the planned split, over the values of a segment.
+
+    The mean of e-values is one, whatever their dependence, so no number of values makes an alarm
+    likelier. `audiences`: value -> variant -> its users, of all variants and control first.
+    """
+    checked = {
+        value: check_audiences(arms, plans_of(experiment.shares), same_users=experiment.same_users)
+        for value, arms in sorted(audiences.items())
+        if value not in _NOT_VARIANTS
+    }
+    if not checked:
+        return _SegmentSplit(1.0, "")
+    evidence = mean_evidence([checks.ratio_evidence for checks in checked.values()])
+    worst = max(checked, key=lambda value: checked[value].ratio_evidence)
+    users = ", ".join(f"{name} {count:,.0f}" for name, count in checked[worst].users.items())
+    text = f"in {segment} = {worst} users are not split as planned ({users})"
+    return _SegmentSplit(evidence, text)
+
+
 def check_segment(
     report: Report,
     experiment: Experiment,
@@ -203,37 +244,54 @@ def check_segment(
 ) -> Report:
     """The report without verdicts on all users if those of a segment's values are not split so.
 
-    If all users of a country are in one variant, the total compares countries. The mean of e-values
-    is one, whatever their dependence, so no number of values makes an alarm likelier. Comparisons
-    within the values keep their verdicts.
+    If all users of a country are in one variant, the total compares countries. Comparisons within
+    the values keep their verdicts.
 
     `audiences`: value of the segment -> variant -> its users.
     """
-    first = day_number(experiment.since)
-    checked = {
-        value: check_audiences(
-            {name: arms.get(name, NOBODY).since(first) for name in report.checks.users},
-            plans_of(experiment.shares),
-            same_users=experiment.same_users,
-        )
-        for value, arms in sorted(audiences.items())
-        if value not in _NOT_VARIANTS
-    }
-    if not checked:
+    if segment == experiment.within:
         return report
-    mean = mean_evidence([checks.ratio_evidence for checks in checked.values()])
-    evidence = max(mean, report.checks.segment_evidence or 0.0)
+    first = day_number(experiment.since)
+    split = _split_within(
+        experiment,
+        {
+            value: {name: arms.get(name, NOBODY).since(first) for name in report.checks.users}
+            for value, arms in audiences.items()
+        },
+        segment,
+    )
+    evidence = max(split.evidence, report.checks.segment_evidence or 0.0)
     checks = msgspec.structs.replace(report.checks, segment_evidence=evidence)
-    if mean >= ALARM > checks.ratio_evidence:
-        worst = max(checked, key=lambda value: checked[value].ratio_evidence)
-        users = ", ".join(f"{name} {count:,.0f}" for name, count in checked[worst].users.items())
+    if split.evidence >= ALARM > checks.ratio_evidence:
         trouble = (
-            f"in {segment} = {worst} users are not split as planned ({users}), although in all "
-            f"they are: compare each {segment} by itself (--by {segment})"
+            f"{split.worst}, although in all they are: compare within {segment} "
+            f"(--within {segment})"
         )
         checks = msgspec.structs.replace(checks, trouble=(*checks.trouble, trouble))
     rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
     return report._replace(found=Comparisons(checks=checks, comparisons=rows))
+
+
+def _check_within(
+    checks: Checks, experiment: Experiment, arms: Mapping[str, Variant], segment: str
+) -> Checks:
+    """The checks if variants are compared within a segment: users are split as planned there.
+
+    Values of one variant alone do not count. A variant that moves users from one value to another
+    is found by the others.
+    """
+    values = set[str]().union(*(arm.strata for arm in arms.values()))
+    audiences = {
+        value: {name: arm.strata[value].audience for name, arm in arms.items()}
+        for value in values
+        if all(value in arm.strata and arm.strata[value].audience.lists for arm in arms.values())
+    }
+    split = _split_within(experiment, audiences, segment)
+    trouble = (
+        f"{split.worst}: something loses or adds users of one variant there, or a variant moves "
+        f"users to another {segment}"
+    )
+    return within_values(checks, split.evidence, [trouble] * (split.evidence >= ALARM))
 
 
 def _in_segment(draft: DraftComparison, name: str) -> DraftComparison:
@@ -289,13 +347,25 @@ class _Comparisons(NamedTuple):
         Metrics per user need users of their own in each variant who have come for equally long,
         unlike those of a ramp.
         """
+        parts = [part for arm in self.arms.values() for part in self._parts(arm)]
         if metric.counted is None:
-            return any(metric.text in arm.sums for arm in self.arms.values())
+            return any(metric.text in part.sums for part in parts)
         if self._unlike_users is not None:
             return False
         if metric.counted == "means":
-            return any(metric.text in arm.means for arm in self.arms.values())
-        return len(self._begun) > 0 and all(arm.activity is not None for arm in self._begun)
+            return any(metric.text in part.means for part in parts)
+        begun = [part for part in parts if part.audience.lists]
+        return len(begun) > 0 and all(part.activity is not None for part in begun)
+
+    @property
+    def values(self) -> list[str]:
+        """The values of the segment within which variants are compared; empty without one."""
+        return sorted(set[str]().union(*(arm.strata for arm in self.arms.values())))
+
+    def _parts(self, arm: Variant) -> Sequence[Variant]:
+        """An arm in each value of the segment, or as a whole."""
+        nothing = Variant({}, NOBODY)
+        return [arm.strata.get(value, nothing) for value in self.values] or [arm]
 
     @property
     def _unlike_users(self) -> str | None:
@@ -313,13 +383,11 @@ class _Comparisons(NamedTuple):
     def days(self, metrics: Sequence[Judged]) -> IntArray:
         """The days that control and any variant have of the metrics."""
         days = [
-            first.days
+            on_common_days(*self._pair(metric, name))[0].days // self.cells
             for metric in metrics
             if metric.counted is None
             for name in self.arms
             if name != self.experiment.control
-            for first, other in [self._pair(metric, name)]
-            if first.days.size and np.array_equal(first.days, other.days)
         ]
         return distinct(np.concatenate([np.zeros(0, np.int64), *days]))
 
@@ -327,14 +395,30 @@ class _Comparisons(NamedTuple):
         self, metrics: Sequence[Metric], rows: Sequence[Compared], users: Mapping[str, float]
     ) -> Iterator[str]:
         """What to know about the metrics: `rows` are those compared."""
+        yield from self._within(rows)
         yield from _visits(rows, self.experiment.control)
         yield from self._lengths(metrics)
         yield from one_account(rows, users)
         yield from self._later()
         for metric in metrics:
-            if metric.is_per_user and metric.has_interval and not self.has(judged_metric(metric)):
+            if not metric.has_interval or self.has(judged_metric(metric)):
+                continue
+            if metric.is_per_user:
                 reason = self._unlike_users or "users' means are not kept by event day"
                 yield f"{metric.text} is not compared: {reason}"
+            elif self.values:
+                yield f"{metric.text} is not compared: not counted by {self.experiment.within}"
+
+    def _within(self, rows: Sequence[Compared]) -> Iterator[str]:
+        """How many of the lists are compared, where it is within the values of a segment."""
+        control, segment = self.experiment.control, self.experiment.within
+        shares = {row.variant: row.comparable for row in reversed(rows)}
+        for name, share in sorted(shares.items()):
+            if share is not None:
+                yield (
+                    f"compared within {segment}: {percent(share)} of the lists of {control} and "
+                    f"{name} are in values that both have"
+                )
 
     def _lengths(self, metrics: Sequence[Metric]) -> Iterator[str]:
         """Variants whose lists are longer or shorter than those of control."""
@@ -375,10 +459,11 @@ class _Comparisons(NamedTuple):
             self.intervals.precision,
             1.0 - alpha / self.primaries if primary else self.intervals.confidence,
             metric.higher_is_better,
+            cells=self.cells,
         )
         objection = self._objection(metric, name)
         contrast = contrast_of(control, treatment) if objection is None else None
-        if contrast is not None:
+        if contrast is not None and not self.values:
             arms = (self.arms[self.experiment.control], self.arms[name])
             contrast = contrast.with_values(*(arm.exact(metric.text) for arm in arms))
         comparison = judge(contrast, settings)
@@ -386,7 +471,9 @@ class _Comparisons(NamedTuple):
             comparison = distrusted(comparison, objection)
         limit = self.experiment.guardrails.get(metric.text)
         guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
-        values = {"control": _value(control), "treatment": _value(treatment)}
+        common = on_common_days(control, treatment)
+        shown = common if common[0].days.size else (control, treatment)
+        values = dict(zip(("control", "treatment"), map(_value, shown), strict=True))
         row = Compared(
             **(msgspec.structs.asdict(comparison) | (values if contrast is None else {})),
             metric=metric.text,
@@ -395,6 +482,7 @@ class _Comparisons(NamedTuple):
             among=self.primaries if primary else 1,
             guardrail=limit,
             guardrail_verdict=_guard(contrast, guarded, limit, objection),
+            comparable=_comparable(common, (control, treatment)) if self.values else None,
         )
         return DraftComparison(row, contrast, settings)
 
@@ -408,7 +496,9 @@ class _Comparisons(NamedTuple):
         arms = self._pair(metric, row.variant)
         level = 1.0 - row.confidence
         alpha = level if row.primary else 1.0 - self.intervals.confidence
-        settings = Settings(self.method, self.intervals.precision, 1.0 - alpha, level=level)
+        settings = Settings(
+            self.method, self.intervals.precision, 1.0 - alpha, level=level, cells=self.cells
+        )
         if row.lift_low is not None:
             row = msgspec.structs.replace(
                 row,
@@ -425,16 +515,26 @@ class _Comparisons(NamedTuple):
             weekly=tuple(lifts_alone(*arms, alone, days=7)),
         )
 
+    @property
+    def cells(self) -> int:
+        """Rows of a day in the sums of `_pair`."""
+        return max(len(self.values), 1)
+
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
-        """The sums of control and a variant on the days that are compared."""
-        arms = self.arms[self.experiment.control], self.arms[name]
-        if metric.counted == "means":
-            first, other = (arm.means.get(metric.text, self._nothing) for arm in arms)
-            return first, other
-        if metric.counted is None:
-            first, other = (arm.sums.get(metric.text, self._nothing) for arm in arms)
-            return _on_common_days(first, other)
-        return self._per_user(metric.counted, *arms)
+        """The sums of control and a variant."""
+        arms = (self._parts(self.arms[arm]) for arm in (self.experiment.control, name))
+        pairs = [self._pair_of(metric, *parts) for parts in zip(*arms, strict=True)]
+        if not self.values:
+            return pairs[0]
+        first, other = (by_cell(sums) for sums in zip(*pairs, strict=True))
+        return first, other
+
+    def _pair_of(self, metric: Judged, *arms: Variant) -> tuple[GroupSums, GroupSums]:
+        if metric.counted in ("clicks", "lists"):
+            return self._per_user(metric.counted, *arms)
+        kind = "sums" if metric.counted is None else "means"
+        first, other = (getattr(arm, kind).get(metric.text, self._nothing) for arm in arms)
+        return first, other
 
     def _per_user(self, counted: Counted, *arms: Variant) -> tuple[GroupSums, GroupSums]:
         first = max(map(self._first_day, arms))
@@ -464,14 +564,12 @@ def _guard(
     return "do not trust" if objection is not None else guardrail_verdict(contrast, settings, limit)
 
 
-def _on_common_days(first: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
-    """The sums on the days that both have, which are compared; all if there is none."""
-    days = np.intersect1d(first.days, other.days)
-    if not days.size:
-        return first, other
-    return _sums_of_days(first, np.isin(first.days, days)), _sums_of_days(
-        other, np.isin(other.days, days)
-    )
+def _comparable(
+    common: tuple[GroupSums, GroupSums], whole: tuple[GroupSums, GroupSums]
+) -> float | None:
+    """The share of the lists that are in rows of both arms; None without lists."""
+    some, lists = (sum(float(sums.denominators.sum()) for sums in arms) for arms in (common, whole))
+    return some / lists if lists else None
 
 
 def _sums_of_days(sums: GroupSums, days: BoolArray) -> GroupSums:

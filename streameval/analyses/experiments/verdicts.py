@@ -57,6 +57,8 @@ class Compared(Comparison, frozen=True, kw_only=True):
         daily: lift of each day alone of primary metrics; empty for others.
         weekly: lift of each week alone, likewise.
         segment: value of the segment that is compared; None for all users.
+        comparable: share of the lists in values of the segment that both variants have, if they are
+            compared within these; None if not.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
     """
@@ -73,6 +75,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
     daily: tuple[SpanLift, ...] = ()
     weekly: tuple[SpanLift, ...] = ()
     segment: str | None = None
+    comparable: float | None = None
     text: str = ""
     sentence: str = ""
 
