@@ -25,7 +25,6 @@ NUMBERS = tuple(range(12))
 
 # Values of the parameters that have no list of choices; None is the default.
 _OPEN: Mapping[str, tuple[Value, ...]] = {
-    "rows": (3,),
     "by": ("genre", "kind"),
     "among": ("tier:news", "genre:drama"),
     "alpha": (0.25, 1),
@@ -33,22 +32,15 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
     "type": ("purchase",),
     "q": (0.25, 0.9),
     "confidence": (0.8,),
-    "least": (2,),
-    "single": (True,),
     "p": (0.5,),
     "max_grade": (4,),
     "tail": (0.3, 2),
     "beta": (0.5, 2),
     "base": (10,),
     "cap": (1.5, 0.4),
-    "padding": (1,),
     "bins": (4,),
     "recall": (0.25, 1),
     "rank": (2,),
-    "digits": (3,),
-    "percent_digits": (2,),
-    "normalizer": (3,),
-    "cut": (False,),
     "propensity": ("target",),
     "target": ("propensity", "nowhere"),
     "predicted": ("expected",),
@@ -62,15 +54,9 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
 }
 
 # Parameters that matter only if another one has one of these values.
-_ONLY_WITH: Mapping[str, tuple[str, tuple[Value | None, ...]]] = {
-    "rows": ("repeats", ("compact_after_cut",)),
+_ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "q": ("statistic", ("quantile",)),
-    "method": ("statistic", ("median", "quantile")),
     "confidence": ("statistic", ("half_width",)),
-    "deviation": ("statistic", ("standard_error", "half_width")),
-    "undefined": ("per", ("list",)),
-    "least": ("per", ("list",)),
-    "among": ("repeats", (None, "first", "every")),
 }
 
 Choice = Mapping[str, Value]
@@ -219,7 +205,7 @@ def texts_of(name: str, k: int | None) -> list[str]:
     alone: list[Choice] = [{key: value} for key, choices in choices_of.items() for value in choices]
     together = [_drawn(draw, choices_of) for _ in range(12)]
     chosen = [_completed(choice, choices_of) for choice in ({}, *alone, *together)]
-    texts = (_text(name, choice, k) for choice in chosen if _comparable(choice))
+    texts = (_text(name, choice, k) for choice in chosen)
     return list(dict.fromkeys(parse(text).text for text in texts))
 
 
@@ -269,11 +255,6 @@ def _completed(choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> C
 def _matters(key: str, choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> bool:
     other, wanted = _ONLY_WITH.get(key, ("", ()))
     return other not in choices_of or choice.get(other) in wanted
-
-
-def _comparable(choice: Choice) -> bool:
-    """32-bit floats have no room for the gains here where these are exponents or below 0."""
-    return "digits" not in choice or not {"gain", "relevant"} & {*choice}
 
 
 def _text(name: str, choice: Choice, k: int | None) -> str:

@@ -88,7 +88,7 @@ def of_users(
         means = statistic.over(metric.per_list, [cell])
         reading = Reading(
             metric=metric.text,
-            value=summary(Distribution.of_all(means.means), metric.values),
+            value=summary(Distribution.of_all(means.means), metric.values, metric.rules),
             count=means.users,
             lists=count,
             estimated=means.share < 1.0,

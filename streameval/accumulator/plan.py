@@ -87,7 +87,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if reads == "pairings":
             return PairingsOptions(cutoff=metric.k)
         if reads in ("scores", "ranksums"):
-            chosen = {name: metric.values[name] for name in RankSumsOptions.__struct_fields__}
+            given = metric.values | metric.rules
+            chosen = {name: given[name] for name in RankSumsOptions.__struct_fields__}
             return msgspec.convert(chosen, ScoresOptions if reads == "scores" else RankSumsOptions)
         return None
 
@@ -317,6 +318,7 @@ def _over_lists(metric: Metric) -> Metric:
     return Metric(
         metric.definition,
         values={**metric.values, "statistic": "mean", PER_USER: "list"},
+        rules=metric.rules,
         options=options,
         k=metric.k,
         convention=metric.convention,
@@ -357,10 +359,10 @@ def _exposures_kind(metric: Metric) -> Exposed:
 
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     """Options of the Hits statistic that a metric reads."""
-    option_values = {name: metric.values[name] for name in HitsOptions.__struct_fields__[1:]}
-    after_cut = option_values["repeats"] == "compact_after_cut"
-    rows = (option_values["rows"] or metric.k) if after_cut else None
-    return msgspec.convert(option_values | {"rows": rows, "depth": depth}, HitsOptions)
+    after_cut = metric.values["repeats"] == "compact_after_cut"
+    rows = (metric.values["rows"] or metric.k) if after_cut else None
+    given = metric.values | metric.rules | {"rows": rows, "depth": depth}
+    return msgspec.convert(given, HitsOptions)
 
 
 @lru_cache(maxsize=256)

@@ -355,11 +355,11 @@ def _of_events(metric: Metric, values: Distribution) -> Reading:
     lists = values.lists
     if metric.definition.over is not None:
         return _of_values(metric, values, lists)
-    if values.undefined and metric.values["undefined"] == "error":
+    if values.undefined and metric.rules["undefined"] == "error":
         return _refusals(metric, values.count, lists, values.undefined)
-    if lists and values.count < int(metric.values["least"]):
+    if lists and values.count < int(metric.rules["least"]):
         return _refusals(metric, values.count, lists, lists)
-    if values.undefined and metric.values["undefined"] == "nan":
+    if values.undefined and metric.rules["undefined"] == "nan":
         return mean_reading(metric, math.nan, values.count, lists)
     return _of_values(metric, values, lists)
 
@@ -403,7 +403,7 @@ def _summary_of(metric: Metric, value: float) -> float:
     """The summary statistic of the one value of a slice."""
     if metric.values.get("statistic", "mean") in LEVELS:
         return value
-    return summary(Distribution.of(value), metric.values)
+    return summary(Distribution.of(value), metric.values, metric.rules)
 
 
 def _divided(reading: Reading, below: float) -> Reading:
@@ -431,7 +431,7 @@ def sum_reading(metric: Metric, total: float, lists: int) -> Reading:
 def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
     if metric.is_mean or metric.definition.over is not None:
         return mean_reading(metric, values.total, values.count, lists)
-    value = summary(values, metric.values)
+    value = summary(values, metric.values, metric.rules)
     statistic = metric.values["statistic"]
     finish = metric.definition.finish if statistic in LEVELS else None
     if finish and not math.isnan(value):

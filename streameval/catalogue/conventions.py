@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -12,15 +12,49 @@ from streameval.catalogue.signature import Value
 Choices: TypeAlias = Mapping[str, Value]
 
 
+class Rule(NamedTuple):
+    """What systems do that no metric has as a parameter.
+
+    Attributes:
+        meaning: of its values.
+        usual: the value without a convention.
+    """
+
+    meaning: str
+    usual: Value
+
+
+RULES: Mapping[str, Rule] = {
+    "counting": Rule(
+        "with `every` a repeated interaction counts each time, with `joined` an item as often as "
+        "the whole list has it",
+        "distinct",
+    ),
+    "ids": Rule("with `integer` interactions that are text are an error", "any"),
+    "empty_list": Rule("lists without items count 0, are left out, or are an error", "any"),
+    "method": Rule("with `lower` quantiles are not interpolated between values", "linear"),
+    "deviation": Rule(
+        "with `single` the standard deviation has 32 bits, and is 0 for one value", "double"
+    ),
+    "undefined": Rule("with `error` a list without a value is an error", "skip"),
+    "least": Rule("fewer values are an error", 0),
+    "positive": Rule("with `one` only items with a gain of exactly 1 are positive", "relevant"),
+    "single": Rule("whether scores are rounded to 32 bits", usual=False),
+}
+"""The rules of conventions, by name."""
+
+
 class Convention(msgspec.Struct, frozen=True):
     """How one evaluation system computes the metrics of the catalogue.
 
     Attributes:
         system: name and version of the code that values were compared with.
-        metrics: metric -> parameter values that give the system's numbers.
+        metrics: metric -> parameter values, and rules, that give the system's numbers.
         spellings: the system's name -> the catalogue's name.
         suffixes: name -> meaning of its numeric suffix: "k" (as in "P_10"), or a parameter.
         absent: metrics of the system that the catalogue does not have.
+        rows: whether metrics of hits have the parameter `rows`: those before repeats are removed.
+        summarises: whether even a single value, such as coverage, is summarised.
     """
 
     system: str
@@ -28,6 +62,8 @@ class Convention(msgspec.Struct, frozen=True):
     spellings: Mapping[str, str] = {}
     suffixes: Mapping[str, str] = {}
     absent: tuple[str, ...] = ()
+    rows: bool = False
+    summarises: bool = False
 
 
 _JULIA: Choices = {"empty_list": "zero"}
@@ -57,8 +93,7 @@ _REPLAY: Mapping[str, str] = {
 def _replay(system: str, repeats: str, precision: str, average: str) -> Convention:
     """A version of RePlay; `precision` and `average` are denominators."""
     values: Choices = {"method": "lower", "deviation": "single"}
-    every: Choices = {**values, "repeats": repeats}
-    lists: Choices = {**every, **_ALL, "empty": "skip"}
+    lists: Choices = {**values, "repeats": repeats, **_ALL, **_SKIP}
     return Convention(
         system=system,
         metrics={
@@ -69,11 +104,13 @@ def _replay(system: str, repeats: str, precision: str, average: str) -> Conventi
             "mrr": lists,
             "ndcg": {**lists, "gain": "binary"},
             "roc_auc": lists,
-            "novelty": {**every, "denominator": "k", "unit": "share"},
-            "unexpectedness": every,
-            "item_coverage": {**values, "unknown": "count", "no_lists": "zero"},
+            "novelty": values,
+            "unexpectedness": values,
+            "item_coverage": {**values, "unknown": "count"},
         },
         spellings=_REPLAY,
+        rows=repeats == "compact_after_cut",
+        summarises=True,
     )
 
 
@@ -90,7 +127,6 @@ CONVENTIONS: Mapping[str, Convention] = {
                 "counting": "every",
                 "empty": "nan",
                 "gain": "binary",
-                "best": "list",
             },
         },
         spellings={
@@ -108,12 +144,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "mrr": {},
             "dcg": {"repeats": "every", "relevant": "all", "discount_by": "log2_rank"},
             "ideal_dcg": {"relevant": "all", "discount_by": "log2_rank"},
-            "ndcg": {
-                "repeats": "every",
-                "relevant": "all",
-                "discount_by": "log2_rank",
-                "best": "whole",
-            },
+            "ndcg": {"repeats": "every", "relevant": "all", "discount_by": "log2_rank"},
         },
         spellings={"recip_rank": "mrr", "compute_ideal_dcgs": "ideal_dcg"},
     ),
@@ -123,9 +154,9 @@ CONVENTIONS: Mapping[str, Convention] = {
             "precision": {**_ROWS, "denominator": "length"},
             "recall": {**_ROWS, "empty": "zero", "denominator": "ideal"},
             "hit_rate": _ALL,
-            "map": {**_ROWS, "denominator": "shown", "empty": "error", "empty_list": "zero"},
+            "map": {**_ROWS, "empty": "error", "empty_list": "zero"},
             "mrr": _ALL,
-            "ndcg": {**_ROWS, **_LENSKIT, "empty": "zero", "worthless": "zero"},
+            "ndcg": {**_ROWS, **_LENSKIT, "empty": "zero"},
             "dcg": {**_ROWS, **_LENSKIT},
             "rbp": {**_ROWS, "p": 0.85},
             "gini": {"over": "catalog", "unknown": "count"},
@@ -153,15 +184,15 @@ CONVENTIONS: Mapping[str, Convention] = {
             "ndcg": {**_ALL, "empty": "zero", "gain": "binary"},
             "gauc": {"single": True},
             "auc": {"positive": "one"},
-            "log_loss": {"least": 2, "outcome": "gain"},
+            "log_loss": {"least": 2},
             "mae": {"least": 1},
             "rmse": {"least": 1},
             # These were added by RecBole 1.0, and are as in 1.2.1.
-            "item_coverage": {"unknown": "count", "padding": 1},
-            "gini": {"over": "catalog", "unknown": "count", "padding": 1},
-            "shannon_entropy": {"unit": "nats", "divisor": "items"},
+            "item_coverage": {},
+            "gini": {},
+            "shannon_entropy": {},
             "average_popularity": {},
-            "tail_percentage": {"tail": 0.1, "ties": "id", "unknown": "head"},
+            "tail_percentage": {},
         },
         spellings={
             "hit": "hit_rate",
@@ -186,34 +217,25 @@ CONVENTIONS: Mapping[str, Convention] = {
             "ndcg": {**_ROWS, **_SKIP, "counting": "every", "gain": "binary"},
             "roc_auc": {**_ROWS, **_SKIP},
             "novelty": {"denominator": "k", "unit": "share"},
-            "unexpectedness": {"missing": "zero"},
+            "unexpectedness": {},
             "item_coverage": {},
-            "user_novelty": {"gaps": "new"},
+            "user_novelty": {},
         },
         spellings={**_REPLAY, "Novelty": "user_novelty"},
+        summarises=True,
     ),
     "capri": Convention(
         system="CAPRI (dbbb506)",
         metrics={
             "precision": {"denominator": "length", "empty_list": "error"},
             "recall": {**_CAPRI, "empty": "error"},
-            "map": {**_CAPRI, "empty": "zero", "normalizer": 10},
+            "map": {**_CAPRI, "empty": "zero"},
             "dcg": {"repeats": "every", "relevant": "all", "gain": "exp2", "discount_by": "ln"},
-            "ndcg": {
-                **_CAPRI,
-                "repeats": "every",
-                "relevant": "all",
-                "empty": "zero",
-                "gain": "exp2",
-                "discount_by": "ln",
-                "best": "whole",
-                "digits": 4,
-                "ids": "integer",
-            },
+            "ndcg": {**_CAPRI, **_ALL, "repeats": "every", "empty": "zero", "ids": "integer"},
             "list_diversity": {"undefined": "error"},
-            "novelty": {"denominator": "k", "cold": "zero", "cut": False, "undefined": "error"},
-            "item_coverage": {"unknown": "count", "percent_digits": 2, "no_lists": "zero"},
-            "personalization": {"unlike": "refuse"},
+            "novelty": {"undefined": "error"},
+            "item_coverage": {},
+            "personalization": {},
         },
         spellings={
             "precisionk": "precision",
@@ -231,12 +253,12 @@ CONVENTIONS: Mapping[str, Convention] = {
             "precision": {**_JOINED, **_SKIP},
             "recall": {**_JOINED, **_SKIP},
             "f1": {**_JOINED, **_SKIP},
-            "mcc": {**_ROWS, "unknown": "count", "denominator": "k"},
+            "mcc": {},
             "map": {**_JOINED, "denominator": "interacted"},
-            "ndcg": {**_JOINED, "gain": "binary", "best": "ranks"},
+            "ndcg": _JOINED,
             "mrr": {**_JOINED, **_SKIP},
-            "pap": _ROWS,
-            "partial_auc": _ROWS,
+            "pap": {},
+            "partial_auc": {},
         },
         spellings={
             "HitRate": "hit_rate",
@@ -275,7 +297,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "recall": _ZERO,
             "r_precision": _ZERO,
             "mrr": {},
-            "map": {**_ZERO, "denominator": "hits"},
+            "map": _ZERO,
             "ndcg": _ZERO,
         },
         spellings={

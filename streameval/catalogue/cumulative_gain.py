@@ -6,14 +6,14 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from itertools import accumulate
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import numpy as np
 
 from streameval.catalogue.signature import Span
 from streameval.events.event import LARGEST_GAIN
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.hitrows import HitRows, Total
+from streameval.statistics.hitrows import Total
 
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """The value of a gain g: g, 2^g - 1, or 1."""
@@ -38,11 +38,6 @@ _DIVISORS: Mapping[Discount, Callable[[int], float]] = {
     "log2": lambda rank: math.log2(rank + 1),
     "log2_rank": lambda rank: max(1.0, math.log2(rank)),
     "ln": lambda rank: math.log(rank + 1),
-}
-_SINGLE_DIVISORS: Mapping[Discount, Callable[[Any], Any]] = {
-    "log2": lambda rank: np.log2(rank + 1),
-    "log2_rank": lambda rank: np.maximum(1, np.log2(rank)),
-    "ln": lambda rank: np.log(rank + 1),
 }
 _TABLES: dict[Discount, tuple[FloatArray, FloatArray]] = {
     kind: (np.full(1, math.nan), np.zeros(1)) for kind in _DIVISORS
@@ -96,38 +91,6 @@ def cap_values(values: Total, cap: float) -> Total:
         [3.0, 100.0]
     """
     return np.minimum(values, cap) if cap else values
-
-
-def single_dcg(
-    rows: HitRows, widths: IntArray, gain: Gain, discount_by: Discount
-) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """DCG of each list in 32-bit floats, as numpy sums a row with one entry per rank.
-
-    `widths`: ranks of each list, shape (lists,); hits at higher ranks are added too.
-    """
-    ends = np.cumsum(np.bincount(rows.owner, minlength=rows.lists)).tolist()
-    totals = np.zeros(rows.lists, np.float32)
-    for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        rank, gains = rows.rank[start:end], rows.gain[start:end]
-        width = max(int(widths[place]), int(rank.max(initial=0)))
-        if width <= _TABLED:
-            row = np.zeros(width, gains.dtype)
-            row[rank - 1] = gains
-            rank, gains = np.arange(1, width + 1), row
-        totals[place] = _single_sum(rank.astype(np.float32), gains, gain, discount_by)
-    return totals
-
-
-def _single_sum(
-    rank: np.ndarray[tuple[int], np.dtype[np.float32]],
-    gains: FloatArray,
-    gain: Gain,
-    discount_by: Discount,
-) -> np.float32:
-    with np.errstate(over="ignore", invalid="ignore"):
-        counts = np.sign(gains) if gain == "binary" else gains
-        counts = np.power(2, gains) - 1 if gain == "exp2" else counts
-        return np.float32(np.sum(counts / _SINGLE_DIVISORS[discount_by](rank), dtype=np.float32))
 
 
 def _exp2(gain: float) -> float:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from streameval import metrics
 from streameval.catalogue import summary
-from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.conventions import CONVENTIONS, RULES
 from streameval.catalogue.grammar import Spelling, spelling
 from streameval.catalogue.metric import Definition, Metric, definition_of
 from streameval.catalogue.signature import (
@@ -27,6 +27,7 @@ from streameval.catalogue.signature import (
     Parameter,
     Value,
 )
+from streameval.catalogue.systems import in_convention
 from streameval.events import LARGEST_RANK
 from streameval.events.errors import (
     AbsentMetricError,
@@ -98,41 +99,22 @@ _TYPE = Parameter("type", "")
 _AMONG = Parameter(AMONG, "")
 _BY = Parameter(BY, EACH_ITEM)
 _HITS_PARAMETERS = (
-    Parameter("repeats", "first", ("first", "every", "compact_before_cut", "compact_after_cut")),
-    Parameter("rows", 0, span=(0, LARGEST_RANK)),
+    Parameter("repeats", "first", ("first", "every")),
     Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
     Parameter("relevant", "positive", ("positive", "all")),
-    Parameter("counting", "distinct", ("distinct", "every", "joined")),
-    Parameter("ids", "any", ("any", "integer")),
     _TYPE,
     _AMONG,
 )
-_VALUE_PARAMETERS = (
-    *summary.PARAMETERS,
-    Parameter("undefined", "skip", ("skip", "nan", "error")),
-    Parameter("least", 0, span=(0, LARGEST_RANK)),
-)
+_ROWS = Parameter("rows", 0, span=(0, LARGEST_RANK))
 _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "q": ("statistic", ("quantile",)),
-    "method": ("statistic", ("quantile", "median")),
     "confidence": ("statistic", ("half_width",)),
-    "deviation": ("statistic", ("standard_error", "half_width")),
     AMONG: ("repeats", ("first", "every")),
-    "undefined": (PER_USER, ("list",)),
-    "least": (PER_USER, ("list",)),
 }
 """Shared parameter -> another one, and its values with which it has an effect."""
 
 _PER = Parameter(PER_USER, "list", ("list", "user"))
 _HAVING = Parameter("having", "item", ("item", "hit"))
-_SAMPLE_PARAMETERS = (
-    Parameter("positive", "relevant", ("relevant", "one")),
-    Parameter("single", default=False),
-    _TYPE,
-)
-_SUMMARISING = "replay"
-"""Prefix of the conventions whose system summarises even a single value, such as coverage."""
-
 _EMPTY = ("skip", "zero", "nan", "error")
 
 _MOST_TEXTS = 4_096
@@ -158,14 +140,16 @@ def catalogue() -> Mapping[str, Definition]:
 def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
     """All parameters of a metric: its own, and those of the statistic that it reads.
 
-    `convention`: some conventions add parameters.
+    `convention`: some add parameters.
 
     Raises:
         MetricParameterError: a parameter of the metric has the name of a shared one.
     """
-    shared = _shared(definition)
-    if definition.reads == "exposures" and (convention or "").startswith(_SUMMARISING):
+    shared, system = _shared(definition), CONVENTIONS.get(convention or "")
+    if system is not None and system.summarises and definition.reads == "exposures":
         shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
+    if system is not None and system.rows and definition.reads in ("hits", "lists"):
+        shared[_ROWS.name] = _ROWS
     for name in shared.keys() & definition.parameters:
         allowed = "all metrics of its kind have a parameter with this name; choose another name"
         default = definition.parameters[name].default
@@ -179,11 +163,10 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         shared |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
     if definition.per == "list" and definition.reads != "event":
         shared["empty"] = Parameter("empty", definition.empty, _EMPTY)
-        shared["empty_list"] = Parameter("empty_list", "any", ("any", *_EMPTY))
         shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads == "event":
         summarised = definition.over is None
-        shared |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS if summarised}
+        shared |= {parameter.name: parameter for parameter in summary.PARAMETERS if summarised}
         shared |= {"type": _TYPE} if definition.interactions else {}
         shared |= {AMONG: _AMONG} if _reads_groups(definition) else {}
     if "statistic" in shared and _no_mean_over_users(definition) is None:
@@ -192,10 +175,8 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         shared[BY] = _BY
     if definition.reads == "users":
         shared["having"] = _HAVING
-    if definition.reads == "placements":
+    if definition.reads in ("placements", "scores", "ranksums"):
         shared["type"] = _TYPE
-    if definition.reads in ("scores", "ranksums"):
-        shared |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return shared
 
 
@@ -338,8 +319,10 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
     accepted = parameters(definition, convention)
     usual = {name: parameter.default for name, parameter in accepted.items()}
+    rules = {name: rule.usual for name, rule in RULES.items()}
     if convention is not None:
-        usual |= CONVENTIONS[convention].metrics[definition.name]
+        for name, value in CONVENTIONS[convention].metrics[definition.name].items():
+            (rules if name in rules else usual)[name] = value
     chosen = _check_choice(text, accepted, spelled, definition)
     options = {name: value for name, value in chosen.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
@@ -353,6 +336,7 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
     return Metric(
         definition,
         values=values,
+        rules=rules,
         options=options,
         k=spelled.k,
         convention=convention,
@@ -407,7 +391,12 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
     convention = CONVENTIONS[spelled.prefix]
     if spelled.name not in convention.metrics:
         raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
-    return catalogue()[spelled.name], spelled.prefix
+    return _definition_in(spelled.prefix, spelled.name), spelled.prefix
+
+
+@cache
+def _definition_in(convention: str, name: str) -> Definition:
+    return in_convention(catalogue()[name], convention)
 
 
 def absent_module(text: str) -> str | None:

@@ -53,6 +53,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         name: the usual name; also that of its file.
+        documentation: the function's docstring, dedented.
         function: the formula; see CONTRIBUTING.md, "Add a metric".
         reads: the statistic that it reads.
         inputs: other positional arguments: "k", "catalog", "popularity", "similarity",
@@ -64,6 +65,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     """
 
     name: str
+    documentation: str
     function: Callable[..., Any]
     reads: Reads
     inputs: tuple[str, ...]
@@ -85,11 +87,6 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     def summary(self) -> str:
         """First line of the documentation."""
         return self.documentation.splitlines()[0]
-
-    @property
-    def documentation(self) -> str:
-        """The function's docstring, dedented."""
-        return inspect.getdoc(self.function) or self.name
 
     @property
     def takes_k(self) -> bool:
@@ -137,6 +134,7 @@ class Metric:
 
     Attributes:
         values: the values of all parameters.
+        rules: the rules of its convention; see `conventions.RULES`.
         options: only the parameters in the text.
         text: canonical text, for example "recbole:ndcg@10".
         alias: the text with another name for the metric, for example "P@10"; None: it has its name.
@@ -147,7 +145,7 @@ class Metric:
 
     __slots__ = (
         *("convention", "definition", "empty_rules", "k", "options", "per_list", "prefix"),
-        *("alias", "text", "values"),
+        *("alias", "rules", "text", "values"),
     )
 
     def __init__(
@@ -155,6 +153,7 @@ class Metric:
         definition: Definition,
         *,
         values: Mapping[str, Value],
+        rules: Mapping[str, Value],
         options: Mapping[str, Value],
         k: int | None,
         convention: str | None,
@@ -162,11 +161,11 @@ class Metric:
         alias: str | None = None,
     ) -> None:
         self.definition, self.convention = definition, convention
-        self.values, self.options = dict(values), dict(options)
+        self.values, self.rules, self.options = dict(values), dict(rules), dict(options)
         self.k, self.text, self.alias = k, text, alias
         parts = spelling(text)
         self.prefix, self.per_list = parts.prefix, str(parts.without(SUMMARY))
-        self.empty_rules = _empty_rules(self.values)
+        self.empty_rules = _empty_rules(self.values.get("empty", "zero"), rules["empty_list"])
 
     @property
     def peers(self) -> str | None:
@@ -328,8 +327,7 @@ class Metric:
         return f"Metric({self.text!r})"
 
 
-def _empty_rules(values: Mapping[str, Any]) -> dict[tuple[int, int], EmptyRule]:
-    of_lists, of_interactions = values.get("empty_list", "any"), values.get("empty", "zero")
+def _empty_rules(of_interactions: Any, of_lists: Any) -> dict[tuple[int, int], EmptyRule]:
     without: EmptyRule = of_interactions if of_lists == "any" else of_lists
     with_interactions: EmptyRule = "zero" if of_lists == "any" else of_lists
     return {(0, 0): without, (0, 1): with_interactions, (1, 0): of_interactions, (1, 1): "zero"}
@@ -412,6 +410,7 @@ def metric(
             raise MetricDeclarationError(function, problem=problem)
         definition = Definition(
             name=function.__name__.rstrip("_"),
+            documentation=inspect.getdoc(function) or function.__name__.rstrip("_"),
             function=function,
             reads=read_by(function),
             inputs=inputs_of(function),

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.items import Attribute
 from streameval.events import Event, Id
-from streameval.statistics.scores import Relevant, wanted_items
-
-Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
-"""A repeated item counts each time, or repeats are removed before or after the list is cut."""
-
-
-def rows_of(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> Sequence[Id]:
-    """The first k items; "compact_after_cut" removes repeats from the first `rows` (or k) rows.
-
-    Example:
-        >>> rows_of(["a", "a", "b", "c"], 2, "compact_after_cut", 3)
-        ['a', 'b']
-    """
-    if repeats == "compact_before_cut":
-        return list(dict.fromkeys(items))[:k]
-    if repeats == "compact_after_cut":
-        return list(dict.fromkeys(items[: rows or k]))[:k]
-    return items[:k]
+from streameval.statistics.scores import wanted_items
 
 
 def distinct_items(event: Event, k: int | None) -> list[Id]:
@@ -94,27 +76,18 @@ def confusion(
     k: int | None,
     catalog: Catalog,
     unknown: Literal["ignore", "count"],
-    *,
-    relevant: Relevant = "positive",
-    repeats: Literal["first", "every"] = "first",
 ) -> Confusion:
     """The confusion matrix of the first k items.
-
-    `repeats`: "every" counts an item as often as the list has it, as a join of two tables does.
 
     Example:
         >>> event = Event(recommendations=["a", "b"], interactions=["b", "x"])
         >>> tuple(confusion(event, 2, 10, "ignore"))
         (1, 1, 1, 7)
     """
-    wanted = wanted_items(event.interactions, relevant)
-    shown = items_with_repeats(event, k) if repeats == "every" else distinct_items(event, k)
+    wanted, shown = wanted_items(event.interactions), distinct_items(event, k)
     if unknown == "ignore" and not isinstance(catalog, int):
         shown, wanted = [item for item in shown if item in catalog], wanted & catalog
     hits, interacted = sum(map(wanted.__contains__, shown)), len(wanted)
-    if repeats == "every":
-        counts = Counter(item for item in event.recommendations if item in wanted)
-        interacted += counts.total() - len(counts)
     items = catalog if isinstance(catalog, int) else len(catalog)
     neither = items - len(shown) - interacted + hits
     return Confusion(hits, len(shown) - hits, interacted - hits, neither)
@@ -146,32 +119,22 @@ class RankedHits(NamedTuple):
         return sum(max(0, self.negatives - before) for before in self.before[:hits])
 
 
-def ranked_hits(
-    event: Event,
-    k: int | None,
-    *,
-    relevant: Relevant = "positive",
-    repeats: Literal["first", "every"] = "first",
-    short: Short = "count",
-) -> RankedHits | None:
+def ranked_hits(event: Event, k: int | None, *, short: Short) -> RankedHits | None:
     """The hits of a whole list and its first k other items; None if the list is left out.
 
     Without k all other items of the list are compared. A list without interactions is left out.
 
-    `repeats`: "every" counts an item as often as the list has it, as a join of two tables does.
-
     Example:
-        >>> ranked_hits(Event(recommendations=["a", "b", "c"], interactions=["b", "x"]), None)
+        >>> event = Event(recommendations=["a", "b", "c"], interactions=["b", "x"])
+        >>> ranked_hits(event, None, short="count")
         RankedHits(before=[1], interacted=2, negatives=2)
     """
-    wanted = wanted_items(event.interactions, relevant)
+    wanted, shown = wanted_items(event.interactions), distinct_items(event, None)
     if not wanted:
         return None
-    shown = items_with_repeats(event, None) if repeats == "every" else distinct_items(event, None)
-    places = [place for place, item in enumerate(shown) if item in wanted]
-    before = [place - number for number, place in enumerate(places)]
-    again = len(places) - len({shown[place] for place in places})
-    interacted, others = len(wanted) + again, len(shown) - len(places)
-    if short == "skip" and k is not None and others < k and len(before) < interacted:
+    hits = [index for index, item in enumerate(shown) if item in wanted]
+    before = [index - number for number, index in enumerate(hits)]
+    others = len(shown) - len(hits)
+    if short == "skip" and k is not None and others < k and len(hits) < len(wanted):
         return None
-    return RankedHits(before, interacted, max(1, others) if k is None else k)
+    return RankedHits(before, len(wanted), max(1, others) if k is None else k)

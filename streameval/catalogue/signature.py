@@ -32,7 +32,7 @@ Reads: TypeAlias = Literal[
 """The statistic that a metric reads; the name of its function's first argument."""
 
 
-SUMMARY = ("statistic", "q", "method", "confidence", "deviation", "per")
+SUMMARY = ("statistic", "q", "confidence", "per")
 """Parameters of the summary of all lists, which do not affect the value of a list."""
 
 

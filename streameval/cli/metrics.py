@@ -15,6 +15,7 @@ from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
 from streameval.catalogue.signature import AMONG, BY, KINDS, Parameter, Reads
+from streameval.catalogue.systems import step_of
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
 
@@ -82,7 +83,7 @@ def _documentation(metric: Metric) -> list[str]:
 
 
 def _meaning(metric: Metric) -> list[str]:
-    """The parameters that a convention sets, or the conventions of the metric."""
+    """What a convention sets and does otherwise, or the conventions of the metric."""
     if metric.convention is None:
         conventions = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
         return ["", f"conventions: {', '.join(conventions)}"] if conventions else []
@@ -90,6 +91,8 @@ def _meaning(metric: Metric) -> list[str]:
     changed = [
         f"  {name} = {format_value(v)}" for name, v in convention.metrics[metric.name].items()
     ]
+    step = step_of(metric.convention, metric.name)
+    changed += [f"  {step}"] if step else []
     return ["", f"as in {convention.system}, {metric.text} means:", *(changed or ["  the same"])]
 
 
@@ -100,17 +103,20 @@ def _other_names(definition: Definition) -> list[str]:
         for their_name, ours in CONVENTIONS[system].spellings.items()
         if ours == definition.name and their_name != ours
     ]
-    ours = catalogue().get(definition.name) is definition
-    return [*aliases(definition.name), *of_systems] if ours else []
+    return [*aliases(definition.name), *of_systems] if _is_ours(definition) else []
 
 
 def conventions_of(definition: Definition) -> list[str]:
     """The conventions that define this metric of the catalogue."""
-    if catalogue().get(definition.name) is not definition:
+    if not _is_ours(definition):
         return []
     return [
         name for name, convention in CONVENTIONS.items() if definition.name in convention.metrics
     ]
+
+
+def _is_ours(definition: Definition) -> bool:
+    return definition.function.__module__.startswith("streameval.")
 
 
 def _entry(definition: Definition) -> dict[str, Any]:
@@ -151,28 +157,18 @@ _NAMES_ITEMS = {BY: "an attribute of items", AMONG: "an attribute and a value, l
 
 SHARED_PARAMETERS: Mapping[str, str] = {
     "repeats": "which rank of a repeated item counts",
-    "rows": "with `compact_after_cut`, rows kept before compacting; 0 means k",
     "min_gain": "smallest gain that is relevant",
     "relevant": "items with a positive gain, or with any gain",
-    "counting": "whether a repeated interaction counts twice",
-    "ids": "whether interactions must be integers",
     "type": "type of the interactions to count; empty: all types",
     "among": "`attribute:value`, such as `tier:tail`: only its items count, at the ranks that they "
     "were shown at; empty: all items",
     "by": "the attribute whose values are counted instead of items",
     "empty": "how lists without interactions count; the default depends on the metric",
-    "empty_list": "how lists without items count",
     "statistic": "statistic to report",
     "q": "the quantile",
-    "method": "whether quantiles are interpolated between values",
     "confidence": "confidence level of `half_width`",
-    "deviation": "`single` rounds the standard deviation to 32 bits; for one value it is 0",
     "per": "whether it is a mean over lists, or over the means of users",
-    "undefined": "how events without a value count",
-    "least": "with fewer values, reading is an error",
     "having": "users who were shown an item, or who had a hit",
-    "positive": "items with a gain above 0, or exactly 1",
-    "single": "whether scores are rounded to 32 bits",
 }
 """Parameters that several metrics share -> their meaning; `empty` has another default in each."""
 

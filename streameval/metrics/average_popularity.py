@@ -5,7 +5,6 @@ from typing import Literal
 
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event
 
 
@@ -21,8 +20,6 @@ def average_popularity(
     popularity: Popularity,
     *,
     unit: Literal["users", "share"] = "users",
-    repeats: Repeats = "every",
-    rows: int = 0,
 ) -> float | None:
     """Mean popularity of the first k items: the number of users who interacted with each before.
 
@@ -39,7 +36,7 @@ def average_popularity(
         >>> accumulator.read("average_popularity@2").value
         2.5
     """
-    shown = rows_of(event.recommendations, k, repeats, rows)
+    shown = event.recommendations[:k]
     if not shown:
         return None
     amount = popularity.share if unit == "share" else popularity.of

@@ -3,15 +3,13 @@
 import math
 from itertools import count
 from operator import mul
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
-from streameval.catalogue.signature import Span
-from streameval.events import LARGEST_RANK
 from streameval.statistics.exposures import Exposures
 from streameval.statistics.sample_bounds import evenness
 
@@ -28,15 +26,13 @@ def gini(
     *,
     over: Literal["shown", "catalog"] = "shown",
     unknown: Literal["ignore", "count"] = "ignore",
-    padding: Annotated[int, Span(0, LARGEST_RANK)] = 0,
 ) -> float | Bounded:
     """Gini coefficient of how often each item was shown up to rank k: 0 if all are equal.
 
     It is over the items shown at least once; with over=catalog over the catalogue, including items
-    never shown (items outside a catalogue of ids are left out, or counted with unknown=count;
-    padding adds that many items to the catalogue). Undefined without items shown.
-    Above `max_items` it is an estimate with bounds at 99.9 % confidence; they are wide if few items
-    have most exposures.
+    never shown (items outside a catalogue of ids are left out, or counted with unknown=count).
+    Undefined without items shown. Above `max_items` it is an estimate with bounds at 99.9 %
+    confidence; they are wide if few items have most exposures.
 
         gini@k = sum over n items, by exposures ascending, of (2 i - n - 1) * exposures / (n * all)
 
@@ -52,7 +48,7 @@ def gini(
     counts = exposures.counts(among)
     kept, listed = len(counts), 0
     if over == "catalog" and catalog is not None:
-        listed = padding + (catalog if isinstance(catalog, int) else len(catalog))
+        listed = catalog if isinstance(catalog, int) else len(catalog)
     items = max(kept, round(listed * exposures.share))
     total = sum(counts)
     if not total:

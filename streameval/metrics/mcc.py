@@ -18,17 +18,12 @@ def mcc(
     catalog: Catalog,
     *,
     unknown: Literal["ignore", "count"] = "ignore",
-    denominator: Literal["length", "k"] = "length",
-    relevant: Literal["positive", "all"] = "positive",
-    repeats: Literal["first", "every"] = "first",
     empty: Literal["skip", "zero"] = "skip",
 ) -> float | None:
     """Matthews correlation between the items shown and the items interacted with.
 
     It is over the items of the catalogue; items outside a catalogue of ids are left out, or counted
-    with unknown=count. With denominator=k a shorter list counts as if it showed k items. With
-    relevant=all every gain is an interaction; with repeats=every an item counts as often as the
-    list has it. It is 0 if all items, or none, are shown or interacted with. A list without
+    with unknown=count. It is 0 if all items, or none, are shown or interacted with. A list without
     interactions is left out (empty=zero counts it as 0), and so is a list with more items than the
     catalogue. Undefined without other lists.
 
@@ -43,13 +38,16 @@ def mcc(
         >>> round(accumulator.read("mcc@1").value, 12)
         0.333333333333
     """
-    tp, fp, fn, tn = confusion(event, k, catalog, unknown, relevant=relevant, repeats=repeats)
-    if denominator == "k" and k is not None:
-        fp, tn = k - tp, tn - (k - tp - fp)
-    elif tn < 0:
+    tp, fp, fn, tn = confusion(event, k, catalog, unknown)
+    if tn < 0:
         return None
     if not tp + fn:
         return 0.0 if empty == "zero" else None
+    return correlation(tp, fp, fn, tn)
+
+
+def correlation(tp: int, fp: int, fn: int, tn: int) -> float | None:
+    """The correlation of a confusion matrix; None if the catalogue is too small for it."""
     product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
     if product < 0 or tn + fp < 0:
         return None

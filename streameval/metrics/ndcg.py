@@ -1,81 +1,44 @@
 """Normalised discounted cumulative gain."""
 
-from typing import Annotated, Literal
-
 import numpy as np
-from msgspec.structs import replace
 
-from streameval.catalogue.cumulative_gain import (
-    Discount,
-    Gain,
-    discount,
-    gain_value,
-    ideal,
-    single_dcg,
-)
+from streameval.catalogue.cumulative_gain import Discount, Gain, discount, gain_value, ideal
 from streameval.catalogue.metric import metric
-from streameval.catalogue.signature import Span
-from streameval.statistics.hitrows import HitsView, Total
+from streameval.statistics.hitrows import HitRows, HitsView, Total
 from streameval.statistics.lists import Lists
 
-Best = Literal["cut", "list", "whole", "ranks"]
 
+def share_of_best(rows: HitRows, order: HitRows, gain: Gain, discount_by: Discount) -> Total:
+    """DCG of hits over that of the best order; 0 without relevant items, NaN for 0 over 0."""
 
-def _graded_ndcg(
-    lists: Lists,
-    k: int | None,
-    *,
-    gain: Gain = "linear",
-    discount_by: Discount = "log2",
-    best: Best = "cut",
-    digits: Annotated[int, Span(0, 6)] = 0,
-    worthless: Literal["skip", "zero"] = "skip",
-) -> Total:
-    rows, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
-    room = np.ones_like(order.gain)
-    if best == "list":
-        room = (order.rank <= lists.length[order.owner]).astype(np.float64)
-    every_rank = k if best == "ranks" else None
-    if not digits:
-        gained = rows.total(gain_value(rows.gain, gain) * discount(rows.rank, discount_by))
-        best_gains = room * gain_value(order.gain, gain)
-        possible = order.total(best_gains * discount(order.rank, discount_by))
-        if every_rank is not None:
-            possible = ideal(np.full(len(lists), every_rank), discount_by)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(order.total(room) > 0, gained / possible, 0.0)
-        return np.where(np.isnan(values), 0.0, values) if worthless == "zero" else values
-    order = replace(order, gain=order.gain * room)
-    with np.errstate(over="ignore"):
-        rows = replace(rows, gain=rows.gain.astype(np.float32))
-    length = lists.length if k is None else np.minimum(lists.length, k)
-    reached = single_dcg(rows, length, gain, discount_by)
-    possible = single_dcg(order, np.zeros_like(length), gain, discount_by)
-    if every_rank is not None:
-        possible = ideal(np.full(len(lists), every_rank), discount_by).astype(np.float32)
+    def cumulated(items: HitRows) -> Total:
+        worth = items.hits * gain_value(items.gain, gain)
+        return items.total(worth * discount(items.rank, discount_by))
+
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.where(reached == 0, np.float32(0), reached / possible)
-    return np.round(values, digits).astype(np.float64)
+        values = cumulated(rows) / cumulated(order)
+    return np.where(order.total(order.hits) > 0, values, 0.0)
+
+
+def graded_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+) -> Total:
+    """`ndcg` of lists with gains."""
+    return share_of_best(lists.by_interacted(k), lists.best(k), gain, discount_by)
 
 
 @metric(
     bounds=(0, 1),
     empty="skip",
-    listwise={"digits": ()},
-    graded=_graded_ndcg,
+    graded=graded_ndcg,
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
-def ndcg(
-    hits: HitsView, k: int | None, *, discount_by: Discount = "log2", best: Best = "cut"
-) -> Total:
+def ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
     """Normalised DCG: the DCG of the first k items divided by that of the best order.
 
-    Gains and discounts are those of dcg. The best order has min(k, items interacted with) items,
-    with best=list at most the length of the list, with best=whole all of them; with best=ranks it
-    has a gain of 1 at every rank up to k. With digits above 0 each list's value is computed in
-    32-bit floats and rounded to that many decimals. A list without interactions is left out
-    (empty=zero counts it as 0), and so is one whose gains and best DCG are 0, with relevant=all
-    (worthless=zero counts it as 0). Undefined without lists that have interactions.
+    Gains and discounts are those of dcg. The best order has min(k, items interacted with) items. A
+    list without interactions is left out (empty=zero counts it as 0), and so is one whose gains and
+    best DCG are 0, with relevant=all. Undefined without lists that have interactions.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 
@@ -86,8 +49,6 @@ def ndcg(
         >>> accumulator.read("ndcg@3").value
         0.5
     """
-    rows = hits.by_ideal(k) if best == "list" else hits.by_interacted(k)
-    possible = rows.size if k is None or best == "whole" else np.minimum(rows.size, k)
-    if best == "ranks" and k is not None:
-        possible = np.full_like(rows.size, k)
+    rows = hits.by_interacted(k)
+    possible = rows.size if k is None else np.minimum(rows.size, k)
     return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(possible, discount_by))

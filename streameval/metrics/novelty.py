@@ -5,8 +5,7 @@ from typing import Literal
 
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Repeats, rows_of
-from streameval.events import Event, Id
+from streameval.events import Event
 
 
 @metric(
@@ -21,17 +20,12 @@ def novelty(
     *,
     denominator: Literal["length", "k"] = "length",
     unit: Literal["bits", "share"] = "bits",
-    cold: Literal["most", "zero"] = "most",
-    cut: bool = True,
-    repeats: Repeats = "every",
-    rows: int = 0,
 ) -> float | None:
     """Mean self-information of the first k items: how few users interacted with each before.
 
     Popularity is fixed. unit=share divides by the largest possible, log2(users), as surprisal does.
-    An item that nobody interacted with is as novel as one user's (cold=zero: 0). With denominator=k
-    short lists are diluted; with cut=false k only divides. Empty lists are left out. Undefined
-    without lists.
+    An item that nobody interacted with is as novel as one user's. With denominator=k short lists
+    are diluted. Empty lists are left out. Undefined without lists.
 
         novelty@k = mean over lists of (sum over the first k items of -log2(users of item / users)
                     / items)
@@ -44,27 +38,13 @@ def novelty(
         >>> accumulator.read("novelty@2").value
         1.0
     """
-    shown = rows_of(event.recommendations, k if cut else None, repeats, rows)
-    items = k if denominator == "k" and k is not None else len(shown)
+    shown = event.recommendations[:k]
     if not shown:
-        return 0.0 if denominator == "k" and cold == "zero" else None
-    information = math.fsum(_information(item, popularity, unit, cold) for item in shown)
-    return information / items
-
-
-def _information(item: Id, popularity: Popularity, unit: str, cold: str) -> float:
+        return None
+    # An item that nobody interacted with has the information of one user's.
     most = math.log2(popularity.users) if popularity.users > 0 else 0.0
-    bits = _bits(item, popularity, most if cold == "most" else None)
-    if unit == "bits":
-        return bits
-    return bits / most if most else 1.0
-
-
-def _bits(item: Id, popularity: Popularity, most: float | None) -> float:
-    """Self-information of an item in bits; an unknown item has `most`, or 0 if it is None."""
-    share = popularity.share(item)
-    if share > 0:
-        return -math.log2(share)
-    if most is not None or item not in popularity.counts:
-        return most or 0.0
-    return math.inf if popularity.users and not share else math.nan
+    shares = map(popularity.share, shown)
+    bits = [-math.log2(share) if share > 0 else most for share in shares]
+    if unit == "share":
+        bits = [item_bits / most if most else 1.0 for item_bits in bits]
+    return math.fsum(bits) / (k if denominator == "k" and k is not None else len(shown))

@@ -1,7 +1,5 @@
 """Partial area under the ROC curve with precision: pAp@k."""
 
-from typing import Literal
-
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import Short, ranked_hits
 from streameval.events import Event
@@ -12,14 +10,7 @@ from streameval.events import Event
     source="Hiranandani et al., Optimization and analysis of the pAp@k metric, ICML 2020; RecTools "
     "0.19.0 `PAP`",
 )
-def pap(
-    event: Event,
-    k: int | None,
-    *,
-    relevant: Literal["positive", "all"] = "positive",
-    repeats: Literal["first", "every"] = "first",
-    short: Short = "count",
-) -> float | None:
+def pap(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Share of the pairs (one of k hits, one of the first k other items) in the right order.
 
     Of more than k items interacted with only the first k are expected, as precision does; of fewer
@@ -38,7 +29,7 @@ def pap(
         >>> accumulator.read("pap@2").value
         0.75
     """
-    ranked = ranked_hits(event, k, relevant=relevant, repeats=repeats, short=short)
+    ranked = ranked_hits(event, k, short=short)
     if ranked is None:
         return None
     expected = ranked.interacted if k is None else min(k, ranked.interacted)

@@ -1,7 +1,5 @@
 """Area under the ROC curve against the first k items without interaction."""
 
-from typing import Literal
-
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import Short, ranked_hits
 from streameval.events import Event
@@ -12,14 +10,7 @@ from streameval.events import Event
     source="Budhiraja et al., Rich-item recommendations for rich-users, 2020; RecTools 0.19.0 "
     "`PartialAUC`",
 )
-def partial_auc(
-    event: Event,
-    k: int | None,
-    *,
-    relevant: Literal["positive", "all"] = "positive",
-    repeats: Literal["first", "every"] = "first",
-    short: Short = "count",
-) -> float | None:
+def partial_auc(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Share of the pairs (item interacted with, one of the first k other items) in the right order.
 
     The whole list is read: k counts the other items, not ranks, and needs about k more items than
@@ -38,7 +29,7 @@ def partial_auc(
         >>> accumulator.read("partial_auc@2").value
         0.5
     """
-    ranked = ranked_hits(event, k, relevant=relevant, repeats=repeats, short=short)
+    ranked = ranked_hits(event, k, short=short)
     if ranked is None:
         return None
     return ranked.right_pairs(None) / (ranked.negatives * ranked.interacted)

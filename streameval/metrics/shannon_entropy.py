@@ -17,17 +17,13 @@ from streameval.statistics.sample_bounds import logarithms
     source="Shannon, A mathematical theory of communication, 1948",
 )
 def shannon_entropy(
-    exposures: Exposures,
-    *,
-    unit: Literal["bits", "nats"] = "bits",
-    divisor: Literal["one", "items"] = "one",
+    exposures: Exposures, *, unit: Literal["bits", "nats"] = "bits"
 ) -> float | Bounded:
     """Entropy of what is shown up to rank k: how evenly exposures spread over items.
 
     Items that were never shown add nothing, so a catalogue is ignored. The largest value is
-    log2(items shown). With divisor=items it is divided by the distinct items shown. Undefined
-    without items shown. Above `max_items` it is an estimate with bounds at 99.9 % confidence; they
-    are wide if few items have most exposures.
+    log2(items shown). Undefined without items shown. Above `max_items` it is an estimate with
+    bounds at 99.9 % confidence; they are wide if few items have most exposures.
 
         shannon_entropy@k = sum over items of -p * log2(p), p = exposures of the item / of all
 
@@ -38,21 +34,23 @@ def shannon_entropy(
         >>> accumulator.read("shannon_entropy@2").value
         1.0
     """
+    value, low, high = entropies(exposures, unit)
+    return Bounded(min(max(value, low), high), low, high) if exposures.estimated else value
+
+
+def entropies(exposures: Exposures, unit: Literal["bits", "nats"]) -> Bounded:
+    """The entropy with its bounds, which an estimate may exceed."""
     counts = exposures.counts()
     total = sum(counts) + exposures.lost
     if not total:
-        return math.nan
+        return Bounded(math.nan, math.nan, math.nan)
     logarithm = math.log2 if unit == "bits" else math.log
     if not exposures.estimated:
         parts = (n / total * (logarithm(total) - logarithm(n)) for n in counts)
         entropy = max(0.0, math.fsum(parts))
-        return entropy if divisor == "one" else entropy / len(counts)
+        return Bounded(entropy, entropy, entropy)
     sums = logarithms(np.array(counts), exposures.share, exposures.lost)
     expected = math.fsum(n * math.log(n) for n in counts) / exposures.share
-    fewest, most = (1.0, 1.0) if divisor == "one" else exposures.bounds()
-    items = 1.0 if divisor == "one" else exposures.distinct
-    low, value, high = (
-        max(0.0, logarithm(total) - bound_counts * logarithm(math.e) / total) / among
-        for bound_counts, among in ((sums[1], most), (expected, items), (sums[0], fewest))
-    )
-    return Bounded(min(max(value, low), high), low, high)
+    # The larger the sum, the smaller the entropy.
+    estimates = (logarithm(total) - n * logarithm(math.e) / total for n in (expected, *sums[::-1]))
+    return Bounded(*(max(0.0, entropy) for entropy in estimates))

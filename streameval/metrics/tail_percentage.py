@@ -1,11 +1,10 @@
 """Share of long-tail items."""
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Repeats, rows_of
 from streameval.catalogue.signature import Span
 from streameval.events import Event
 
@@ -21,17 +20,12 @@ def tail_percentage(
     popularity: Popularity,
     *,
     tail: Annotated[float, Span(0, sys.float_info.max)] = 0.8,
-    ties: Literal["all", "id"] = "all",
-    unknown: Literal["tail", "head"] = "tail",
-    repeats: Repeats = "every",
-    rows: int = 0,
 ) -> float | None:
     """Share of the first k items that belong to the long tail: the least popular ones.
 
-    The tail is the given share of the known items (at least one) and all items as popular as its
-    most popular one (with ties=id only those with the smallest ids). Unknown items belong to it,
-    unless unknown=head. A tail above 1 is the largest number of users of an item in the tail. Empty
-    lists are left out. Undefined without lists.
+    The tail is the given share of the known items (at least one), all items as popular as its most
+    popular one, and unknown items. A tail above 1 is the largest number of users of an item in the
+    tail. Empty lists are left out. Undefined without lists.
 
         tail_percentage@k = mean over lists of (items of the tail among the first k / items)
 
@@ -43,15 +37,8 @@ def tail_percentage(
         >>> accumulator.read("tail_percentage@2").value
         0.5
     """
-    shown = rows_of(event.recommendations, k, repeats, rows)
+    shown = event.recommendations[:k]
     if not shown:
         return None
-    rare = popularity.least(tail) if ties == "id" and tail <= 1 else None
     most = popularity.most_of_tail(tail) if tail <= 1 else tail
-    rare_items = 0
-    for item in shown:
-        if item not in popularity.counts:
-            rare_items += unknown == "tail"
-        else:
-            rare_items += popularity.of(item) <= most if rare is None else item in rare
-    return rare_items / len(shown)
+    return sum(popularity.of(item) <= most for item in shown) / len(shown)

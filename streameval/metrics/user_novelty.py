@@ -1,7 +1,5 @@
 """Share of items new to the user."""
 
-from typing import Literal
-
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import distinct_items
 from streameval.events import Event
@@ -12,15 +10,12 @@ from streameval.events import Event
     source="Lathia, Hailes, Capra, Amatriain, Temporal diversity, SIGIR 2010 (`novelty`)",
     interactions=False,
 )
-def user_novelty(
-    event: Event, k: int | None, *, gaps: Literal["skip", "new"] = "skip"
-) -> float | None:
+def user_novelty(event: Event, k: int | None) -> float | None:
     """Share of the first k items that are new to the user: not in the user's history.
 
     Each event has a history, the items that the user knew before; events without one are left out,
-    and a new user has an empty one. Repeats and empty lists are left out, or with gaps=new count as
-    new. Undefined without events that have a history and items. Records have it in the field that
-    `history` in `[event]` names.
+    and a new user has an empty one. Repeats and empty lists are left out. Undefined without events
+    that have a history and items. Records have it in the field that `history` in `[event]` names.
 
         user_novelty@k = mean over lists of (items at rank <= k that are not in the history / items)
 
@@ -33,8 +28,5 @@ def user_novelty(
     """
     if event.history is None:
         return None
-    if gaps == "new":
-        rows = event.recommendations[:k]
-        return 1.0 - len(set(rows).intersection(event.history)) / max(len(rows), 1)
     shown = distinct_items(event, k)
     return len(set(shown).difference(event.history)) / len(shown) if shown else None

@@ -333,7 +333,7 @@ def _table(users: Any, times: Any) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("metric", ["ctr", "map(denominator=hits)", "user_novelty"])
+@pytest.mark.parametrize("metric", ["ctr", "torchmetrics:map", "user_novelty"])
 def test_every_form_of_columns_may_have_users(metric: str) -> None:
     of_lists = _sums(
         Batch(recommendations=SHOWN, interactions=ACTS, users=USERS, times=TIMES), metric

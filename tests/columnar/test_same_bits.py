@@ -24,8 +24,8 @@ Pairs: TypeAlias = Sequence[tuple[list[Id], list[Id]]]
 # All statistics, all ways to find hits, and values of lists.
 METRICS = (
     *("hit_rate@2", "precision(denominator=length)@3", "recall@5", "mrr@2", "map@3", "ndcg@5"),
-    *("recall(repeats=every)@5", "recall(counting=every)@4", "ndcg(min_gain=2.0)@3"),
-    *("ndcg(statistic=median)@3", "map(repeats=compact_after_cut)@3", "recall(type=click)@3"),
+    *("recall(repeats=every)@5", "capri:recall@4", "ndcg(min_gain=2.0)@3"),
+    *("ndcg(statistic=median)@3", "replay:map@3", "recall(type=click)@3"),
     *("capri:ndcg@3", "lenskit:recip_rank", "replay:Precision@3", "recommenders_jl:MeanNDCG@3"),
     *("ctr@3", "ctr", "distinct_items@1", "distinct_items@3", "distinct_items", "item_coverage@3"),
     *("personalization@3", "replay:RocAuc@3"),

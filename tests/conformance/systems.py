@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value, spelling
 from tests.conformance import inputs
 from tests.conformance.inputs import Inputs, Recorded
@@ -18,15 +19,13 @@ class Answer(NamedTuple):
 
     metric: our metric, without a cut-off; inputs: how a case is handed over;
     takes: our parameter -> the case's parameter that it is given; "max_k" is the largest cut-off;
-    without_errors: our parameters for which users that raise an error are left out;
-    unrounded: those for which values are rounded to as many decimals as there can be.
+    unrounded: the metric that has the value before it is rounded, unless that is 0.
     """
 
     metric: str
     inputs: Inputs = inputs.lists
     takes: Mapping[str, str] = {}
-    without_errors: Mapping[str, Any] = {}
-    unrounded: Mapping[str, Any] = {}
+    unrounded: str = ""
 
     def text(self, params: Recorded, k: int | None, chosen: Mapping[str, Any] = {}) -> str:
         """The metric's text for a case's parameters and cut-off, with more parameters chosen."""
@@ -42,8 +41,9 @@ class Answer(NamedTuple):
         return head + (f"({inside})" if inside else "") + (f"@{min(at)}" if at else "")
 
     def in_convention(self, name: str) -> Answer:
-        """The same under another convention, one that keeps no rows of its own."""
-        return self._replace(metric=f"{name}:{self.metric.partition(':')[2]}")
+        """The same under another convention."""
+        metric = f"{name}:{self.metric.partition(':')[2]}"
+        return self._replace(metric=metric, takes=self.takes if CONVENTIONS[name].rows else {})
 
 
 def cutoffs(params: Recorded) -> list[int]:
@@ -74,17 +74,17 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
     **_named("replay", "Surprisal", inputs=inputs.lists_and_log, takes=_ROWS),
     **_named("replay", "Unexpectedness", inputs=inputs.lists_and_baseline, takes=_ROWS),
     **_named("replay", "Coverage", inputs=inputs.lists_and_logged_items),
-    **_named("capri", "precisionk", without_errors={"empty_list": "skip"}),
-    **_named("capri", "recallk", without_errors={"empty": "skip"}),
+    **_named("capri", "precisionk"),
+    **_named("capri", "recallk"),
     **_named("capri", "mapk", takes={"normalizer": "map_k"}),
     **_named("capri", "dcg", inputs=inputs.gains_in_order),
-    **_named("capri", "ndcgk", inputs=inputs.graded_lists, unrounded={"digits": 6, "ids": "any"}),
     **_named(
         "capri",
-        "listDiversity",
-        inputs=inputs.lists_and_similarity,
-        without_errors={"undefined": "skip"},
+        "ndcgk",
+        inputs=inputs.graded_lists,
+        unrounded="lenskit:ndcg(discount_by=ln,empty=zero,gain=exp2)",
     ),
+    **_named("capri", "listDiversity", inputs=inputs.lists_and_similarity),
     **_named("capri", "novelty", inputs=inputs.lists_and_popularity),
     **_named("capri", "catalogCoverage", inputs=inputs.lists_and_catalog),
     **_named("capri", "personalization", inputs=inputs.lists_of_all_users),

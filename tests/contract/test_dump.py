@@ -165,8 +165,8 @@ def test_a_metric_added_later_is_saved_and_merged() -> None:
         (["item_coverage@2", "item_coverage@5"], ["item_coverage@5"], set()),
         (["item_coverage@2", "gini@5"], ["distinct_items@2"], set()),
         (["personalization@2"], ["personalization@2", "personalization"], {"pairings"}),
-        (["auc"], ["auc", "auc(positive=one)"], {"scores(positive=one)"}),
-        (["gauc"], ["gauc", "gauc(single=true)"], {"ranksums(single=true)"}),
+        (["auc"], ["auc", "recbole:auc"], {"scores(positive=one)"}),
+        (["gauc"], ["gauc", "recbole:gauc"], {"ranksums(single=true)"}),
         (["mrr@5"], ["mrr@5", "mrr(repeats=every)@5"], {"hits(depth=5,repeats=every)"}),
         (["ndcg@5"], ["ndcg@5", "ndcg@2"], {"graded:ndcg@2"}),
         (

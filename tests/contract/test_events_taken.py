@@ -269,7 +269,7 @@ def test_an_item_at_the_largest_rank_needs_no_memory() -> None:
 
 def test_an_event_is_not_changed() -> None:
     shown, acts, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
-    accumulator = Accumulator(*METRICS, "mrr(repeats=compact_before_cut)@2")
+    accumulator = Accumulator(*METRICS, "replay_0_9:mrr@2")
     accumulator.update(shown, acts, ranks)
     accumulator.update_many([Event(recommendations=shown, interactions=acts, positions=ranks)])
     accumulator.compute()

@@ -135,6 +135,17 @@ UNDER_A_CONVENTION = [
 ]
 
 
+LONG = [event for event in traffic(150, seed=5, plain=True) if len(event.recommendations) == 6]
+"""Lists of one length, without which some systems have no personalization."""
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_every_convention_equals_the_twins_with_the_steps_of_its_system(convention: str) -> None:
+    names = [text for text in UNDER_A_CONVENTION if text.startswith(f"{convention}:")]
+    for events in (traffic(30, seed=4), LONG):
+        laws.equals_its_twin(names, events)
+
+
 def test_the_text_of_every_metric_round_trips() -> None:
     own_texts = [text for name, k in CASES for text in texts_of(name, k)]
     for text in (*own_texts, *UNDER_A_CONVENTION):

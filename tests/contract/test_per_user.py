@@ -212,7 +212,6 @@ def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
         "ctr(per=user)@3",
         "auc(per=user)",
         "ndcg(per=users)@3",
-        "user_novelty(per=user,undefined=nan)@3",
     ],
 )
 def test_what_is_no_bounded_mean_over_lists_is_refused(text: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streameval import Accumulator, Event
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.conventions import CONVENTIONS, RULES
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import aliases
@@ -112,8 +112,6 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
 }
 """What people ask -> the metrics that answer; each metric stands once."""
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
-_OF_DEVIATIONS = {"deviation", "method"}
-"""Parameters that affect only medians and standard errors; the index explains them once."""
 _EXAMPLE = "[the example](../metrics.md#the-worked-example)"
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -268,15 +266,7 @@ def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
     yield definition.name, ""
     for name, convention in CONVENTIONS.items():
         if definition.name in convention.metrics:
-            sets = chosen(name, definition.name)
-            yield (
-                f"{name}:{definition.name}",
-                ", ".join(
-                    f"`{setting}`"
-                    for setting in sets
-                    if setting.split("=")[0] not in _OF_DEVIATIONS
-                ),
-            )
+            yield f"{name}:{definition.name}", "; ".join(chosen(name, definition.name))
 
 
 def _value(text: str) -> str:
@@ -311,14 +301,22 @@ def _conventions() -> str:
     rows = [f"- `{name}`: {convention.system}" for name, convention in CONVENTIONS.items()]
     return "\n".join(
         [
-            "Systems define metrics of one name differently. A convention sets the parameters that",
-            "give one system's numbers, and accepts its spelling: `recbole:map@10`,",
-            "`capri:mapk@10`. A parameter in the text overrides it:",
-            "`replay:HitRate(statistic=median)@10`. The page of each metric gives its values and,",
-            "beside them the parameters that each convention sets; `replay`, `replay_0_9` and",
-            "`replay_0_11` also set `method=lower` and `deviation=single`.",
-            "[Migrate](../how-to/migrate.md) lists the names of each system.\n",
+            "Systems define metrics of one name differently. A convention gives one system's",
+            "numbers, and accepts its spelling: `recbole:map@10`, `capri:mapk@10`. It sets",
+            "parameters, which a text overrides (`replay:HitRate(statistic=median)@10`), and takes",
+            "steps that no parameter does. The page of each metric gives its values and, beside",
+            "them, what each convention does; `replay`, `replay_0_9` and `replay_0_11` also have",
+            "`method=lower` and `deviation=single`. [Migrate](../how-to/migrate.md) lists the",
+            "names of each system.\n",
             *rows,
+            "",
+            "Rules that only conventions have:\n",
+            *(
+                f"- `{name}={format_value(rule.usual)}`: {rule.meaning}"
+                for name, rule in RULES.items()
+            ),
+            "- `repeats`: with `compact_before_cut` they are removed before the list is cut at k,",
+            "  with `compact_after_cut` after it is cut at `rows` items, or k",
             "",
         ]
     )

@@ -10,8 +10,9 @@ import msgspec
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.gaps.analysis import GAPS
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.conventions import CONVENTIONS, Convention
+from streameval.catalogue.conventions import CONVENTIONS, RULES, Convention
 from streameval.catalogue.grammar import format_value
+from streameval.catalogue.systems import step_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StreamHealth
@@ -81,6 +82,9 @@ def _family(family: SampleFamily) -> str:
     return f"- `{family.samples[0].name}` ({family.kind}{by}): {meaning}"
 
 
+_OF_SUMMARIES = {"deviation", "method"}
+"""Rules that affect only medians and standard errors; the index explains them once."""
+
 _TABLE = re.compile(r"(?<=<!-- names of )(?P<name>\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -106,11 +110,16 @@ def _names(name: str, convention: Convention) -> Iterator[str]:
 
 
 def chosen(convention: str, metric: str) -> list[str]:
-    """The parameters that a convention sets for a metric to other values than the default."""
-    declared = parameters(catalogue()[metric], convention)
+    """What a convention sets for a metric to other values than the usual, and its own step."""
+    declared = parameters(parse(f"{convention}:{metric}").definition, convention)
     usual = {name: parameter.default for name, parameter in declared.items()}
+    usual |= {name: rule.usual for name, rule in RULES.items()}
+    step = step_of(convention, metric)
     return [
-        f"{name}={format_value(value)}"
-        for name, value in sorted(CONVENTIONS[convention].metrics[metric].items())
-        if value != usual[name]
+        *(
+            f"`{name}={format_value(value)}`"
+            for name, value in sorted(CONVENTIONS[convention].metrics[metric].items())
+            if value != usual[name] and name not in _OF_SUMMARIES
+        ),
+        *([step] if step else []),
     ]

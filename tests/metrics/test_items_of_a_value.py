@@ -155,7 +155,7 @@ def test_an_item_of_several_values_counts_for_each_and_one_without_a_value_for_n
         ("ndcg(among=tier:a=b)@3", MetricSyntaxError, "parameter=value"),
         ("fallout(among=tier:tail)@3", MetricParameterError, "among"),
         ("snips(among=tier:tail)@3", MetricParameterError, "among"),
-        ("ndcg(among=tier:tail,repeats=compact_before_cut)", MetricParameterError, "repeats="),
+        ("replay:ndcg(among=tier:tail)", MetricParameterError, "repeats="),
     ],
 )
 def test_what_there_is_not_is_refused_with_the_nearest_name(

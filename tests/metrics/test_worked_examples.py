@@ -22,17 +22,16 @@ def test_judged_documents_give_the_printed_digits(text: str, printed: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("repeats", "rows", "expected"),
+    ("text", "expected"),
     [
-        ("first", 0, 1 / 3),
-        ("every", 0, 1 / 3),
-        ("compact_before_cut", 0, 1 / 2),
-        ("compact_after_cut", 0, 1 / 2),
-        ("compact_after_cut", 2, 0),
+        ("mrr@3", 1 / 3),
+        ("mrr(repeats=every)@3", 1 / 3),
+        ("replay_0_9:mrr@3", 1 / 2),
+        ("replay:mrr@3", 1 / 2),
+        ("replay:mrr(rows=2)@3", 0),
     ],
 )
-def test_a_repeated_item_keeps_or_closes_its_gap(repeats: str, rows: int, expected: float) -> None:
-    text = f"mrr(repeats={repeats},rows={rows})@3"
+def test_a_repeated_item_keeps_or_closes_its_gap(text: str, expected: float) -> None:
     accumulator = Accumulator(text)
     accumulator.update(["a", "a", "b", "b"], ["b"])
     assert accumulator.read(text).value == expected

@@ -185,7 +185,7 @@ def test_no_population_within_the_band_exceeds_its_sums(sample: list[int], seed:
     assert low - 1e-9 <= float((spread**2).sum()) / (sum(sample) + rest) <= high + 1e-9
 
 
-METRICS = ("gini@1", "shannon_entropy@1", "shannon_entropy(unit=nats,divisor=items)@1")
+METRICS = ("gini@1", "shannon_entropy@1", "recbole:shannon_entropy@1")
 KNOWN = ("gini(over=catalog)@1", "gini(over=catalog,unknown=count)@1")
 
 

@@ -32,13 +32,11 @@ def average_popularity(
     *,
     popularity: _Popular,
     unit: str = "users",
-    repeats: str = "every",
-    rows: int = 0,
 ) -> float | None:
     """Users of an item, averaged over the items of a list."""
     counts, users = popularity
     whole = users if unit == "share" else 1
-    items = rows_read(event.recommendations, k, repeats, rows)
+    items = event.recommendations[:k]
     return mean([counts.get(item, 0) / whole for item in items]) if items else None
 
 
@@ -77,8 +75,6 @@ def tail_percentage(
     tail: float = 0.8,
     ties: str = "all",
     unknown: str = "tail",
-    repeats: str = "every",
-    rows: int = 0,
 ) -> Fraction | None:
     """Share of a list's items among the least popular ones."""
     counts, _ = popularity
@@ -92,7 +88,7 @@ def tail_percentage(
             return counts[item] <= tail
         return item in least if ties == "id" else counts[item] <= counts[least[-1]]
 
-    items = rows_read(event.recommendations, k, repeats, rows)
+    items = event.recommendations[:k]
     return Fraction(sum(map(is_rare, items)), len(items)) if items else None
 
 

@@ -1,0 +1,358 @@
+"""Formulas of evaluation systems: the step that each takes around a metric's own, or instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from sys import float_info
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec.structs import replace
+
+from streameval.catalogue.context import Catalog
+from streameval.catalogue.cumulative_gain import Discount, Gain, discount, ideal
+from streameval.catalogue.items import Popularity
+from streameval.catalogue.metric import Definition
+from streameval.catalogue.reading import Bounded
+from streameval.catalogue.rows import Short, confusion
+from streameval.catalogue.signature import (
+    Span,
+    inputs_of,
+    optional_inputs,
+    parameters_of,
+    read_by,
+)
+from streameval.events import LARGEST_RANK, Event, Id
+from streameval.events.errors import UndefinedMetricError
+from streameval.metrics.gini import gini
+from streameval.metrics.item_coverage import item_coverage
+from streameval.metrics.log_loss import loss
+from streameval.metrics.mcc import correlation
+from streameval.metrics.ndcg import graded_ndcg, ndcg, share_of_best
+from streameval.metrics.novelty import novelty
+from streameval.metrics.pap import pap
+from streameval.metrics.partial_auc import partial_auc
+from streameval.metrics.personalization import personalization
+from streameval.metrics.shannon_entropy import entropies
+from streameval.metrics.unexpectedness import unexpectedness
+from streameval.statistics.exposures import Exposures
+from streameval.statistics.hitrows import HitRows, HitsView, Total
+from streameval.statistics.lists import Lists
+from streameval.statistics.pairings import Pairings
+from streameval.statistics.scores import gains_of
+
+
+def formula_of(convention: str, name: str) -> Callable[..., Any] | None:
+    """What a convention has in place of a metric's formula; None: nothing.
+
+    Its name says whose it is and of which metric, its docstring what it does otherwise, its
+    signature which parameters the system has.
+    """
+    formula: Callable[..., Any] | None = globals().get(f"{convention}_{name}")
+    return formula
+
+
+def step_of(convention: str, name: str) -> str:
+    """What a convention does otherwise than a metric's formula, as a phrase; "": nothing."""
+    phrase = " ".join((getattr(formula_of(convention, name), "__doc__", None) or "").split())
+    return phrase.removesuffix(".")
+
+
+def in_convention(definition: Definition, convention: str) -> Definition:
+    """The definition of a metric with the formula of a convention."""
+    formula = formula_of(convention, definition.name)
+    if formula is None:
+        return definition
+    graded = globals().get(f"graded_{convention}_{definition.name}")
+    return replace(
+        definition,
+        function=formula,
+        graded=graded,
+        reads=read_by(formula),
+        inputs=inputs_of(formula),
+        optional=optional_inputs(formula),
+        parameters=parameters_of(formula) | (parameters_of(graded) if graded else {}),
+        listwise={},
+    )
+
+
+def recommenders_jl_ndcg(hits: HitsView, k: int | None) -> Total:
+    """The best order is at most as long as the list."""
+    rows = hits.by_ideal(k)
+    possible = rows.size if k is None else np.minimum(rows.size, k)
+    return rows.total(rows.hits * discount(rows.rank) / ideal(possible))
+
+
+def graded_recommenders_jl_ndcg(lists: Lists, k: int | None, *, gain: Gain = "binary") -> Total:
+    """See `recommenders_jl_ndcg`; for lists with gains."""
+    best = lists.best(k)
+    within = (best.rank <= lists.length[best.owner]).astype(np.int64)
+    return share_of_best(lists.by_interacted(k), replace(best, hits=within), gain, "log2")
+
+
+def lenskit_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
+    """The best order has all items interacted with."""
+    rows = hits.by_interacted(k)
+    return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(rows.size, discount_by))
+
+
+def graded_lenskit_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+) -> Total:
+    """See `lenskit_ndcg`; for lists with gains."""
+    return share_of_best(lists.by_interacted(k), lists.best(None), gain, discount_by)
+
+
+def lenskit_2025_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
+    """0 for a list whose gains and best DCG are 0."""
+    return ndcg(hits, k, discount_by=discount_by)
+
+
+def graded_lenskit_2025_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+) -> Total:
+    """See `lenskit_2025_ndcg`; for lists with gains."""
+    values = graded_ndcg(lists, k, gain=gain, discount_by=discount_by)
+    return np.where(np.isnan(values), 0.0, values)
+
+
+def rectools_ndcg(
+    hits: HitsView, k: int | None, *, best: Literal["ranks", "cut"] = "ranks"
+) -> Total:
+    """Gains count 1; the best order has a hit at every rank up to k."""
+    if best == "cut" or k is None:
+        return ndcg(hits, k)
+    rows = hits.by_interacted(k)
+    return rows.total(rows.hits * discount(rows.rank) / ideal(np.full_like(rows.size, k)))
+
+
+def capri_ndcg(lists: Lists, k: int | None) -> Total:
+    """2^gain - 1 over ln(rank + 1), in 32 bits, with 4 decimals; the best order has all items."""
+    rows = lists.by_interacted(k)
+    with np.errstate(over="ignore"):
+        rows = replace(rows, gain=rows.gain.astype(np.float32))
+    reached = _single_dcg(rows, lists.items(k).tolist())
+    possible = _single_dcg(lists.best(None), [0] * len(lists))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.where(reached == 0, np.float32(0), reached / possible)
+    return np.round(values, 4).astype(np.float64)
+
+
+_WIDEST = 65_536
+"""Ranks of a row with an entry for each; a huge position must not fill the memory."""
+
+
+def _single_dcg(
+    rows: HitRows, widths: Sequence[int]
+) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """DCG of each list as numpy sums a row of 32-bit floats with one entry per rank.
+
+    `widths`: ranks of each list; hits at higher ranks are added too.
+    """
+    ends = np.cumsum(np.bincount(rows.owner, minlength=rows.lists)).tolist()
+    totals = np.zeros(rows.lists, np.float32)
+    for owner, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        rank, gains = rows.rank[start:end], rows.gain[start:end]
+        width = max(widths[owner], int(rank.max(initial=0)))
+        if width <= _WIDEST:
+            row = np.zeros(width, gains.dtype)
+            row[rank - 1] = gains
+            rank, gains = np.arange(1, width + 1), row
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = (np.power(2, gains) - 1) / np.log(rank.astype(np.float32) + 1)
+            totals[owner] = np.sum(terms, dtype=np.float32)
+    return totals
+
+
+def lenskit_2025_map(lists: Lists, k: int | None) -> Total:
+    """As many hits are possible as the list has items, at most."""
+    rows = lists.by_ideal(k)
+    possible = rows.size if k is None else np.minimum(rows.size, k)
+    return rows.total(rows.ordinals / rows.rank / possible)
+
+
+def torchmetrics_map(lists: Lists, k: int | None) -> Total:
+    """The sum is divided by the hits."""
+    rows = lists.by_interacted(k)
+    return rows.total(rows.ordinals / rows.rank / rows.total(rows.hits)[rows.owner])
+
+
+def capri_map(
+    hits: HitsView, k: int | None, *, normalizer: Annotated[int, Span(1, LARGEST_RANK)] = 10
+) -> Total:
+    """As many hits are possible as `normalizer` says, at most, whatever k is."""
+    rows = hits.by_interacted(k)
+    return rows.total(rows.ordinals / rows.rank / np.minimum(rows.size, normalizer))
+
+
+def recbole_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
+    """The catalogue has one more item, and unknown items count."""
+    return item_coverage(exposures, _size(catalog) + 1, unknown="count")
+
+
+def replay_item_coverage(
+    exposures: Exposures, catalog: Catalog, *, unknown: Literal["ignore", "count"] = "ignore"
+) -> Bounded:
+    """0 without lists."""
+    coverage = item_coverage(exposures, catalog, unknown=unknown)
+    return coverage if exposures.lists else Bounded(0.0, 0.0, 0.0)
+
+
+replay_0_9_item_coverage = replay_0_11_item_coverage = replay_item_coverage
+
+
+def capri_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
+    """In percent with 2 decimals; unknown items count; 0 without lists."""
+    shares = replay_item_coverage(exposures, catalog, unknown="count")
+    return Bounded(*(round(100.0 * share, 2) for share in shares))
+
+
+def recbole_gini(exposures: Exposures, catalog: Catalog) -> float | Bounded:
+    """Over the catalogue and one more item; unknown items count."""
+    return gini(exposures, _size(catalog) + 1, over="catalog", unknown="count")
+
+
+def _size(catalog: Catalog) -> int:
+    return catalog if isinstance(catalog, int) else len(catalog)
+
+
+def recbole_shannon_entropy(exposures: Exposures) -> float | Bounded:
+    """In nats, divided by the items shown."""
+    value, low, high = entropies(exposures, "nats")
+    if not exposures.estimated:
+        return value / exposures.distinct if exposures.distinct else math.nan
+    fewest, most = exposures.bounds()
+    low, value, high = low / most, value / exposures.distinct, high / fewest
+    return Bounded(min(max(value, low), high), low, high)
+
+
+def recbole_tail_percentage(
+    event: Event,
+    k: int | None,
+    popularity: Popularity,
+    *,
+    tail: Annotated[float, Span(0, float_info.max)] = 0.1,
+) -> float | None:
+    """Of items as popular, those with the smallest ids are in the tail; unknown ones never are."""
+    shown = event.recommendations[:k]
+    if not shown:
+        return None
+    if tail <= 1:
+        rare = popularity.least(tail)
+        return sum(item in rare for item in shown) / len(shown)
+    known = [item for item in shown if item in popularity.counts]
+    return sum(popularity.of(item) <= tail for item in known) / len(shown)
+
+
+def recbole_log_loss(event: Event) -> Iterator[float]:
+    """The outcome is the gain."""
+    gains = gains_of(event.interactions)
+    for item, score in zip(event.recommendations, event.scores or (), strict=False):
+        yield loss(score, gains.get(item, 0.0))
+
+
+def replay_novelty(
+    event: Event, k: int | None, popularity: Popularity, *, rows: int = 0
+) -> float | None:
+    """`denominator=k` and `unit=share`; without repeats in the first `rows` items, or k."""
+    shown = _without_repeats(event.recommendations, rows or k)[:k]
+    listed = replace(event, recommendations=shown)
+    return novelty(listed, k, popularity, denominator="k", unit="share")
+
+
+replay_0_11_novelty = replay_novelty
+
+
+def replay_0_9_novelty(event: Event, k: int | None, popularity: Popularity) -> float | None:
+    """`denominator=k` and `unit=share`; without repeats."""
+    return replay_novelty(event, k, popularity, rows=LARGEST_RANK)
+
+
+def replay_unexpectedness(event: Event, k: int | None, *, rows: int = 0) -> float | None:
+    """Without repeats in the first `rows` items, or k, and in the baseline."""
+    if event.baseline is None:
+        return None
+    shown = _without_repeats(event.recommendations, rows or k)[:k]
+    # Repeats are removed from the whole baseline, whatever the rows.
+    baseline = _without_repeats(event.baseline, None)
+    return unexpectedness(replace(event, recommendations=shown, baseline=baseline), k)
+
+
+replay_0_11_unexpectedness = replay_unexpectedness
+
+
+def replay_0_9_unexpectedness(event: Event, k: int | None) -> float | None:
+    """Without repeats in list and baseline."""
+    return replay_unexpectedness(event, k, rows=LARGEST_RANK)
+
+
+def _without_repeats(items: Sequence[Id], rows: int | None) -> list[Id]:
+    return list(dict.fromkeys(items[:rows]))
+
+
+def replay_0_22_unexpectedness(event: Event, k: int | None) -> float | None:
+    """0 without a baseline."""
+    return unexpectedness(event, k) if event.baseline else 0.0
+
+
+def replay_0_22_user_novelty(event: Event, k: int | None) -> float | None:
+    """Repeats and empty lists count as new."""
+    if event.history is None:
+        return None
+    rows = event.recommendations[:k]
+    return 1.0 - len(set(rows).intersection(event.history)) / max(len(rows), 1)
+
+
+def capri_novelty(event: Event, k: int | None, popularity: Popularity) -> float | None:
+    """Of the whole list, divided by k; an unknown item counts 0."""
+    shown = event.recommendations
+    bits = math.fsum(_bits_of_capri(item, popularity) for item in shown)
+    return bits / (k or len(shown)) if shown else 0.0
+
+
+def _bits_of_capri(item: Id, popularity: Popularity) -> float:
+    share = popularity.share(item)
+    if share > 0:
+        return -math.log2(share)
+    if item not in popularity.counts:
+        return 0.0
+    return math.inf if popularity.users else math.nan
+
+
+def capri_personalization(pairings: Pairings) -> float:
+    """An error for lists of different lengths, empty or with repeats, or for one alone."""
+    unequal = len(pairings.lengths) > 1 or pairings.empty
+    if unequal or pairings.repeating or pairings.lists == 1:
+        why = "lists of different lengths, empty or with repeats, or only one"
+        raise UndefinedMetricError("personalization", why)
+    return personalization(pairings)
+
+
+def rectools_mcc(event: Event, k: int | None, catalog: Catalog) -> float | None:
+    """Any gain and unknown items count, an item as often as the list has it; a list has k items."""
+    tp, fp, fn, tn = confusion(_joined(event), k, _size(catalog), "count")
+    if k is not None:
+        # A shorter list counts as if it showed k items.
+        fp, tn = k - tp, tn - (k - tp - fp)
+    elif tn < 0:
+        return None
+    return correlation(tp, fp, fn, tn) if tp + fn else None
+
+
+def rectools_pap(event: Event, k: int | None, *, short: Short = "count") -> float | None:
+    """Any gain is an interaction; an item counts as often as the list has it."""
+    return pap(_joined(event), k, short=short)
+
+
+def rectools_partial_auc(event: Event, k: int | None, *, short: Short = "count") -> float | None:
+    """Any gain is an interaction; an item counts as often as the list has it."""
+    return partial_auc(_joined(event), k, short=short)
+
+
+def _joined(event: Event) -> Event:
+    """The event as a join of two tables has it: each place of the list is an item of its own."""
+    shown, wanted = event.recommendations, set(event.interactions)
+    hits = [place for place, item in enumerate(shown) if item in wanted]
+    missed = range(len(shown), len(shown) + len(wanted.difference(shown)))
+    return replace(event, recommendations=range(len(shown)), interactions=[*hits, *missed])
