@@ -14,7 +14,11 @@ from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import PER_USER, SUMMARY
-from streameval.events.errors import CutoffExceedsDepthError, MetricError, SameNameError
+from streameval.events.errors import (
+    CutoffExceedsDepthError,
+    MetricDeclarationError,
+    MetricError,
+)
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search
@@ -236,7 +240,7 @@ def asked_metrics(given: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
     """The metrics without repeats, by text; a list or tuple stands for its entries.
 
     Raises:
-        SameNameError: two different functions have one text.
+        MetricDeclarationError: two different functions have one text.
         MetricError: one is no metric.
 
     Example:
@@ -248,7 +252,12 @@ def asked_metrics(given: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
         for metric in map(metric_of, asked if isinstance(asked, list | tuple) else [asked]):
             first = by_text.setdefault(metric.text, metric)
             if first.definition.function is not metric.definition.function:
-                raise SameNameError(metric.text)
+                problem = (
+                    f"metric {metric.text!r} names two different functions; rename one of them"
+                )
+                raise MetricDeclarationError(
+                    f"{problem}, or make them one metric with a parameter."
+                )
     return tuple(by_text.values())
 
 

@@ -255,7 +255,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "f1": {**_JOINED, **_SKIP},
             "mcc": {},
             "map": {**_JOINED, "denominator": "interacted"},
-            "ndcg": _JOINED,
+            "ndcg": {**_JOINED, "gain": "binary"},
             "mrr": {**_JOINED, **_SKIP},
             "pap": {},
             "partial_auc": {},

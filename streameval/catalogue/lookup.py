@@ -30,13 +30,12 @@ from streameval.catalogue.signature import (
 from streameval.catalogue.systems import in_convention
 from streameval.events import LARGEST_RANK
 from streameval.events.errors import (
-    AbsentMetricError,
+    MetricDeclarationError,
     MetricModuleError,
     MetricParameterError,
     MetricSyntaxError,
-    UndeclaredMetricError,
-    UnknownConventionError,
     UnknownMetricError,
+    suggestion,
 )
 
 ALIASES: Mapping[str, str] = {
@@ -208,9 +207,7 @@ def parse(text: str) -> Metric:
 
     Raises:
         MetricSyntaxError: the text does not follow the grammar.
-        UnknownMetricError: no metric has that name.
-        AbsentMetricError: the system has this metric, and the catalogue does not.
-        UnknownConventionError: no convention or module has that name.
+        UnknownMetricError: no metric, convention or module has that name.
         MetricModuleError: the module cannot be imported.
         MetricParameterError: the metric has no such parameter, or does not allow its value.
 
@@ -248,7 +245,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
         parameters: values of the metric's parameters.
 
     Raises:
-        UndeclaredMetricError: the function is not decorated with `@metric`.
+        MetricDeclarationError: the function is not decorated with `@metric`.
         MetricError: the metric has no such cut-off or parameter.
 
     Example:
@@ -258,7 +255,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     """
     definition = definition_of(function)
     if definition is None:
-        raise UndeclaredMetricError(function)
+        raise _undeclared(function)
     built_in = catalogue().get(definition.name) is definition
     # A spawned process of multiprocessing imports the program under the other name.
     module = "__main__" if function.__module__ == "__mp_main__" else function.__module__
@@ -311,7 +308,13 @@ def metric_of(given: object) -> Metric:
         return parse(given)
     if callable(given):
         return metric_at(given)
-    raise UndeclaredMetricError(given)
+    raise _undeclared(given)
+
+
+def _undeclared(given: object) -> MetricDeclarationError:
+    remedy = "give its text, for example 'ndcg@10', or a function decorated with"
+    how = "@streameval.metric(...), with a cut-off as metric_at(function, k=10)"
+    return MetricDeclarationError(f"{given!r} is not a metric; {remedy} {how}.")
 
 
 def _metric(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
@@ -375,7 +378,10 @@ def _refuse_absent(text: str) -> None:
     convention = CONVENTIONS.get(prefix)
     for absent in convention.absent if convention else ():
         if re.match(rf"{absent}(?![A-Za-z])", name):
-            raise AbsentMetricError(text, absent, convention.system if convention else prefix)
+            of = f"{absent} of {convention.system if convention else prefix}"
+            problem = f"{text!r}: this package does not have {of}"
+            problem = f"{problem}; `streameval metrics` lists the metrics that it has."
+            raise UnknownMetricError(text, problem=problem)
 
 
 def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
@@ -436,12 +442,19 @@ def _user_definition(module: str, name: str) -> Definition:
 def _import_metric(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and f"{module}.".startswith(f"{error.name}."):
-            raise UnknownConventionError(module, CONVENTIONS) from None
-        raise MetricModuleError(module, error) from error
     except Exception as error:  # the import of a user's module may raise anything
-        raise MetricModuleError(module, error) from error
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            hint = suggestion(module, CONVENTIONS)
+            problem = (
+                f"unknown convention {module!r}, and no module of that name can be found.{hint}"
+            )
+            problem = f"{problem} Known conventions: {', '.join(sorted(CONVENTIONS))}."
+            raise UnknownMetricError(module, CONVENTIONS, problem) from None
+        what = f"{type(error).__name__}: {str(error).rstrip('.')}"
+        problem = f"module {module!r} cannot be imported: {what}"
+        problem = f"{problem}. Import it in Python to see where it fails."
+        raise MetricModuleError(module, problem) from error
 
 
 def _check_choice(

@@ -392,22 +392,27 @@ def metric(
         [1.0]
     """
     if bare or bounds is None or not source:
-        raise MetricDeclarationError(*bare)
+        names = f" of {bare[0].__name__}" if bare else ""
+        example = "@metric(bounds=(0, 1), source='where the formula is from')"
+        problem = (
+            f"@metric{names} needs parentheses with at least bounds= and source=: write {example}"
+        )
+        raise MetricDeclarationError(f"{problem}.")
 
     def declare(function: F) -> F:
         unit = per or units_of(function)[0]
         options = {"higher_is_better": higher_is_better, "per": unit, "empty": empty}
         of_lists = {"graded": graded, "finish": finish}
         for problem in declaration_problems(function, bounds, options, of_lists):
-            raise MetricDeclarationError(function, problem=problem)
+            raise MetricDeclarationError(problem, function)
         parameters = parameters_of(function) | (parameters_of(graded) if graded else {})
         reads_kinds = "attribute" in inputs_of(function) or read_by(function) == "placements"
         if reads_kinds and parameters.keys().isdisjoint({BY, AMONG}):
             problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
-            raise MetricDeclarationError(function, problem=problem)
+            raise MetricDeclarationError(problem, function)
         if over is not None and (read_by(function), unit) != ("event", "list"):
             problem = f"over={over!r} divides a sum over events; read event, with per='list'"
-            raise MetricDeclarationError(function, problem=problem)
+            raise MetricDeclarationError(problem, function)
         definition = Definition(
             name=function.__name__.rstrip("_"),
             documentation=inspect.getdoc(function) or function.__name__.rstrip("_"),

@@ -246,7 +246,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(annotated, plain.__globals__, include_extras=True)
     except NameError as error:
         problem = f"an annotation names {error.name!r}; import it outside of `if TYPE_CHECKING`"
-        raise MetricDeclarationError(function, problem=problem) from error
+        raise MetricDeclarationError(problem, function) from error
 
 
 @lru_cache(maxsize=256)
@@ -271,7 +271,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
             parameter.check(function.__name__, parameter.default)
         except MetricParameterError as error:
             problem = f"the default of {name} is {parameter.default!r}; {error.allowed}"
-            raise MetricDeclarationError(function, problem=problem) from error
+            raise MetricDeclarationError(problem, function) from error
     return accepted
 
 

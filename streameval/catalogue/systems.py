@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.catalogue.context import Catalog
-from streameval.catalogue.cumulative_gain import Discount, Gain, discount, ideal
+from streameval.catalogue.cumulative_gain import Discount, Gain, discount, gain_value, ideal
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import Definition
 from streameval.catalogue.reading import Bounded
@@ -120,11 +120,22 @@ def graded_lenskit_2025_ndcg(
 def rectools_ndcg(
     hits: HitsView, k: int | None, *, best: Literal["ranks", "cut"] = "ranks"
 ) -> Total:
-    """Gains count 1; the best order has a hit at every rank up to k."""
+    """The best order has a hit at every rank up to k."""
     if best == "cut" or k is None:
         return ndcg(hits, k)
     rows = hits.by_interacted(k)
     return rows.total(rows.hits * discount(rows.rank) / ideal(np.full_like(rows.size, k)))
+
+
+def graded_rectools_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "binary", best: Literal["ranks", "cut"] = "ranks"
+) -> Total:
+    """See `rectools_ndcg`; for lists with gains."""
+    if best == "cut" or k is None:
+        return graded_ndcg(lists, k, gain=gain)
+    rows = lists.by_interacted(k)
+    gained = rows.total(gain_value(rows.gain, gain) * discount(rows.rank))
+    return np.where(lists.wanted() > 0, gained / ideal(np.full(len(lists), k)), 0.0)
 
 
 def capri_ndcg(lists: Lists, k: int | None) -> Total:

@@ -43,10 +43,10 @@ from streameval.events.errors import (
     BackfillError,
     DamagedStateError,
     InvalidEventError,
+    MetricModuleError,
     StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
-    UnloadedMetricError,
     damage_as_error,
 )
 from streameval.events.ids import IdKind
@@ -423,7 +423,11 @@ def _state(data: object) -> _State:
 def _accumulator(state: _State, inputs: Known) -> Accumulator:
     for text in state.metrics:
         if (module := absent_module(text)) is not None:
-            raise UnloadedMetricError(text, module)
+            problem = (
+                f"metric {text!r} is of module {module!r}, which this program has not loaded, and"
+            )
+            problem = f"{problem} saved data loads none. Import the module first."
+            raise MetricModuleError(module, problem)
     made = Accumulator(
         *state.metrics,
         depth=state.depth,

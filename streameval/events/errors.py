@@ -83,85 +83,33 @@ class MetricSyntaxError(MetricError):
 
 
 class UnknownMetricError(MetricError):
-    """No metric has that name."""
+    """No metric, convention or module has that name, or this package lacks a system's metric."""
 
-    def __init__(self, text: str, known: Iterable[str]) -> None:
+    def __init__(self, text: str, known: Iterable[str] = (), problem: str | None = None) -> None:
         self.text, self.known = text, sorted(known)
         # The whole catalogue would fill the screen.
         few = len(self.known) <= 40
         listed = f"Known: {', '.join(self.known)}." if few else "`streameval metrics` lists all."
         bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
         hint = suggestion(text, self.known) or suggestion(bare, self.known)
-        super().__init__(f"unknown metric {text!r}.{hint} {listed}")
-
-
-class AbsentMetricError(MetricError):
-    """A known system has this metric, and this package does not."""
-
-    def __init__(self, text: str, name: str, system: str) -> None:
-        self.text, self.name, self.system = text, name, system
-        super().__init__(
-            f"{text!r}: this package does not have {name} of {system}; "
-            "`streameval metrics` lists the metrics that it has."
-        )
-
-
-class UnknownConventionError(MetricError):
-    """No convention and no module has that name."""
-
-    def __init__(self, text: str, known: Iterable[str]) -> None:
-        self.text, self.known = text, sorted(known)
-        super().__init__(
-            f"unknown convention {text!r}, and no module of that name can be found."
-            f"{suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
-        )
+        super().__init__(problem or f"unknown metric {text!r}.{hint} {listed}")
 
 
 class MetricModuleError(MetricError):
-    """The module of a user's own metric fails while it is imported."""
+    """The module of a user's own metric is not loaded, or fails while it is imported."""
 
-    def __init__(self, module: str, error: Exception) -> None:
-        self.module, self.error = module, error
-        super().__init__(
-            f"module {module!r} cannot be imported: {type(error).__name__}: "
-            f"{str(error).rstrip('.')}. Import it in Python to see where it fails."
-        )
-
-
-class UnloadedMetricError(MetricError):
-    """Saved data names a metric of a module that this program has not loaded."""
-
-    def __init__(self, metric: str, module: str) -> None:
-        self.metric, self.module = metric, module
-        super().__init__(
-            f"metric {metric!r} is of module {module!r}, which this program has not loaded, and "
-            "saved data loads none. Import the module first."
-        )
-
-
-class UndeclaredMetricError(MetricError):
-    """An argument is not a metric."""
-
-    def __init__(self, found: object) -> None:
-        self.found = found
-        super().__init__(
-            f"{found!r} is not a metric; give its text, for example 'ndcg@10', or a function "
-            "decorated with @streameval.metric(...), with a cut-off as metric_at(function, k=10)."
-        )
+    def __init__(self, module: str, problem: str) -> None:
+        self.module, self.problem = module, problem
+        super().__init__(problem)
 
 
 class MetricDeclarationError(MetricError, TypeError):
-    """A @metric decorator lacks bounds= or source=, or its function cannot be a metric."""
+    """A function is no metric: its @metric lacks something, its name is taken, or there is none."""
 
-    def __init__(self, *functions: object, problem: str | None = None) -> None:
-        self.functions, self.problem = functions, problem
+    def __init__(self, problem: str, *functions: object) -> None:
+        self.problem, self.functions = problem, functions
         names = [getattr(function, "__name__", repr(function)) for function in functions]
-        of = f" of {', '.join(names)}" if names else ""
-        usual = (
-            " needs parentheses with at least bounds= and source=: write "
-            "@metric(bounds=(0, 1), source='where the formula is from')"
-        )
-        super().__init__(f"@metric{of}{f': {problem}' if problem else usual}.")
+        super().__init__(f"@metric of {', '.join(names)}: {problem}." if names else problem)
 
 
 class MetricValueError(MetricError, TypeError):
@@ -170,17 +118,6 @@ class MetricValueError(MetricError, TypeError):
     def __init__(self, metric: str, found: object, wanted: str) -> None:
         self.metric, self.found, self.wanted = metric, f"{found!r:.80}", wanted
         super().__init__(f"metric {metric!r} returned {self.found}; return {wanted}.")
-
-
-class SameNameError(MetricError):
-    """Two different functions have the same metric name."""
-
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
-        super().__init__(
-            f"metric {metric!r} names two different functions; rename one of them, or make them "
-            "one metric with a parameter."
-        )
 
 
 class MetricLawError(MetricError, AssertionError):

@@ -34,11 +34,11 @@ from streameval.events.errors import (
     DamagedStateError,
     InvalidEventError,
     MetricError,
+    MetricModuleError,
     SourceError,
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
-    UnloadedMetricError,
 )
 from tests.effort import few_examples
 
@@ -369,7 +369,7 @@ def test_rows_import_no_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     rows = partials([table], "partial_payload:clicks")
     loaded = sys.modules.pop("partial_payload")
     for read in (merged, repacked):
-        with pytest.raises(UnloadedMetricError, match="of module 'partial_payload', which"):
+        with pytest.raises(MetricModuleError, match="of module 'partial_payload', which"):
             read(rows)
     assert "partial_payload" not in sys.modules
     monkeypatch.setitem(sys.modules, "partial_payload", loaded)

@@ -25,9 +25,6 @@ from streameval.events.errors import (
     MetricModuleError,
     MetricParameterError,
     MetricValueError,
-    SameNameError,
-    UndeclaredMetricError,
-    UnknownConventionError,
     UnknownMetricError,
 )
 from streameval.exporters.families import family_name
@@ -302,7 +299,9 @@ def test_what_finish_returns_is_a_number() -> None:
 def test_two_functions_with_one_name_are_refused() -> None:
     first = _declared("def ours(event): return 0.1")
     other = _declared("def ours(event): return 0.9")
-    with pytest.raises(SameNameError, match="'a_notebook:ours' names two different functions"):
+    with pytest.raises(
+        MetricDeclarationError, match="'a_notebook:ours' names two different functions"
+    ):
         Accumulator(first, other)
     assert len(Accumulator(first, metric_at(first)).metrics) == 1
 
@@ -322,7 +321,7 @@ def test_a_text_names_the_latest_declaration(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("given", [len, 7, None, "ndcg@10".split])
 def test_an_invalid_metric_is_refused(given: object) -> None:
-    with pytest.raises(UndeclaredMetricError, match="is not a metric; give its text"):
+    with pytest.raises(MetricDeclarationError, match="is not a metric; give its text"):
         Accumulator(given)  # type: ignore[arg-type]  # the mistake under test
 
 
@@ -331,8 +330,8 @@ def test_an_invalid_metric_is_refused(given: object) -> None:
     [
         (f"{MODULE}:dcg3", UnknownMetricError, f"or '{MODULE}:dcg2'"),
         (f"{MODULE}:math", UnknownMetricError, "unknown metric"),
-        ("tests.testing.nowhere:dcg2", UnknownConventionError, "no module of that name"),
-        ("recbol:ndcg", UnknownConventionError, "Did you mean 'recbole'"),
+        ("tests.testing.nowhere:dcg2", UnknownMetricError, "no module of that name"),
+        ("recbol:ndcg", UnknownMetricError, "Did you mean 'recbole'"),
     ],
 )
 def test_an_unresolvable_text_is_explained(text: str, error: type[MetricError], said: str) -> None:
