@@ -60,9 +60,9 @@ class Examination:
 
     def at(self, ranks: IntArray) -> FloatArray:
         """The chance of each rank, shape (n,). Ranks begin with 1."""
-        places = np.minimum(ranks, len(self.chances)) - 1
-        chosen: FloatArray = np.array(self.chances)[np.maximum(places, 0)]
-        return chosen
+        indices = np.minimum(ranks, len(self.chances)) - 1
+        chances: FloatArray = np.array(self.chances)[np.maximum(indices, 0)]
+        return chances
 
     @property
     def identity(self) -> str:
@@ -154,17 +154,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         name, _, value = among.partition(":")
         return dict(self.attributes)[name].group(value)
 
-    def ids(self, asked: IdKind | None) -> IdKind | None:
-        """The kind of the ids of all inputs; `asked` if no input has ids.
+    def ids(self, kind: IdKind | None) -> IdKind | None:
+        """The kind of the ids of all inputs; `kind` if no input has ids.
 
         Raises:
-            MetricError: the inputs have ids of both kinds or not of the kind asked for, or `asked`
+            MetricError: the inputs have ids of both kinds or not of the kind asked for, or `kind`
                 is not a kind.
         """
-        if asked not in (None, "text", "integer"):
-            raise MetricError(f"ids={asked!r}: choose 'text' or 'integer'.")
+        if kind not in (None, "text", "integer"):
+            raise MetricError(f"ids={kind!r}: choose 'text' or 'integer'.")
         items = self.catalog if isinstance(self.catalog, frozenset) else frozenset()
-        kinds = {"ids=": asked, "catalog": ids_of_input("catalog", items)[0]}
+        kinds = {"ids=": kind, "catalog": ids_of_input("catalog", items)[0]}
         kinds |= {
             name: None if table is None else table.ids for name, table in self._tables.items()
         }

@@ -33,14 +33,14 @@ class Spelling(msgspec.Struct, frozen=True):
 
     def without(self, names: Collection[str]) -> Spelling:
         """The spelling without these parameters."""
-        kept = tuple(chosen for chosen in self.parameters if chosen[0] not in names)
-        return msgspec.structs.replace(self, parameters=kept)
+        others = tuple(parameter for parameter in self.parameters if parameter[0] not in names)
+        return msgspec.structs.replace(self, parameters=others)
 
     def __str__(self) -> str:
         prefix = f"{self.prefix}:" if self.prefix else ""
-        chosen = ",".join(f"{name}={format_value(value)}" for name, value in self.parameters)
+        inside = ",".join(f"{name}={format_value(value)}" for name, value in self.parameters)
         k = f"@{self.k}" if self.k is not None else ""
-        return f"{prefix}{self.name}{f'({chosen})' if chosen else ''}{k}"
+        return f"{prefix}{self.name}{f'({inside})' if inside else ''}{k}"
 
 
 def spelling(text: str) -> Spelling:
@@ -89,15 +89,15 @@ def _cutoff(text: str, k: str | None) -> int | None:
 def _parameters(text: str, inside: str | None) -> Mapping[str, str | int | float | bool]:
     if inside is None:
         return {}
-    chosen: dict[str, str | int | float | bool] = {}
+    parameters: dict[str, str | int | float | bool] = {}
     for part in inside.split(","):
         matched = _PARAMETER.fullmatch(part)
         if matched is None:
             raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
-        if matched["name"] in chosen:
+        if matched["name"] in parameters:
             raise MetricSyntaxError(text, f"{matched['name']!r} appears twice")
-        chosen[matched["name"]] = _value(matched["value"])
-    return chosen
+        parameters[matched["name"]] = _value(matched["value"])
+    return parameters
 
 
 def _value(text: str) -> str | int | float | bool:

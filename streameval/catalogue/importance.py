@@ -9,6 +9,7 @@ from operator import mul
 from sys import float_info
 from typing import Annotated, Final, Literal, TypeAlias
 
+from streameval.catalogue.rows import indices_by_rank
 from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.events.errors import InvalidEventError
@@ -45,10 +46,10 @@ def weights(
     latest, how = _LATEST[0], (k, columns, slots)
     if latest is not None and latest[0] is event and latest[1] == how:
         return latest[2]
-    values, places = event.per_item or {}, placed(event, k)
-    ratios = _ratios(values, columns, places) or None
+    values, indices = event.per_item or {}, indices_by_rank(event, k)
+    ratios = _ratios(values, columns, indices) or None
     if ratios is None:
-        _refuse_words(values, columns, places)
+        _refuse_words(values, columns, indices)
     if ratios is not None and len(ratios) > 1 and slots != "item":
         ratios = list(accumulate(ratios, mul))
         if slots == "list":
@@ -61,17 +62,19 @@ def weights(
 
 _Latest: TypeAlias = tuple[Event, tuple[int | None, tuple[str, str], Slots], list[float] | None]
 _LATEST: Final[list[_Latest | None]] = [None]
-"""The event asked for last, with its weights: several metrics read them, one after the other."""
+"""The latest event, with its weights: several metrics read them, one after the other."""
 
 
-def _ratios(values: PerItem, columns: tuple[str, str], places: Sequence[int]) -> list[float] | None:
+def _ratios(
+    values: PerItem, columns: tuple[str, str], indices: Sequence[int]
+) -> list[float] | None:
     """Chance of the policy / chance of the log; None if one is missing or impossible."""
-    logged, wanted = (values.get(name) for name in columns)
-    if logged is None or wanted is None:
+    logged, judged = (values.get(name) for name in columns)
+    if logged is None or judged is None:
         return None
     ratios: list[float] = []
-    for place in places:
-        below, above = logged[place], wanted[place]
+    for index in indices:
+        below, above = logged[index], judged[index]
         if not (isinstance(below, float) and isinstance(above, float)):
             return None
         if not (0.0 < below <= _MOST and 0.0 <= above <= _MOST):
@@ -80,13 +83,13 @@ def _ratios(values: PerItem, columns: tuple[str, str], places: Sequence[int]) ->
     return ratios
 
 
-def _refuse_words(values: PerItem, names: Iterable[str], places: Sequence[int]) -> None:
-    """Refuse an event with a word at these places where a number is needed."""
+def _refuse_words(values: PerItem, names: Iterable[str], indices: Sequence[int]) -> None:
+    """Refuse an event with a word at these indices where a number is needed."""
     for name in names:
         column = values.get(name) or ()
-        for place in places if column else ():
-            if isinstance(value := column[place], str):
-                detail = f"{name}[{place}]: {value!r:.80} is a word; a metric needs a number"
+        for index in indices if column else ():
+            if isinstance(value := column[index], str):
+                detail = f"{name}[{index}]: {value!r:.80} is a word; a metric needs a number"
                 raise InvalidEventError("invalid_per_item", detail)
 
 
@@ -111,8 +114,8 @@ def weighted_reward(
 def rewards(event: Event, k: int | None) -> Iterator[float]:
     """The gain of each item up to rank k, by rank; 0 without a gain above 0, and for a repeat."""
     left = dict(gains_of(event.interactions))
-    for place in placed(event, k):
-        yield max(left.pop(event.recommendations[place], 0.0), 0.0)
+    for index in indices_by_rank(event, k):
+        yield max(left.pop(event.recommendations[index], 0.0), 0.0)
 
 
 def numbers(event: Event, k: int | None, name: str) -> list[float] | None:
@@ -124,16 +127,8 @@ def numbers(event: Event, k: int | None, name: str) -> list[float] | None:
     values = (event.per_item or {}).get(name)
     if values is None:
         return None
-    places = placed(event, k)
-    numeric = [value for place in places if isinstance(value := values[place], float)]
-    if len(numeric) < len(places):
-        _refuse_words(event.per_item or {}, [name], places)
-    return numeric if numeric and len(numeric) == len(places) else None
-
-
-def placed(event: Event, k: int | None) -> Sequence[int]:
-    """The places in the list of the items up to rank k, by rank."""
-    places, ranks = range(len(event.recommendations)), event.positions
-    if ranks is None:
-        return places[:k]
-    return sorted((at for at in places if k is None or ranks[at] <= k), key=ranks.__getitem__)
+    indices = indices_by_rank(event, k)
+    numeric = [value for index in indices if isinstance(value := values[index], float)]
+    if len(numeric) < len(indices):
+        _refuse_words(event.per_item or {}, [name], indices)
+    return numeric if numeric and len(numeric) == len(indices) else None

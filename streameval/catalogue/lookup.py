@@ -264,10 +264,10 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     return _metric(text, spelling(text), definition, None)
 
 
-def companion(metric: Metric, name: str, **chosen: Value) -> Metric:
+def companion(metric: Metric, name: str, **differing: Value) -> Metric:
     """The metric of this name with the cut-off and the parameters of another, if it has them.
 
-    Parameters of the summary of all lists are not taken. `chosen`: values that differ.
+    Parameters of the summary of all lists are not taken. `differing`: values that differ.
 
     Example:
         >>> companion(parse("snips(target=new)@5"), "importance_weight").text
@@ -276,7 +276,9 @@ def companion(metric: Metric, name: str, **chosen: Value) -> Metric:
     prefix = None if name in catalogue() else metric.prefix
     definition = _user_definition(prefix, name) if prefix else catalogue()[name]
     accepted, companion_names = parameters(definition), {*definition.parameters, "type"}
-    values = {key: value for key, value in metric.values.items() if key in companion_names} | chosen
+    values = {
+        key: value for key, value in metric.values.items() if key in companion_names
+    } | differing
     options = {
         key: value
         for key, value in sorted(values.items())
@@ -326,8 +328,8 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
     if convention is not None:
         for name, value in CONVENTIONS[convention].metrics[definition.name].items():
             (rules if name in rules else usual)[name] = value
-    chosen = _check_choice(text, accepted, spelled, definition)
-    options = {name: value for name, value in chosen.items() if value != usual[name]}
+    given = _check_choice(text, accepted, spelled, definition)
+    options = {name: value for name, value in given.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
     values = usual | options
     for name in sorted(options.keys() & _ONLY_WITH.keys() - definition.parameters.keys()):
@@ -352,22 +354,22 @@ def _canonical(spelled: Spelling) -> Spelling:
     """The spelling with aliases and names of systems replaced by the catalogue's name."""
     if spelled.prefix is None and spelled.name in ALIASES:
         meant = spelling(ALIASES[spelled.name])
-        chosen = dict(meant.parameters) | dict(spelled.parameters)
-        return replace(spelled, name=meant.name, parameters=tuple(sorted(chosen.items())))
+        given = dict(meant.parameters) | dict(spelled.parameters)
+        return replace(spelled, name=meant.name, parameters=tuple(sorted(given.items())))
     convention = CONVENTIONS.get(spelled.prefix or "")
     if convention is None:
         return spelled
-    name, k, chosen = spelled.name, spelled.k, dict(spelled.parameters)
+    name, k, given = spelled.name, spelled.k, dict(spelled.parameters)
     stem, _, number = name.rpartition("_")
     holds = convention.suffixes.get(stem)
     if holds == "k" and number.isdecimal() and k is None:
         name, k = stem, spelling(f"{stem}@{number}").k
-    elif holds is not None and holds != "k" and holds not in chosen:
-        name, chosen = stem, {**chosen, **dict(spelling(f"{stem}({holds}={number})").parameters)}
+    elif holds is not None and holds != "k" and holds not in given:
+        name, given = stem, {**given, **dict(spelling(f"{stem}({holds}={number})").parameters)}
     return replace(
         spelled,
         name=convention.spellings.get(name, name),
-        parameters=tuple(sorted(chosen.items())),
+        parameters=tuple(sorted(given.items())),
         k=k,
     )
 
@@ -460,17 +462,17 @@ def _import_metric(module: str) -> ModuleType:
 def _check_choice(
     text: str, accepted: Mapping[str, Parameter], spelled: Spelling, definition: Definition
 ) -> dict[str, Value]:
-    chosen = {}
+    given = {}
     for name, value in spelled.parameters:
         if name not in accepted:
             reason = _no_mean_over_users(definition) if (name, value) == (PER_USER, "user") else ""
             allowed = reason or f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
             raise MetricParameterError(text, name, value, allowed)
-        chosen[name] = accepted[name].check(text, value)
+        given[name] = accepted[name].check(text, value)
         if name == AMONG and ":" not in str(value):
             allowed = "give attribute:value, for example tier:tail"
             raise MetricParameterError(text, name, value, allowed)
-    return chosen
+    return given
 
 
 class CompanionChecks(NamedTuple):

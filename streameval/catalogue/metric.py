@@ -192,8 +192,8 @@ class Metric:
             >>> parse("coverage@10").naming, parse("item_coverage@10").naming
             (["'coverage@10' has this name here"], [])
         """
-        asked = [] if self.alias is None else [f"{self.alias!r} has this name here"]
-        return [*asked, *filter(None, [self.peers])]
+        alias = None if self.alias is None else f"{self.alias!r} has this name here"
+        return [*filter(None, [alias, self.peers])]
 
     def item_values_without(self, named: Container[str]) -> list[str]:
         """Names of the values of each item that a metric of the catalogue reads, but those named.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.items import Attribute
 from streameval.events import Event, Id
-from streameval.statistics.scores import wanted_items
+from streameval.statistics.scores import relevant_items
 
 
 def distinct_items(event: Event, k: int | None) -> list[Id]:
@@ -26,21 +25,29 @@ def distinct_items(event: Event, k: int | None) -> list[Id]:
 
 def items_with_repeats(event: Event, k: int | None) -> list[Id]:
     """The items of a list up to rank k, by rank, as often as the list has them."""
-    return [item for _, item in placed_items(event, k)]
+    return [item for _, item in ranked_items(event, k)]
 
 
-def placed_items(event: Event, k: int | None) -> list[tuple[int, Id]]:
-    """Rank and item of each place of a list up to rank k, by rank.
+def ranked_items(event: Event, k: int | None) -> list[tuple[int, Id]]:
+    """Rank and item of each entry of a list up to rank k, by rank.
 
     Example:
         >>> event = Event(recommendations=["a", "b"], interactions=[], positions=[3, 1])
-        >>> placed_items(event, None)
+        >>> ranked_items(event, None)
         [(1, 'b'), (3, 'a')]
     """
-    if event.positions is None:
-        return list(enumerate(event.recommendations[:k], start=1))
-    pairs = zip(event.positions, event.recommendations, strict=True)
-    return sorted((pair for pair in pairs if k is None or pair[0] <= k), key=itemgetter(0))
+    items, ranks = event.recommendations, event.positions
+    if ranks is None:
+        return list(enumerate(items[:k], start=1))
+    return [(ranks[index], items[index]) for index in indices_by_rank(event, k)]
+
+
+def indices_by_rank(event: Event, k: int | None) -> Sequence[int]:
+    """The indices in the list of its items up to rank k, by rank."""
+    indices, ranks = range(len(event.recommendations)), event.positions
+    if ranks is None:
+        return indices[:k]
+    return sorted((at for at in indices if k is None or ranks[at] <= k), key=ranks.__getitem__)
 
 
 def amounts_by_kind(items: Iterable[Id], attribute: Attribute) -> dict[str, float]:
@@ -84,13 +91,13 @@ def confusion(
         >>> tuple(confusion(event, 2, 10, "ignore"))
         (1, 1, 1, 7)
     """
-    wanted, shown = wanted_items(event.interactions), distinct_items(event, k)
+    relevant, items = relevant_items(event.interactions), distinct_items(event, k)
     if unknown == "ignore" and not isinstance(catalog, int):
-        shown, wanted = [item for item in shown if item in catalog], wanted & catalog
-    hits, interacted = sum(map(wanted.__contains__, shown)), len(wanted)
-    items = catalog if isinstance(catalog, int) else len(catalog)
-    neither = items - len(shown) - interacted + hits
-    return Confusion(hits, len(shown) - hits, interacted - hits, neither)
+        items, relevant = [item for item in items if item in catalog], relevant & catalog
+    hits, interacted = sum(map(relevant.__contains__, items)), len(relevant)
+    size = catalog if isinstance(catalog, int) else len(catalog)
+    neither = size - len(items) - interacted + hits
+    return Confusion(hits, len(items) - hits, interacted - hits, neither)
 
 
 Short: TypeAlias = Literal["count", "skip"]
@@ -129,12 +136,12 @@ def ranked_hits(event: Event, k: int | None, *, short: Short) -> RankedHits | No
         >>> ranked_hits(event, None, short="count")
         RankedHits(before=[1], interacted=2, negatives=2)
     """
-    wanted, shown = wanted_items(event.interactions), distinct_items(event, None)
-    if not wanted:
+    relevant, items = relevant_items(event.interactions), distinct_items(event, None)
+    if not relevant:
         return None
-    hits = [index for index, item in enumerate(shown) if item in wanted]
+    hits = [index for index, item in enumerate(items) if item in relevant]
     before = [index - number for number, index in enumerate(hits)]
-    others = len(shown) - len(hits)
-    if short == "skip" and k is not None and others < k and len(hits) < len(wanted):
+    others = len(items) - len(hits)
+    if short == "skip" and k is not None and others < k and len(hits) < len(relevant):
         return None
-    return RankedHits(before, len(wanted), max(1, others) if k is None else k)
+    return RankedHits(before, len(relevant), max(1, others) if k is None else k)

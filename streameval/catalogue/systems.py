@@ -246,14 +246,14 @@ def recbole_tail_percentage(
     tail: Annotated[float, Span(0, float_info.max)] = 0.1,
 ) -> float | None:
     """Of items as popular, those with the smallest ids are in the tail; unknown ones never are."""
-    shown = event.recommendations[:k]
-    if not shown:
+    items = event.recommendations[:k]
+    if not items:
         return None
     if tail <= 1:
         rare = popularity.least(tail)
-        return sum(item in rare for item in shown) / len(shown)
-    known = [item for item in shown if item in popularity.counts]
-    return sum(popularity.of(item) <= tail for item in known) / len(shown)
+        return sum(item in rare for item in items) / len(items)
+    known = [item for item in items if item in popularity.counts]
+    return sum(popularity.of(item) <= tail for item in known) / len(items)
 
 
 def recbole_log_loss(event: Event) -> Iterator[float]:
@@ -267,8 +267,8 @@ def replay_novelty(
     event: Event, k: int | None, popularity: Popularity, *, rows: int = 0
 ) -> float | None:
     """`denominator=k` and `unit=share`; without repeats in the first `rows` items, or k."""
-    shown = _without_repeats(event.recommendations, rows or k)[:k]
-    listed = replace(event, recommendations=shown)
+    items = _without_repeats(event.recommendations, rows or k)[:k]
+    listed = replace(event, recommendations=items)
     return novelty(listed, k, popularity, denominator="k", unit="share")
 
 
@@ -284,10 +284,10 @@ def replay_unexpectedness(event: Event, k: int | None, *, rows: int = 0) -> floa
     """Without repeats in the first `rows` items, or k, and in the baseline."""
     if event.baseline is None:
         return None
-    shown = _without_repeats(event.recommendations, rows or k)[:k]
+    items = _without_repeats(event.recommendations, rows or k)[:k]
     # Repeats are removed from the whole baseline, whatever the rows.
     baseline = _without_repeats(event.baseline, None)
-    return unexpectedness(replace(event, recommendations=shown, baseline=baseline), k)
+    return unexpectedness(replace(event, recommendations=items, baseline=baseline), k)
 
 
 replay_0_11_unexpectedness = replay_unexpectedness
@@ -317,9 +317,9 @@ def replay_0_22_user_novelty(event: Event, k: int | None) -> float | None:
 
 def capri_novelty(event: Event, k: int | None, popularity: Popularity) -> float | None:
     """Of the whole list, divided by k; an unknown item counts 0."""
-    shown = event.recommendations
-    bits = math.fsum(_bits_of_capri(item, popularity) for item in shown)
-    return bits / (k or len(shown)) if shown else 0.0
+    items = event.recommendations
+    bits = math.fsum(_bits_of_capri(item, popularity) for item in items)
+    return bits / (k or len(items)) if items else 0.0
 
 
 def _bits_of_capri(item: Id, popularity: Popularity) -> float:
@@ -363,7 +363,7 @@ def rectools_partial_auc(event: Event, k: int | None, *, short: Short = "count")
 
 def _joined(event: Event) -> Event:
     """The event as a join of two tables has it: each place of the list is an item of its own."""
-    shown, wanted = event.recommendations, set(event.interactions)
-    hits = [place for place, item in enumerate(shown) if item in wanted]
-    missed = range(len(shown), len(shown) + len(wanted.difference(shown)))
-    return replace(event, recommendations=range(len(shown)), interactions=[*hits, *missed])
+    items, relevant = event.recommendations, set(event.interactions)
+    hits = [index for index, item in enumerate(items) if item in relevant]
+    missed = range(len(items), len(items) + len(relevant.difference(items)))
+    return replace(event, recommendations=range(len(items)), interactions=[*hits, *missed])

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import placed_items
+from streameval.catalogue.rows import ranked_items
 from streameval.catalogue.signature import By, Span
 from streameval.events import Event, Id
-from streameval.statistics.scores import wanted_items
+from streameval.statistics.scores import relevant_items
 
 
 @metric(
@@ -45,12 +45,12 @@ def alpha_ndcg(
         >>> round(accumulator.read("alpha_ndcg@2").value, 4)
         0.8066
     """
-    wanted = wanted_items(event.interactions)
-    kinds = {item: attribute.of(item) for item in wanted if attribute.of(item)}
+    relevant = relevant_items(event.interactions)
+    kinds = {item: attribute.of(item) for item in relevant if attribute.of(item)}
     if not kinds:
         return None
     worth = _Worth(kinds, alpha)
-    ranks = {item: rank for rank, item in reversed(placed_items(event, k)) if item in kinds}
+    ranks = {item: rank for rank, item in reversed(ranked_items(event, k)) if item in kinds}
     gains = [(rank, worth.take(item)) for item, rank in reversed(ranks.items())]
     return _discounted(gains) / _discounted(enumerate(_greedy(kinds, k, alpha), start=1))
 
@@ -75,14 +75,14 @@ class _Worth:
 
 def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> Iterator[float]:
     """The worth of the items in the greedy order, up to rank k."""
-    worth, place = _Worth(kinds, alpha), {item: -n for n, item in enumerate(sorted(kinds))}
+    worth, order = _Worth(kinds, alpha), {item: -n for n, item in enumerate(sorted(kinds))}
     # Items of the same kinds are worth the same: of each group only the largest id can be next.
     groups = defaultdict[tuple[str, ...], list[Id]](list)
-    for item in place:
+    for item in order:
         groups[tuple(sorted(kinds[item]))].append(item)
 
     def entry(items: list[Id]) -> tuple[float, int, list[Id]]:
-        return -worth.of(items[-1]), place[items[-1]], items
+        return -worth.of(items[-1]), order[items[-1]], items
 
     queue = [entry(items) for items in groups.values()]
     heapify(queue)

@@ -36,8 +36,8 @@ def average_popularity(
         >>> accumulator.read("average_popularity@2").value
         2.5
     """
-    shown = event.recommendations[:k]
-    if not shown:
+    items = event.recommendations[:k]
+    if not items:
         return None
     amount = popularity.share if unit == "share" else popularity.of
-    return math.fsum(map(amount, shown)) / len(shown)
+    return math.fsum(map(amount, items)) / len(items)

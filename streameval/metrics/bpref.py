@@ -44,17 +44,17 @@ def bpref(
         for item, gain in gains_of(event.interactions).items()
         if gain >= 0
     }
-    wanted = sum(relevant.values())
-    if not wanted:
+    relevant_items = sum(relevant.values())
+    if not relevant_items:
         return 0.0 if empty == "zero" else None
-    above, least = 0, min(wanted, len(relevant) - wanted)
-    kept = 0.0
+    above, least = 0, min(relevant_items, len(relevant) - relevant_items)
+    preferred = 0.0
     for item in distinct_items(event, k):
         if relevant.get(item):
-            kept += 1.0 - min(wanted, above) / least if above else 1.0
+            preferred += 1.0 - min(relevant_items, above) / least if above else 1.0
         elif item in relevant:
             above += 1
-    return kept / wanted
+    return preferred / relevant_items
 
 
 def _relevant(gain: float, min_gain: float) -> bool:

@@ -42,12 +42,12 @@ def category_diversity(
         >>> accumulator.read("category_diversity@2").value
         1.0
     """
-    shown = items_with_repeats(event, k)
-    amounts = amounts_by_kind(shown, attribute)
+    items = items_with_repeats(event, k)
+    amounts = amounts_by_kind(items, attribute)
     if not amounts:
         return None
     if measure == "distinct":
-        return len(amounts) / (k or len(shown))
+        return len(amounts) / (k or len(items))
     kinds = len(attribute.sizes)
     total = math.fsum([*amounts.values(), kinds * _SMOOTHING])
     bits = [_bits((amount + _SMOOTHING) / total) for amount in amounts.values()]

@@ -33,8 +33,8 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
     rows = lists.by_interacted(k)
     satisfied = gain_value(np.minimum(rows.gain, max_grade), "exp2") / 2.0**max_grade
     gains, looking = np.zeros(len(lists)), np.ones(len(lists))
-    for place in range(1, int(rows.ordinals.max(initial=0)) + 1):
-        here = np.flatnonzero(rows.ordinals == place)
+    for ordinal in range(1, int(rows.ordinals.max(initial=0)) + 1):
+        here = np.flatnonzero(rows.ordinals == ordinal)
         owner = rows.owner[here]
         gains[owner] += looking[owner] * satisfied[here] / rows.rank[here]
         looking[owner] *= 1.0 - satisfied[here]

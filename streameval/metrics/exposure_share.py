@@ -5,7 +5,7 @@ from typing import Literal
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import placed_items
+from streameval.catalogue.rows import ranked_items
 from streameval.events import Event
 
 
@@ -42,10 +42,10 @@ def exposure_share(
         0.6131
     """
     kind = among.partition(":")[2]
-    places = placed_items(event, k)
-    if not places:
+    ranked = ranked_items(event, k)
+    if not ranked:
         return None
-    worth = [1.0 if discount == "none" else 1.0 / math.log2(rank + 1) for rank, _ in places]
-    pairs = zip(worth, places, strict=True)
+    worth = [1.0 if discount == "none" else 1.0 / math.log2(rank + 1) for rank, _ in ranked]
+    pairs = zip(worth, ranked, strict=True)
     of_kind = [value for value, (_, item) in pairs if kind in attribute.of(item)]
     return math.fsum(of_kind) / math.fsum(worth)

@@ -46,20 +46,20 @@ def gini(
     known_only = over == "catalog" and unknown == "ignore"
     among = catalog if known_only and isinstance(catalog, frozenset) else None
     counts = exposures.counts(among)
-    kept, listed = len(counts), 0
+    counted, catalogued = len(counts), 0
     if over == "catalog" and catalog is not None:
-        listed = catalog if isinstance(catalog, int) else len(catalog)
-    items = max(kept, round(listed * exposures.share))
+        catalogued = catalog if isinstance(catalog, int) else len(catalog)
+    items = max(counted, round(catalogued * exposures.share))
     total = sum(counts)
     if not total:
         return math.nan
-    first = items - kept
+    first = items - counted
     spread: int = 2 * sum(map(mul, counts, count(1))) + (2 * first - items - 1) * total
     value = spread / (items * total)
     if not exposures.estimated:
         return value
     least = exposures.lost if among is None else 0
     low, high = evenness(np.array(counts), exposures.share, least, exposures.lost)
-    fewest, most = (max(listed, bound) for bound in exposures.bounds(among))
+    fewest, most = (max(catalogued, bound) for bound in exposures.bounds(among))
     low, high = max(0.0, 1.0 - high / fewest), 1.0 - low / most
     return Bounded(min(max(value, low), high), low, high)

@@ -1,7 +1,8 @@
 """Interleaving."""
 
-from streameval.catalogue.importance import placed, rewards
+from streameval.catalogue.importance import rewards
 from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import indices_by_rank
 from streameval.catalogue.signature import Reference
 from streameval.events import Event
 
@@ -38,8 +39,8 @@ def interleaving(
     if teams is None or {a, b, None}.isdisjoint(teams):
         return None
     clicked = [
-        teams[place]
-        for place, gain in zip(placed(event, k), rewards(event, k), strict=True)
+        teams[index]
+        for index, gain in zip(indices_by_rank(event, k), rewards(event, k), strict=True)
         if gain > 0
     ]
     if not clicked:

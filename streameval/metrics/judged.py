@@ -30,6 +30,6 @@ def judged(event: Event, k: int | None, *, denominator: Literal["length", "k"] =
         >>> accumulator.read("judged@10").value
         0.5
     """
-    shown, gains = distinct_items(event, k), gains_of(event.interactions)
-    items = k if k is not None and denominator == "k" else len(shown)
-    return sum(item in gains for item in shown) / items if items else 0.0
+    items, gains = distinct_items(event, k), gains_of(event.interactions)
+    size = k if k is not None and denominator == "k" else len(items)
+    return sum(item in gains for item in items) / size if size else 0.0

@@ -38,14 +38,14 @@ def list_diversity(
         >>> accumulator.read("list_diversity@2").value
         1.0
     """
-    shown = event.recommendations[:k]
-    if len(shown) < 2:
+    items = event.recommendations[:k]
+    if len(items) < 2:
         return math.nan
     if attribute is not None:
-        return _unlike_kinds([frozenset(attribute.of(item)) for item in shown])
-    if similarity is None or not all(map(similarity.knows, shown)):
+        return _unlike_kinds([frozenset(attribute.of(item)) for item in items])
+    if similarity is None or not all(map(similarity.knows, items)):
         return math.nan
-    pairs = [similarity.between(first, second) for first, second in combinations(shown, 2)]
+    pairs = [similarity.between(first, second) for first, second in combinations(items, 2)]
     return 1.0 - math.fsum(pairs) / len(pairs)
 
 

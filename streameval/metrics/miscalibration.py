@@ -51,13 +51,13 @@ def miscalibration(
     if event.history is None:
         return None
     history = _shares(event.history, attribute)
-    shown = _shares(items_with_repeats(event, k), attribute)
-    if not history or not shown:
+    listed = _shares(items_with_repeats(event, k), attribute)
+    if not history or not listed:
         return None
     if divergence == "kl":
-        pairs = [(p, shown.get(kind, 0.0)) for kind, p in history.items()]
+        pairs = [(p, listed.get(kind, 0.0)) for kind, p in history.items()]
         return _divergence((p, (1 - _SMOOTHING) * q + _SMOOTHING * p) for p, q in pairs)
-    pairs = [(history.get(kind, 0.0), shown.get(kind, 0.0)) for kind in {*history, *shown}]
+    pairs = [(history.get(kind, 0.0), listed.get(kind, 0.0)) for kind in {*history, *listed}]
     if divergence == "js":
         halves = [(p, q, (p + q) / 2) for p, q in pairs]
         first, second = ([(half[side], half[2]) for half in halves] for side in (0, 1))

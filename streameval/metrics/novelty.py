@@ -38,13 +38,13 @@ def novelty(
         >>> accumulator.read("novelty@2").value
         1.0
     """
-    shown = event.recommendations[:k]
-    if not shown:
+    items = event.recommendations[:k]
+    if not items:
         return None
     # An item that nobody interacted with has the information of one user's.
     most = math.log2(popularity.users) if popularity.users > 0 else 0.0
-    shares = map(popularity.share, shown)
+    shares = map(popularity.share, items)
     bits = [-math.log2(share) if share > 0 else most for share in shares]
     if unit == "share":
         bits = [item_bits / most if most else 1.0 for item_bits in bits]
-    return math.fsum(bits) / (k if denominator == "k" and k is not None else len(shown))
+    return math.fsum(bits) / (k if denominator == "k" and k is not None else len(items))

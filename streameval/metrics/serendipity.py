@@ -30,8 +30,8 @@ def serendipity(
     """
     if event.baseline is None:
         return None
-    shown, gains = distinct_items(event, k), gains_of(event.interactions)
+    items, gains = distinct_items(event, k), gains_of(event.interactions)
     expected = set(event.baseline[:k])
-    useful = [item for item in shown if gains.get(item, 0) > 0 and item not in expected]
-    items = k if k is not None and denominator == "k" else len(shown)
-    return len(useful) / items if items else 0.0
+    useful = [item for item in items if gains.get(item, 0) > 0 and item not in expected]
+    size = k if k is not None and denominator == "k" else len(items)
+    return len(useful) / size if size else 0.0

@@ -7,7 +7,7 @@ from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import distinct_items
 from streameval.catalogue.signature import By
 from streameval.events import Event
-from streameval.statistics.scores import wanted_items
+from streameval.statistics.scores import relevant_items
 
 
 @metric(
@@ -33,9 +33,9 @@ def subtopic_recall(
         >>> accumulator.read("subtopic_recall@2").value
         0.5
     """
-    wanted = wanted_items(event.interactions)
-    kinds = {kind for item in wanted for kind in attribute.of(item)}
+    relevant = relevant_items(event.interactions)
+    kinds = {kind for item in relevant for kind in attribute.of(item)}
     if not kinds:
         return None
-    hits = wanted.intersection(distinct_items(event, k))
+    hits = relevant.intersection(distinct_items(event, k))
     return len({kind for item in hits for kind in attribute.of(item)}) / len(kinds)

@@ -37,8 +37,8 @@ def tail_percentage(
         >>> accumulator.read("tail_percentage@2").value
         0.5
     """
-    shown = event.recommendations[:k]
-    if not shown:
+    items = event.recommendations[:k]
+    if not items:
         return None
     most = popularity.most_of_tail(tail) if tail <= 1 else tail
-    return sum(popularity.of(item) <= most for item in shown) / len(shown)
+    return sum(popularity.of(item) <= most for item in items) / len(items)

@@ -26,7 +26,7 @@ def unexpectedness(event: Event, k: int | None) -> float | None:
     """
     if event.baseline is None:
         return None
-    shown = event.recommendations[:k]
-    if not shown:
+    items = event.recommendations[:k]
+    if not items:
         return 0.0
-    return 1.0 - len(set(shown).intersection(event.baseline[:k])) / (k or len(shown))
+    return 1.0 - len(set(items).intersection(event.baseline[:k])) / (k or len(items))

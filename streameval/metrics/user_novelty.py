@@ -28,5 +28,5 @@ def user_novelty(event: Event, k: int | None) -> float | None:
     """
     if event.history is None:
         return None
-    shown = distinct_items(event, k)
-    return len(set(shown).difference(event.history)) / len(shown) if shown else None
+    items = distinct_items(event, k)
+    return len(set(items).difference(event.history)) / len(items) if items else None

@@ -15,7 +15,7 @@ from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of, item_sample
-from streameval.statistics.scores import wanted_items
+from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
@@ -253,7 +253,7 @@ def _first_rank(event: Event, *, hits: bool) -> int | None:
     ranks = event.positions or range(1, len(event.recommendations) + 1)
     if not hits:
         return min(ranks, default=None)
-    wanted = wanted_items(event.interactions)
+    wanted = relevant_items(event.interactions)
     pairs = zip(event.recommendations, ranks, strict=True)
     return min((rank for item, rank in pairs if item in wanted), default=None)
 

@@ -15,7 +15,7 @@ import numpy as np
 from streameval.events import Batch, Id
 from streameval.statistics.arrays import IntArray, up_to
 from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.scores import wanted_items
+from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
@@ -87,7 +87,7 @@ class ItemPlacements(Statistic):
             batch = batch.of_type(self.options.type)
         where = cell_of_each(cells, len(batch))
         self.relations["lists"].add([where], [np.ones_like(where)])
-        wanted = list(map(wanted_items, batch.interactions))
+        wanted = list(map(relevant_items, batch.interactions))
         self._count_acts(where, wanted)
         self._count_places(where, batch, wanted)
         if self.waiting >= _MOST_WAITING:

@@ -28,10 +28,6 @@ Positive: TypeAlias = Literal["relevant", "one"]
 """Positive items: those with a gain above 0 (an id has gain 1), or with a gain of exactly 1."""
 
 
-Relevant: TypeAlias = Literal["positive", "all"]
-"""Relevant items: those with a gain above 0, or all items interacted with."""
-
-
 class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a statistic of rank sums; only equal options merge.
 
@@ -102,16 +98,16 @@ def gains_of(interactions: Interactions) -> Mapping[object, float]:
     return dict.fromkeys(interactions, 1.0)
 
 
-def wanted_items(interactions: Interactions, relevant: Relevant = "positive") -> set[Id]:
-    """The items interacted with; by default only those with a gain above 0.
+def relevant_items(interactions: Interactions) -> set[Id]:
+    """The items interacted with that have a gain above 0.
 
     Example:
-        >>> wanted_items({"a": 1.0, "b": 0.0}), sorted(wanted_items({"a": 1.0, "b": 0.0}, "all"))
-        ({'a'}, ['a', 'b'])
+        >>> relevant_items({"a": 1.0, "b": 0.0})
+        {'a'}
     """
     if not isinstance(interactions, Mapping):
         return set(interactions)
-    return {item for item, gain in interactions.items() if relevant == "all" or gain > 0}
+    return {item for item, gain in interactions.items() if gain > 0}
 
 
 _MOST_WAITING, _MOST_LISTS = 65_536, 8_192

@@ -341,10 +341,10 @@ def test_an_unresolvable_text_is_explained(text: str, error: type[MetricError], 
 
 def test_a_parameter_with_the_name_of_a_shared_one_is_refused() -> None:
     @metric(bounds=(0, 9), source="a notebook")
-    def local(event: Event, *, least: float = 3.0) -> float:
-        return least * len(event.recommendations)
+    def local(event: Event, *, q: float = 3.0) -> float:
+        return q * len(event.recommendations)
 
-    with pytest.raises(MetricParameterError, match=r"least = 3\.0 is not allowed; all metrics"):
+    with pytest.raises(MetricParameterError, match=r"q = 3\.0 is not allowed; all metrics"):
         Accumulator(local)
 
 
