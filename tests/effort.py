@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 Test = TypeVar("Test", bound=Callable[..., None])
 Case = TypeVar("Case")
@@ -23,6 +23,10 @@ _CALM = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCh
 # The same examples in every run: a red test is red again.
 settings.register_profile("quick", _CALM, max_examples=10, derandomize=True)
 settings.register_profile("thorough", _CALM, max_examples=300, database=None)
+# For what must fail: the first failure is enough.
+settings.register_profile(
+    "unshrunk", settings.get_profile("quick"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("quick")
 
 

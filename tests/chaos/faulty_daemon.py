@@ -1,7 +1,6 @@
 """`python -m tests.chaos.faulty_daemon FAULT[+FAULT...] CONFIG` runs a daemon with faults.
 
-A fault is `disk-full`, a point of `tests.chaos.faulty_daemon`, or a mistake in the protocol from
-`tests.mutation`.
+A fault is `disk-full`, a point at which the process is killed, or a mistake in the protocol.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import streameval.daemon.process
+from streameval.checkpoints.scheduler import CheckpointScheduler
 from streameval.checkpoints.storage import Disk
 from streameval.cli import run_command
 from streameval.exporters.prometheus import PrometheusExporter
@@ -138,14 +138,31 @@ def _inject(faults: str, folder: Path) -> None:
 
 
 def _break_protocol(name: str) -> None:
-    import pytest  # noqa: PLC0415  slow to import, and rarely needed
+    """Do before each save what must come after it."""
+    act, scheduler = _TOO_EARLY[name], cast("Any", CheckpointScheduler)
+    submitted = scheduler._submitted
 
-    from tests.mutation import protocol  # noqa: PLC0415  likewise
+    def act_first(self: Any, checkpoints: Any) -> Any:
+        act(self._committer, checkpoints)
+        return submitted(self, checkpoints)
 
-    (mistake,) = (
-        listed_mistake for listed_mistake in protocol.MISTAKES if listed_mistake.what == name
-    )
-    mistake.broken(pytest.MonkeyPatch())
+    scheduler._submitted = act_first
+
+
+def _commit(committer: Any, checkpoints: Any) -> None:
+    committer._commit({checkpoints.partition: checkpoints.position}, wait=True)
+
+
+def _publish(committer: Any, checkpoints: Any) -> None:
+    if checkpoints.showing:
+        evidence, partition = committer._evidence, checkpoints.partition
+        fold, shown = evidence.folding(partition), evidence.shown()
+        committer._counters.publish(partition, checkpoints.totals_now(), fold, shown)
+
+
+_TOO_EARLY: Mapping[str, Callable[[Any, Any], None]] = MappingProxyType(
+    {"commit before save": _commit, "publish before save": _publish}
+)
 
 
 if __name__ == "__main__":

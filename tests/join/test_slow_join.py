@@ -271,6 +271,15 @@ def test_an_event_id_that_is_used_again_after_window_and_lateness_counts_again()
     assert outcomes(lists, clicks, recent=1) == (3, 2)
 
 
+def test_an_id_is_remembered_for_window_and_lateness_after_its_time() -> None:
+    joining = Run(Case([[[]], [[]]], window=60, lateness=10, gains=GAINS, recent=1))
+    lists, clicks = joining.logs
+    joining.feed(lists, [shown(at, at) for at in (0, 72, 73)])
+    joining.feed(clicks, [purchase(0, 0), purchase(72, 1)])
+    joining.feed(clicks, [purchase(70, 0)])
+    assert joining.state.outcomes[1].duplicate == 1
+
+
 def test_ids_are_forgotten_once_their_repetition_would_be_late() -> None:
     joining = Run(Case([[[]], [[], []]], window=60, lateness=10, gains=GAINS, recent=1))
     first, *rest = joining.logs
