@@ -17,7 +17,7 @@ from streameval.config.pipeline import join_frontend, layout, schemas_of, with_s
 from streameval.engine.ingest import Ingest
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.configured import ingest_records, owner_from_start
+from streameval.evaluation.engine_counts import ingest_records, owner_from_start
 from streameval.evaluation.shell.errors import FAILED, report
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms

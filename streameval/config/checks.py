@@ -334,6 +334,9 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     yield from _stream_problems(config, options)
     if config.event.time is None:
         yield "event.time", "missing; a join needs event time: name its field and unit."
+    if config.event.types is not None:
+        problem = "with [attribution], interactions have streams of their own"
+        yield "event.types", f"{problem}; give types under [[attribution.interactions]]."
     if config.dedup is not None:
         problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
         yield "dedup", f"{problem} event_id in [[attribution.interactions]]; remove dedup."

@@ -106,9 +106,6 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
 
 
 def _spec(config: Config, group: KeptFamily, empty: Accumulator) -> FamilySpec:
-    named = map(config.named_values, group.dimensions)
-    # Lists that were shown are read alone, also of the combinations above the cap.
-    rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}
     return FamilySpec(
         name=group.name,
         dimensions=group.dimensions,
@@ -116,12 +113,20 @@ def _spec(config: Config, group: KeptFamily, empty: Accumulator) -> FamilySpec:
         spans=group.spans,
         metrics=group.metrics,
         table=empty.table.empty(),
-        folding=FoldingOptions(
-            cap=config.label_cap,
-            named=tuple(named),
-            max_series=config.max_series,
-            kept=frozenset(rankers if config.event.rankers else ()),
-        ),
+        folding=folding_of(config, group),
+    )
+
+
+def folding_of(config: Config, group: KeptFamily) -> FoldingOptions:
+    """How many label values of a family have series of their own."""
+    named = map(config.named_values, group.dimensions)
+    # Lists that were shown are read alone, also of the combinations above the cap.
+    rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}
+    return FoldingOptions(
+        cap=config.label_cap,
+        named=tuple(named),
+        max_series=config.max_series,
+        kept=frozenset(rankers if config.event.rankers else ()),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.values import MAX_LABEL_BYTES, label_text
+from streameval.events import LARGEST_GAIN
 from streameval.events.errors import OptionError
 from streameval.events.problems import check_types
 
@@ -51,6 +52,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         interaction_item: an object's item id in interactions.
         gain: an object's gain; 1 if absent.
         type: an object's type of interaction.
+        types: type -> gain of an interaction of that type without a gain of its own; other types
+            do not count, and one without a type is invalid. None counts each type alike.
         user: who saw the list; unknown if absent, null or empty.
         time: event time.
         time_unit: unit of `time`, required with it. Timestamps of an Avro or Protobuf schema are
@@ -81,6 +84,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     interaction_item: str = "id"
     gain: str = "gain"
     type: str = "type"
+    types: dict[str, float] | None = None
     user: str = "user"
     time: str | None = None
     time_unit: TimeUnit | None = None
@@ -98,6 +102,10 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         check_types(self)
+        for name, gain in (self.types or {}).items():
+            if not abs(gain) <= LARGEST_GAIN:
+                problem = f"found {gain}; a gain is a number up to 2^1000."
+                raise OptionError(f"types.{name}", problem)
         for name, problem in self._ranker_problems():
             raise OptionError(f"rankers.{name}", problem)
         if self.rankers is not None:

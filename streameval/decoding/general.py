@@ -145,19 +145,26 @@ class InteractionReader:
         self._item = compile_path(fields.interaction_item, "interaction_item")
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
+        self._types = fields.types
 
     def read(self, content: Any) -> Engagement:
         """Read the interactions."""
         if type(content) is dict:
             check_count(content, self._most, self._field, "too_many_interactions")
+            if content:
+                self._require_type(None, self._field)
             return Engagement(without_padding(self._field, self._gains(content)), ())
         values = as_list(content, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
+            if values:
+                self._require_type(None, f"{self._field}[0]")
             items = items_of(values, self._item, self._ids, self._field)
             return Engagement(without_padding(self._field, items), ())
         typed = tuple(self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values))
         without_padding(self._field, {interaction.item for interaction in typed})
+        if self._types is not None:
+            typed = tuple(interaction for interaction in typed if interaction.type in self._types)
         return Engagement(
             largest_gains((interaction.item, interaction.gain) for interaction in typed), typed
         )
@@ -171,6 +178,7 @@ class InteractionReader:
     def _one(self, value: Any, where: str) -> Interaction:
         item = item_of(value, self._item, self._ids, where)
         if type(value) is not dict:
+            self._require_type(None, where)
             return Interaction(item)
         gain, kind = self._gain.of(value), self._type.of(value)
         if kind is not None:
@@ -178,8 +186,16 @@ class InteractionReader:
             if type(kind) is not str:
                 raise Refusal("wrong_type", f"{field}: {excerpt(kind)} is not a string")
             check_bytes(kind, MAX_LABEL_BYTES, field, "label_too_long")
-        gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
+        self._require_type(kind, where)
+        if gain is None:
+            gain = float((self._types or {}).get(kind or "", 1.0))
+        else:
+            gain = finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
         return Interaction(item, gain, kind)
+
+    def _require_type(self, kind: str | None, where: str) -> None:
+        if self._types is not None and kind is None:
+            raise Refusal("missing_field", f"{where}.{self._type.text} is absent or null")
 
 
 _NONE = Engagement([], ())

@@ -245,15 +245,17 @@ def _row_of(
 
     Its attributes: recommendations, user, dimension_0, ..., interactions unless `shown_only`, and,
     if configured, time, event_id, positions, scores, baseline, history, per_item_0, ... and
-    ranker_0, ... Returns None if a path is nested or two fields share a path: the general decoder
-    decodes such records.
+    ranker_0, ... Returns None if a path is nested, two fields share a path, or interactions need
+    a type: the general decoder decodes such records.
     """
     paths = _paths(fields, dimensions)
     kinds = _kinds(fields, dimensions, form)
     if shown_only:
         kinds = [kind for kind in kinds if kind[0] != "interactions"]
         del paths["interactions"]
-    if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
+    is_typed = fields.types is not None and not shown_only
+    is_odd = len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values()))
+    if is_typed or is_odd:
         return None
     return msgspec.defstruct("Row", kinds, rename=paths, gc=False, frozen=True)
 

@@ -448,7 +448,7 @@ class PartitionState:
             late = panes.late if counts is None else panes.late & counts
             tally.late += int(np.count_nonzero(late))
             tally.future += refuted.events
-            times, seen = _limited(times, ticks)
+            times, seen = limited_times(times, ticks)
         starts, times, seen = (
             None if column is None else kept.spread(column, counts)
             for column in (starts, times, seen)
@@ -486,7 +486,7 @@ class PartitionState:
             return msgspec.convert(state["kept"], dict[str, Int64])
 
 
-def _limited(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
+def limited_times(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:
     """Event times for days that are compared, and for label values: when they were last seen."""
     if ticks.regular:
         return times, times

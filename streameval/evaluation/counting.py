@@ -3,84 +3,156 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from streameval.accumulator import Accumulator
 from streameval.accumulator.doubts import Doubts, advice
 from streameval.accumulator.reading_intervals import interval_method
-from streameval.accumulator.readings import audiences, readings_of
-from streameval.catalogue.reading import Reading
+from streameval.accumulator.readings import readings_of
 from streameval.decoding.columns import Decoded
+from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
-from streameval.engine.partition import Tally
-from streameval.evaluation.options import Note
+from streameval.engine.partition import Tally, limited_times
+from streameval.engine.rankers import lists_of
+from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.labels import NO_CAP, Folding, Labels, segment_of
+from streameval.engine.windows.views import SliceTable
+from streameval.evaluation.events import span_starts
 from streameval.evaluation.partial_rows import Cell
 from streameval.evaluation.processes import map_parts
 from streameval.evaluation.sources import Events, EventSource
-from streameval.evaluation.values import EventChunk
+from streameval.evaluation.spans import SpanReadings, snapshot_of
+from streameval.events.records import Partition
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.intervals import Kind
-from streameval.statistics.matching import Search
+from streameval.statistics.intervals import Intervals, Kind
+from streameval.statistics.matching import Search, matched, widest
 
 _MOST_WAITING: Final = 65_536
 """Rows that may wait, such as items shown, so that memory does not grow with the events."""
 
 
-class CellReadings(NamedTuple):
-    """The readings of one cell.
+class _Cells:
+    """The table of a family, with a cell for each slice and span."""
 
-    Attributes:
-        readings: in the order of the metrics.
-        users: number of users; None if they are not kept.
-    """
+    def __init__(self, spec: FamilySpec, segment: str | None) -> None:
+        self.spec, self.segment = spec, segment
+        self.table = spec.table.empty()
+        self.numbers: dict[Cell, int] = {}
+        self.by_start: dict[int | None, dict[int, Labels]] = {}
 
-    cell: Cell
-    readings: Sequence[Reading]
-    users: float | None
+    def of(self, lists: Decoded, starts: Sequence[int] | None) -> int | IntArray:
+        """The cell of each list."""
+        columns, numbers = self.spec.columns, self.numbers
+        if not columns and starts is None:
+            return numbers.setdefault(Cell((), None), len(numbers))
+        labels: Iterable[Labels] = repeat(())
+        if columns and lists.dimensions is not None:
+            labels = lists.dimensions
+            if columns != tuple(range(len(lists.dimensions[0]))):
+                labels = [tuple([values[at] for at in columns]) for values in lists.dimensions]
+        keys = zip(labels, starts or repeat(None, len(lists.batch)), strict=False)
+        return np.array([numbers.setdefault(Cell(*key), len(numbers)) for key in keys], np.int64)
+
+    def settle(self) -> None:
+        """Count label values above the limits together, alike in all spans; sort the slices."""
+        self.table.flush()
+        if self.spec.folding.cap < NO_CAP:
+            folding = Folding(self.spec.folding, len(self.spec.columns))
+            for labels in sorted({cell.labels for cell in self.numbers}):
+                folding.admit(labels)
+            before, self.numbers = self.numbers, {}
+            merged: dict[int, int] = {}
+            for cell, number in before.items():
+                settled = Cell(folding.settled(cell.labels), cell.start)
+                merged[number] = self.numbers.setdefault(settled, number)
+            self.table.rename({old: new for old, new in merged.items() if old != new})
+        self.by_start = {}
+        for cell, number in sorted(self.numbers.items(), key=lambda pair: pair[0].labels):
+            self.by_start.setdefault(cell.start, {})[number] = cell.labels
+
+    @property
+    def cells(self) -> IntArray:
+        """All cells, ascending."""
+        return np.array(sorted(self.numbers.values()), np.int64)
+
+    def slices(self, start: int | None) -> SliceTable:
+        """The slices of a span."""
+        labels = self.by_start.get(start, {})
+        spec = self.spec
+        return SliceTable(spec.dimensions, self.segment, spec.metrics, self.table, labels)
 
 
 class Dumped(NamedTuple):
     """The counts of some parts, for another process."""
 
-    cells: Sequence[Cell]
-    content: bytes
+    families: Sequence[tuple[Sequence[Cell], bytes]]
     tally: Tally
     letters: Sequence[DeadLetter]
     doubts: Doubts
+    clocks: Sequence[Clock]
     newest: int | None
-    size: int
 
 
 class Counts:
-    """One table with a cell for each slice and span of time.
+    """Tables with a cell for each slice and span of time, one for each family.
 
     Args:
-        empty: an accumulator of the metrics.
+        families: what is counted.
+        labels: names of all labels; another dimension of a family is its segment.
+        intervals: settings of confidence intervals; None for none.
         every: length of a span, microseconds; None for all time. Events without time count in no
             span.
+        rankers: names of those whose lists count, too.
+        by_day: whether days are compared, so that wrong times far ahead count on the day of their
+            log's clock. It depends on the order of events.
 
     Attributes:
         tally: outcomes of the records.
         letters: the first record of each reason for which one is no event.
+        doubts: about a sample of the events.
+        newest: largest event time, microseconds; None without any.
     """
 
-    def __init__(self, empty: Accumulator, every: int | None) -> None:
-        self.empty, self._every = empty, every
-        self._table = empty.table.empty()
-        self._cells: dict[Cell, int] = {}
+    def __init__(
+        self,
+        families: Sequence[FamilySpec],
+        labels: Sequence[str],
+        intervals: Intervals | None,
+        *,
+        every: int | None = None,
+        rankers: Sequence[str] = (),
+        by_day: bool = False,
+    ) -> None:
+        self._families = [_Cells(spec, segment_of(spec.dimensions, labels)) for spec in families]
+        self._intervals, self._every = intervals, every
+        self._rankers, self._by_day = rankers, by_day
         self.tally = Tally()
         self.letters: list[DeadLetter] = []
-        self._doubts = Doubts(empty.context.attributes)
+        self.doubts = Doubts(families[0].table.context.attributes)
         self._observed = 0
         self.newest: int | None = None
+        self._clocks: dict[Partition, Clock] = {}
+        self._other_clocks: list[Clock] = []
 
-    def add(self, events: Events) -> None:
-        """Count events."""
-        decoded, values = count_each(events.decoded, self._values)
-        batch, times = decoded.batch, decoded.times
+    @property
+    def search(self) -> Search:
+        """The search whose hits all families can read."""
+        return widest([of_family.table.search for of_family in self._families])
+
+    def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
+        """Count parts of a source, batch by batch; yields the bytes read so far."""
+        for size, events in events_of(source, parts, self.search):
+            self._add(events)
+            del events
+            yield size
+
+    def _add(self, events: Events) -> None:
+        decoded, (lists, values) = count_each(events.decoded, self._values)
+        batch = decoded.batch
         self.tally.consumed += len(events.records.values)
         self.tally.valid += len(batch)
         self.tally.engaged += decoded.engaged
@@ -91,117 +163,149 @@ class Counts:
             self.letters = first_letters([*self.letters, *letters])
         if not len(batch):
             return
-        self._doubts.observe_batch(batch, self._observed)
+        self.doubts.observe_batch(batch, self._observed)
         self._observed += len(batch)
-        if times is not None and len(times):
-            self.newest = max(int(times.max()), self.newest or int(times.max()))
-        elif self._every is not None:
+        days = decoded.times
+        if days is not None:
+            newest = int(days.max())
+            self.newest = newest if self.newest is None else max(self.newest, newest)
+            if self._by_day:
+                clock = self._clocks.setdefault(events.records.partition, Clock())
+                voters = decoded.voting(events.records.keys).voters
+                days, _ = limited_times(days, clock.advance(days, voters))
+        self._count(lists, days, values)
+
+    def count(self, lists: Decoded) -> None:
+        """Count lists that another has checked and tallied."""
+        if len(lists.batch):
+            self._count(lists, lists.times, [None] * len(self._families))
+
+    def _values(self, decoded: Decoded) -> tuple[Decoded, Sequence[Any]]:
+        """The lists of events, and for each family the values of its metrics of events."""
+        lists = lists_of(decoded, self._rankers)
+        return lists, [of_family.table.event_values(lists.batch) for of_family in self._families]
+
+    def _count(self, lists: Decoded, days: IntArray | None, values: Sequence[Any]) -> None:
+        starts = starts_of(lists, self._every)
+        if self._every is not None and starts is None:
             return
-        self._table.count(batch, self._cells_of(decoded), times, values)
-        if self._table.waiting >= _MOST_WAITING:
-            self._table.flush()
+        if days is not None and len(days) != len(lists.batch):
+            days = np.repeat(days, 1 + len(self._rankers))
+        batch = lists.batch if len(self._families) == 1 else matched(lists.batch, self.search)
+        for of_family, of_metrics in zip(self._families, values, strict=True):
+            of_family.table.count(batch, of_family.of(lists, starts), days, of_metrics)
+            if of_family.table.waiting >= _MOST_WAITING:
+                of_family.table.flush()
 
-    def _values(self, decoded: Decoded) -> Any:
-        """The values of metrics of events, which raise what a metric refuses."""
-        return self._table.event_values(decoded.batch)
-
-    def _cells_of(self, decoded: Decoded) -> int | IntArray:
-        """The cell of each event."""
-        starts = starts_of(decoded, self._every)
-        if decoded.dimensions is None and starts is None:
-            return self._cells.setdefault(Cell((), None), len(self._cells))
-        labels = decoded.dimensions or repeat(())
-        cells = self._cells
-        return np.array(
-            [
-                cells.setdefault(Cell(*key), len(cells))
-                for key in zip(labels, starts or repeat(None, len(decoded.batch)), strict=False)
-            ],
-            np.int64,
-        )
-
-    def dump(self, size: int) -> Dumped:
-        """The counts for `merge`; `size`: bytes of what was counted."""
-        content = b"".join(self._table.dump([*self._cells.values()]))
-        cells = [*self._cells]
-        return Dumped(cells, content, self.tally, self.letters, self._doubts, self.newest, size)
+    def dump(self) -> Dumped:
+        """The counts for `merge`."""
+        families = [
+            ([*of.numbers], b"".join(of.table.dump([*of.numbers.values()])))
+            for of in self._families
+        ]
+        clocks = [*self._clocks.values(), *self._other_clocks]
+        return Dumped(families, self.tally, self.letters, self.doubts, clocks, self.newest)
 
     def merge(self, dumped: Dumped) -> None:
         """Add the counts of other events."""
-        if dumped.cells:
-            part = self.empty.table.empty()
-            numbers = [self._cells.setdefault(cell, len(self._cells)) for cell in dumped.cells]
-            part.load(dumped.content, numbers)
-            self._table.add(part)
+        for of_family, (cells, content) in zip(self._families, dumped.families, strict=True):
+            if cells:
+                numbers = of_family.numbers
+                part = of_family.table.empty()
+                part.load(content, [numbers.setdefault(cell, len(numbers)) for cell in cells])
+                of_family.table.add(part)
         self.tally.add(dumped.tally)
-        self._doubts.add(dumped.doubts)
+        self.doubts.add(dumped.doubts)
         self.letters = first_letters([*self.letters, *dumped.letters])
-        if dumped.newest is not None:
-            self.newest = max(dumped.newest, self.newest or dumped.newest)
+        self._other_clocks += dumped.clocks
+        known = [time for time in (self.newest, dumped.newest) if time is not None]
+        self.newest = max(known, default=None)
+
+    def settle(self) -> None:
+        """Make what was counted ready to be read, when all is counted."""
+        for of_family in self._families:
+            of_family.settle()
 
     @property
-    def cells(self) -> list[Cell]:
-        """The cells with events, by start and labels."""
-        self._table.flush()
-        return sorted(self._cells, key=lambda cell: (cell.start or 0, cell.labels))
+    def clock(self) -> int | None:
+        """Event time of the log that is furthest, microseconds; None if unknown."""
+        clocks = [*self._clocks.values(), *self._other_clocks]
+        if final := [clock.now for clock in clocks if clock.is_final]:
+            return max(final)
+        return provisional([time for clock in clocks for time in clock.votes], MAX_AHEAD)
 
-    def rows(self) -> Iterator[CellReadings]:
-        """The readings of each cell, by start and labels."""
-        cells = self.cells
-        if not cells:
-            return
-        numbers = np.array([self._cells[cell] for cell in cells], np.int64)
-        ascending = np.argsort(numbers)
-        rank = np.argsort(ascending)
+    @property
+    def starts(self) -> list[int | None]:
+        """The start of each span with events, ascending; None alone for all time."""
+        starts = {start for of_family in self._families for start in of_family.by_start}
+        return sorted(starts, key=lambda start: start or 0)
+
+    def families(self, start: int | None = None) -> list[SliceTable]:
+        """The counts of a span."""
+        return [of_family.slices(start) for of_family in self._families]
+
+    def spans(self) -> list[SpanReadings]:
+        """The readings of each span, in time order."""
         kind: Kind = "anytime" if self._every is None else "pointwise"
-        method = interval_method(self.empty.intervals, kind)
-        chosen = numbers[ascending]
-        columns = [
-            list(readings_of(metric, self._table, chosen, method)) for metric in self.empty.metrics
+        method = interval_method(self._intervals, kind)
+        spans: dict[int | None, list[Series]] = {start: [] for start in self.starts}
+        for number, of_family in enumerate(self._families):
+            cells = of_family.cells
+            index_of = {cell: index for index, cell in enumerate(cells.tolist())}
+            read = [
+                (metric, readings_of(metric, of_family.table, cells, method))
+                for metric in (of_family.spec.metrics if index_of else ())
+            ]
+            for start, labels in of_family.by_start.items():
+                spans[start] += [
+                    Series(metric, of_cell, readings[index_of[cell]], LIFETIME, number)
+                    for metric, readings in read
+                    for cell, of_cell in labels.items()
+                ]
+        families = [
+            SeriesFamily(of.spec.name, of.segment, of.spec.dimensions) for of in self._families
         ]
-        people: list[float | None] = [None] * len(cells)
-        if self._every is None and self.empty.intervals is not None:
-            people = [audience.users for audience in audiences(self._table, chosen)]
-        for cell, at in zip(cells, rank.tolist(), strict=True):
-            yield CellReadings(cell, [column[at] for column in columns], people[at])
+        return [
+            SpanReadings(start, snapshot_of(families, series)) for start, series in spans.items()
+        ]
 
-    def advice(self, names: Sequence[str]) -> list[str]:
-        """Warnings about events that look wrong, at most one of each span.
+    def warning(self) -> str | None:
+        """A warning if most records with interactions are invalid, or None."""
+        return self.tally.warning()
 
-        `names`: of the labels.
-        """
-        cells = self.cells
-        numbers = np.array([self._cells[cell] for cell in cells], np.int64)
-        order = np.argsort(numbers)
-        advised = advice(self._table, numbers[order], self.empty.metrics)
-        sentences = dict(zip(numbers[order].tolist(), advised, strict=True))
-        first: dict[int | None, str] = {}
-        for cell in cells:
-            if (sentence := sentences[self._cells[cell]]) is not None:
-                pairs = zip(names, cell.labels, strict=False)
-                where = ", ".join(f"{name}={value}" for name, value in pairs)
-                first.setdefault(cell.start, f"{where}: {sentence}" if where else sentence)
-        return list(dict.fromkeys(first.values()))
+    def advice(self) -> list[str]:
+        """Warnings about the events; of spans, at most one of each."""
+        warning = self.warning()
+        metrics = [metric for of_family in self._families for metric in of_family.spec.metrics]
+        found = [*self._advice_of_spans()]
+        doubt = warning or self.doubts.warning(metrics)
+        if self._every is None:
+            # One sentence is enough for one table.
+            return [text for text in (warning, *found, doubt) if text is not None][:1]
+        return [text for text in dict.fromkeys((doubt, *found)) if text is not None]
 
-    def doubt(self) -> str | None:
-        """A warning about a sample of the events, or None."""
-        return self._doubts.warning(self.empty.metrics)
-
-    def accumulator(self, labels: Sequence[str]) -> Accumulator | None:
-        """The counts of a slice; a copy. None if there is no such slice, or spans split it."""
-        number = self._cells.get(Cell(tuple(labels), None))
-        if number is None:
-            return None
-        counted = self.empty.copy()
-        counted.adopt(b"".join(self._table.dump([number])))
-        return counted
+    def _advice_of_spans(self) -> Iterator[str]:
+        sentences = []
+        for of_family in self._families:
+            cells = of_family.cells
+            advised = advice(of_family.table, cells, of_family.spec.metrics)
+            sentences.append(dict(zip(cells.tolist(), advised, strict=True)))
+        for start in self.starts:
+            for family, of_cells in zip(self.families(start), sentences, strict=True):
+                known = [cell for cell in family.labels if of_cells[cell] is not None]
+                if known:
+                    pairs = zip(family.names, family.labels[known[0]], strict=True)
+                    where = ", ".join(f"{name}={value}" for name, value in pairs)
+                    sentence = of_cells[known[0]]
+                    yield f"{where}: {sentence}" if where else str(sentence)
+                    break
 
 
-def starts_of(decoded: Decoded, every: int | None) -> list[int] | None:
-    """The start of the span of each event; None for all time."""
-    if every is None or decoded.times is None:
+def starts_of(lists: Decoded, every: int | None) -> list[int] | None:
+    """The start of the span of each list; None for all time, and without event time."""
+    if every is None or lists.times is None:
         return None
-    starts: list[int] = (np.floor_divide(decoded.times, every) * every).tolist()
+    starts: list[int] = span_starts(lists.times, every).tolist()
     return starts
 
 
@@ -217,88 +321,64 @@ Shown = Callable[[int, int], None]
 """Takes the bytes read and the events counted so far."""
 
 
-def count(
-    source: EventSource, empty: Accumulator, every: int | None, processes: int, shown: Shown
-) -> Counts:
-    """Count all events of a source, in several processes if it has parts of known sizes."""
-    counts = Counts(empty, every)
-    sizes = source.sizes
-    if processes > 1 and sizes is not None:
-        count_part = CountParts(source, empty, every)
-        with map_parts(count_part, source.parts, sizes, processes) as results:
-            read = 0
-            for dumped in results:
-                counts.merge(dumped)
-                read += dumped.size
-                shown(read, counts.tally.consumed)
+class Counting(Protocol):
+    """Counts that another process may make a part of."""
+
+    @property
+    def tally(self) -> Tally:
+        """Outcomes of the records."""
+
+    def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
+        """Count parts of a source, batch by batch; yields the bytes read so far."""
+
+    def dump(self) -> Any:
+        """The counts for `merge`."""
+
+    def merge(self, dumped: Any) -> None:
+        """Add the counts of other events."""
+
+
+C = TypeVar("C", bound=Counting)
+
+
+def count_parts(source: EventSource, empty: Callable[[], C], processes: int, shown: Shown) -> C:
+    """Count all events of a source, in several processes if it has parts of known sizes.
+
+    `empty`: makes counts, also in another process.
+    """
+    counts, sizes = empty(), source.sizes
+    if processes == 1 or sizes is None:
+        for read in counts.added(source, source.parts):
+            shown(read, counts.tally.consumed)
         return counts
-    _count_parts(counts, source, source.parts, shown)
+    with map_parts(partial(_dumped, source, empty), source.parts, sizes, processes) as results:
+        read = 0
+        for dumped, size in results:
+            counts.merge(dumped)
+            read += size
+            shown(read, counts.tally.consumed)
     return counts
 
 
-def _count_parts(counts: Counts, source: EventSource, parts: Iterable[Any], shown: Shown) -> int:
-    """Count parts; returns their size."""
-    search, before = counts.empty.table.search, 0
+def _dumped(source: EventSource, empty: Callable[[], C], parts: Sequence[Any]) -> tuple[Any, int]:
+    """The counts of some parts, made in another process, and their size."""
+    counts = empty()
+    size = 0
+    for size in counts.added(source, parts):  # noqa: B007  the last one
+        pass
+    return counts.dump(), size
+
+
+def events_of(
+    source: EventSource, parts: Iterable[Any], search: Search
+) -> Iterator[tuple[int, Events]]:
+    """The events of some parts, batch by batch, each with the bytes read so far."""
+    before = 0
     for part in parts:
         read = 0
         for events in source.read(part, search):
-            counts.add(events)
             read = max(read, events.size)
+            yield before + read, events
+            # No name holds the events, or the next ones would not get their memory.
             del events
-            shown(before + read, counts.tally.consumed)
         before += read
-    return before
-
-
-class CountParts:
-    """Counts parts of a source apart from the others, in another process."""
-
-    def __init__(self, source: EventSource, empty: Accumulator, every: int | None) -> None:
-        self._source, self._empty, self._every = source, empty, every
-
-    def __call__(self, parts: Sequence[Any]) -> Dumped:
-        """Count some parts."""
-        counts = Counts(self._empty, self._every)
-        return counts.dump(_count_parts(counts, self._source, parts, lambda *_: None))
-
-
-def invalid_notes(tally: Tally, letters: Sequence[DeadLetter], unit: str) -> Iterator[Note]:
-    """What was left out: how many records, and the first of each reason."""
-    bad = sum(tally.invalid.values())
-    if bad:
-        yield Note(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
-    for letter in letters:
-        line = f"{letter.partition.topic}, {unit} {letter.offset + 1}"
-        number = tally.invalid[letter.reason]
-        text = f"{letter.reason}, first in {line}: {letter.message}: {letter.preview}"
-        yield Note(f"{number:>9,} {text}")
-    for letter in letters:
-        if remedy := _remedy_of_form(letter):
-            path = letter.partition.topic
-            yield Note(f"{path} does not look like JSON lines: {remedy}.")
-
-
-def _remedy_of_form(letter: DeadLetter) -> str | None:
-    """What to do with a file whose first line is not an object of JSON lines."""
-    text = letter.value.strip()
-    if letter.offset or (text.startswith(b"{") and text != b"{"):
-        return None
-    if text[:1] in (b"[", b"{"):
-        return 'write one object per line, as pandas does with orient="records", lines=True'
-    return "the name of a table ends with .csv, .tsv or .parquet"
-
-
-def chunks_of(source: EventSource, search: Search, every: int | None) -> Iterator[EventChunk]:
-    """The events again, batch by batch, each with its labels and span."""
-    for part in source.parts:
-        for events in source.read(part, search):
-            decoded = events.decoded
-            starts = starts_of(decoded, every)
-            labels = decoded.dimensions or repeat(())
-            rows: dict[Cell, list[int]] = {}
-            pairs = zip(labels, starts or repeat(None), range(len(decoded.batch)), strict=False)
-            for of_row, start, row in pairs:
-                rows.setdefault(Cell(of_row, start), []).append(row)
-            for cell, places in rows.items():
-                chunk = decoded.take(np.array(places)).batch
-                yield EventChunk(chunk, cell.labels, cell.start)

@@ -19,11 +19,13 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.direct import count_directly
-from streameval.evaluation.fields import RANKERS
+from streameval.evaluation.counted import Counted, EvaluationRow, check_labels, count
 from streameval.evaluation.options import Form, Note, Options, Ties
-from streameval.evaluation.result import EvaluationCounts, EvaluationRow, Surroundings
-from streameval.evaluation.sources import Given, given_of
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import Surroundings
+from streameval.evaluation.setup import setup_of
+from streameval.evaluation.sources import given_of
+from streameval.evaluation.spans import page_of
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.evaluation.values import Per, values_of
 from streameval.events import Id
@@ -52,9 +54,8 @@ class Evaluation(Mapping[str, Reading]):
         mrr     0.2500             2      2      2
     """
 
-    def __init__(self, counted: EvaluationCounts, given: Given, options: Options) -> None:
-        self._counted, self._given, self._options = counted, given, options
-        self._rows = counted.rows()
+    def __init__(self, counted: Counted) -> None:
+        self._counted, self._rows = counted, counted.rows
         self._readings = {_key(row): row.reading for row in self._rows}
 
     def __getitem__(self, key: str) -> Reading:
@@ -75,9 +76,9 @@ class Evaluation(Mapping[str, Reading]):
     @property
     def config(self) -> Config:
         """The configuration with which a daemon would count the same values."""
-        from streameval.evaluation.configured import config_with_ids  # noqa: PLC0415  large
+        from streameval.evaluation.configuration import config_of_setup  # noqa: PLC0415  large
 
-        return config_with_ids(self._given, self._options, self._counted.ids)
+        return config_of_setup(self._counted.setup, self._counted.ids or "text")
 
     @property
     def labels(self) -> list[str]:
@@ -170,7 +171,8 @@ class Evaluation(Mapping[str, Reading]):
         if per not in ("list", "user"):
             raise UsageError(f"per={per!r}: give 'list' or 'user'.")
         counted = self._counted
-        return frame_of(values_of(counted.empty(), counted.chunks(), self.labels, per), library)
+        empty = counted.setup.accumulator(None)
+        return frame_of(values_of(empty, counted.chunks(), self.labels, per), library)
 
     def to_html(self, title: str | None = None) -> str:
         """One HTML file to send to a colleague: values with intervals, and a chart of spans.
@@ -182,10 +184,8 @@ class Evaluation(Mapping[str, Reading]):
         Raises:
             MissingExtraError: Jinja2 is not installed (the extra `report`).
         """
-        from streameval.evaluation.spans import page_of, spans_of  # noqa: PLC0415  rarely needed
-
         heading = title_of(self._counted.names) if title is None else title
-        return page_of(heading, spans_of(self._counted))
+        return page_of(heading, self._counted.spans)
 
     def latex(self) -> str:
         """A `tabular` in LaTeX with a row for each reading."""
@@ -398,16 +398,14 @@ def evaluate(  # noqa: PLR0913  each is an option
             intervals=intervals,
         )
         given = given_of(recommendations, truth, exclude, options)
-        return Evaluation(count_given(given, options, around), given, options)
+        return Evaluation(count_given(Request(given, options), around))
 
 
-def count_given(given: Given, options: Options, around: Surroundings) -> EvaluationCounts:
-    """Count what a caller gave: directly, or with a configuration as a daemon does."""
-    if options.config is None and not any(name.startswith(RANKERS) for name in options.columns):
-        return count_directly(given, options, around)
-    from streameval.evaluation.configured import count_configured  # noqa: PLC0415  the engine is large
-
-    return count_configured(given, options, around)
+def count_given(request: Request, around: Surroundings) -> Counted:
+    """Count what a caller gave, whose labels are in some event."""
+    counted = count(setup_of(request), around)
+    check_labels(counted, around)
+    return counted
 
 
 def is_metric(given: Any) -> bool:

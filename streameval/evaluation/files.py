@@ -42,7 +42,7 @@ _SUFFIXES: Final[dict[str, Form]] = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow"),
 }
-_LINES: Final = (".ndjson", ".jsonl", ".json")
+LINES: Final = (".ndjson", ".jsonl", ".json")
 _PICKLES: Final = (".pkl", ".pickle", ".joblib")
 
 MIND: Final = ("impression", "user", "time", "history", "impressions")
@@ -187,7 +187,7 @@ def suffix_of(path: str) -> str:
 
 def is_lines(path: str) -> bool:
     """Whether a file has JSON lines by its name."""
-    return suffix_of(path) in _LINES
+    return suffix_of(path) in LINES
 
 
 def is_table(path: str) -> bool:
@@ -251,7 +251,7 @@ def form_of(path: str, options: Options) -> Form:
             f"{path}: {suffix} is not read; load it and give the frame or matrix, or write it as "
             "parquet."
         )
-    return "json" if suffix in _LINES else _SUFFIXES.get(suffix, "csv")
+    return "json" if suffix in LINES else _SUFFIXES.get(suffix, "csv")
 
 
 def parts_of(table: Table, options: Options) -> list[TablePart]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -154,11 +154,8 @@ class Joined:
 
     def _hashes(self) -> Array:
         """A number for each row that depends on its user and item alone."""
-        users, items = _hashes_of(self._users), _hashes_of(self._items)
-        with np.errstate(over="ignore"):
-            mixed = (users[self._by[0]] ^ (items[self._of[0]] * _MIX)) * _MIX
-        hashes: Array = mixed ^ (mixed >> np.uint64(31))
-        return hashes
+        users, items = (hashes_of(map(str, of.to_pylist())) for of in (self._users, self._items))
+        return mixed_hashes(users[self._by[0]], items[self._of[0]])
 
     @property
     def _hits(self) -> Array:
@@ -335,11 +332,18 @@ def _coded(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
     return encoded.dictionary, np.split(codes, edges)
 
 
-def _hashes_of(ids: Any) -> Any:
-    digests = b"".join(
-        blake2b(str(one).encode(), digest_size=8).digest() for one in ids.to_pylist()
-    )
+def hashes_of(ids: Iterable[str]) -> Array:
+    """A number for each id that depends on its text alone."""
+    digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in ids)
     return np.frombuffer(digests, np.uint64)
+
+
+def mixed_hashes(users: Array, items: Array) -> Array:
+    """The order of equal scores that a shuffle of each user's items gives, the same each time."""
+    with np.errstate(over="ignore"):
+        mixed = (users ^ (items * _MIX)) * _MIX
+    hashes: Array = mixed ^ (mixed >> np.uint64(31))
+    return hashes
 
 
 def _offsets(users: IntArray, count: int) -> IntArray:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
+from streameval.evaluation.options import Ties
+from streameval.evaluation.pairs import hashes_of, mixed_hashes
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns, as_numpy
 from streameval.events.errors import InvalidEventError, UsageError
@@ -36,50 +38,89 @@ def is_sparse(given: Any) -> bool:
     return hasattr(given, "tocsr")
 
 
-class ScoredUsers(NamedTuple):
+class ScoredUsers:
     """A row of scores for each user and a column for each item; both are numbered from 0.
 
-    Attributes:
+    Args:
         scores: shape (users, items); an item with minus infinity is not recommended, nor is one
             that a sparse matrix does not store.
         truth: the interactions of each user: a matrix of the same shape, dense or sparse, whose
             entries other than 0 are gains; or for each user items in a list, or item -> gain.
         seen: items to leave out of each list, likewise; None for none.
+        ties: order of equal scores; None for the smaller item first.
+
+    Attributes:
+        undecided: users with interactions whose scores are all equal, unless `ties` is given.
     """
 
-    scores: Any
-    truth: Any
-    seen: Any = None
+    def __init__(self, scores: Any, truth: Any, seen: Any = None, ties: Ties | None = None) -> None:
+        self._scores, self._truth, self._seen, self._ties = scores, truth, seen, ties
+        self.undecided = 0
 
     def columns(self, depth: int | None, *, scores: bool) -> Iterator[Columns]:
         """The events of some users at a time, as arrays.
 
         `depth`: ranks that are counted; None for whole lists. `scores`: whether to give them.
         """
-        users, items = (int(size) for size in np.shape(self.scores))
-        given = self.scores.tocsr() if is_sparse(self.scores) else _matrix(self.scores)
-        truth, gains = _interactions("truth", self.truth, (users, items))
-        seen = None if self.seen is None else _interactions("exclude", self.seen, (users, items))[0]
+        users, items = (int(size) for size in np.shape(self._scores))
+        given = self._scores.tocsr() if is_sparse(self._scores) else _matrix(self._scores)
+        truth, gains = _interactions("truth", self._truth, (users, items))
+        seen = None
+        if self._seen is not None:
+            seen = _interactions("exclude", self._seen, (users, items))[0]
         step = max(1, _ENTRIES // max(items, 1))
         for start in range(0, users, step):
             stop = min(users, start + step)
             part = given[start:stop]
+            acts = truth.rows(start, stop)
+            edges = truth.offsets[start], truth.offsets[stop]
+            worth = None if gains is None else gains[edges[0] : edges[1]]
+            if self._ties in (None, "arrival", "id_asc"):
+                tie = None
+            else:
+                tie = _tie_keys(self._ties, part.shape, start, acts, worth)
+                part = part if is_sparse(part) else np.asarray(as_numpy("scores", part))
             best, values = _best(
                 part.toarray() if is_sparse(part) else part,
                 None if seen is None else seen.rows(start, stop),
                 items if depth is None else min(depth, items),
                 stored=_stored(part),
                 first=start,
+                tie=tie,
             )
-            acts = truth.rows(start, stop)
-            edges = truth.offsets[start], truth.offsets[stop]
+            if self._ties is None and items > 1 and not is_sparse(part):
+                equal = np.asarray(as_numpy("scores", _are_equal(part)))
+                self.undecided += int(np.count_nonzero(equal & (acts.lengths > 0)))
             yield Columns(
                 recommendations=(best.values, best.offsets),
                 interactions=(acts.values, acts.offsets),
-                gains=None if gains is None else (gains[edges[0] : edges[1]], acts.offsets),
+                gains=None if worth is None else (worth, acts.offsets),
                 scores=(values, best.offsets) if scores else None,
                 users=np.arange(start, stop),
             )
+
+
+def _are_equal(part: Any) -> Any:
+    """Whether all scores of a row are equal."""
+    if hasattr(part, "topk"):
+        return part.amax(1) == part.amin(1)
+    return part.max(axis=1) == part.min(axis=1)
+
+
+def _tie_keys(
+    ties: Ties, shape: tuple[int, int], first: int, acts: Ragged, gains: Array | None
+) -> Array:
+    """What orders items of equal scores in each row, the smallest first; shape (users, items)."""
+    rows, items = shape
+    if ties == "id_desc":
+        return np.broadcast_to(-np.arange(items), shape)
+    if ties == "worst":
+        keys = np.zeros(shape, np.int64)
+        liked = slice(None) if gains is None else gains > 0
+        keys[acts.owners(np.arange(acts.values.size))[liked], acts.values[liked]] = 1
+        return keys
+    users = hashes_of(map(str, range(first, first + rows)))
+    return mixed_hashes(users[:, None], hashes_of(map(str, range(items)))[None])
 
 
 def _matrix(given: Any) -> Any:
@@ -99,11 +140,18 @@ def _stored(part: Any) -> Array | None:
 
 
 def _best(
-    scores: Any, seen: Ragged | None, depth: int, *, stored: Array | None, first: int
+    scores: Any,
+    seen: Ragged | None,
+    depth: int,
+    *,
+    stored: Array | None,
+    first: int,
+    tie: Array | None,
 ) -> tuple[Ragged, Array]:
     """The items with the highest scores of each row, best first, and their scores.
 
-    Among equal scores the smaller item comes first, whatever the library.
+    Among equal scores the one with the smaller key of `tie` comes first, then the smaller item,
+    whatever the library.
     """
     if hasattr(scores, "topk"):
         places, values = _best_of_tensor(scores, seen, depth)
@@ -113,7 +161,7 @@ def _best(
             scores[~stored] = -np.inf
         if seen is not None:
             scores[seen.owners(np.arange(seen.values.size)), seen.values] = -np.inf
-        places, values = _best_of_array(scores, depth)
+        places, values = _best_of_array(scores, depth, tie)
     if np.isnan(values).any():
         row = first + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
         raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
@@ -121,7 +169,7 @@ def _best(
     return Ragged.of_lengths(places[kept], kept.sum(axis=1)), values[kept]
 
 
-def _best_of_array(scores: Array, depth: int) -> tuple[IntArray, Array]:
+def _best_of_array(scores: Array, depth: int, tie: Array | None = None) -> tuple[IntArray, Array]:
     """Items and scores, shape (rows, depth). A NaN comes first."""
     rows, items = scores.shape
     # NumPy sorts NaN last, so that of the negated scores too; it must be seen, not left out.
@@ -129,12 +177,15 @@ def _best_of_array(scores: Array, depth: int) -> tuple[IntArray, Array]:
     if depth < items:
         edge = np.partition(keys, depth - 1, axis=1)[:, depth - 1 : depth] if depth else keys[:, :0]
         near, places = np.nonzero(keys <= edge if depth else np.zeros(keys.shape, np.bool_))
-        order = np.lexsort((places, keys[near, places], near))
+        by_tie = [] if tie is None else [tie[near, places]]
+        order = np.lexsort((places, *by_tie, keys[near, places], near))
         begins = np.searchsorted(near, np.arange(rows))
         taken = order[(begins[:, None] + np.arange(depth)).ravel()]
         best = places[taken].reshape(rows, depth)
-    else:
+    elif tie is None:
         best = np.argsort(keys, axis=1, kind="stable")
+    else:
+        best = np.lexsort((tie, keys), axis=1)
     return best, np.take_along_axis(scores, best, axis=1)
 
 

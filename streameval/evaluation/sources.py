@@ -26,7 +26,7 @@ from streameval.evaluation.files import (
     whole,
 )
 from streameval.evaluation.files import parts_of as table_parts
-from streameval.evaluation.options import InputError, Note, Options, Setting
+from streameval.evaluation.options import InputError, Note, Options, Setting, Ties
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.rows import (
     Role,
@@ -174,9 +174,6 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
         UsageError: it has none of the forms that can be evaluated.
     """
     if are_scores(recommendations):
-        if options.ties is not None:
-            problem = " is for rows: equal scores of a matrix keep the order of its columns."
-            raise InputError(Setting("ties"), problem)
         return Given("scores", ["the scores given"], recommendations, truth=truth, exclude=exclude)
     if truth is None:
         if exclude is not None:
@@ -618,16 +615,26 @@ class ListEvents(_Parts):
 class ScoredEvents(_Parts):
     """A matrix of scores: the best items of each user."""
 
-    def __init__(self, given: Given, depth: int | None, *, scores: bool) -> None:
-        super().__init__(given.names)
+    def __init__(self, given: Given, depth: int | None, ties: Ties | None, *, scores: bool) -> None:
+        users = ScoredUsers(given.events, given.truth, given.exclude, ties)
+        # The events of some users at a time.
+        self.spans = [(None, part) for part in users.columns(depth, scores=scores)]
+        super().__init__(given.names, _notes_of_ties(users))
         self.ids = "integer"
-        self._users = ScoredUsers(given.events, given.truth, given.exclude)
-        self._depth, self._scores = depth, scores
 
-    @cached_property
-    def spans(self) -> Sequence[tuple[int | None, Any]]:
-        """The events of some users at a time."""
-        return [(None, part) for part in self._users.columns(self._depth, scores=self._scores)]
+
+def _notes_of_ties(users: ScoredUsers) -> list[Note]:
+    if not users.undecided:
+        return []
+    return [
+        Note(
+            f"users whose scores are all equal: {users.undecided:,}; the first item comes first. ",
+            Setting("ties", "worst"),
+            " puts hits last, ",
+            Setting("ties", "random"),
+            " shuffles.",
+        )
+    ]
 
 
 def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:

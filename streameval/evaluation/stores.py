@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
@@ -11,12 +12,13 @@ from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
-from streameval.engine.ingest import Ingest
+from streameval.engine.capture import lifetimes_of
+from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.options import Note, Setting
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings
 from streameval.events.errors import UsageError
-from streameval.statistics.intervals import Method
+from streameval.statistics.intervals import Intervals, Method
 
 
 def is_state(paths: Sequence[str]) -> bool:
@@ -24,8 +26,22 @@ def is_state(paths: Sequence[str]) -> bool:
     return any(is_store(path) for path in paths)
 
 
-def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
-    """The configuration and the counts of saved states, all partitions together."""
+class StateCounts(NamedTuple):
+    """The lifetime counts of saved states, all partitions together.
+
+    Attributes:
+        clocks: event time of each log, microseconds.
+    """
+
+    config: Config
+    families: Sequence[SliceTable]
+    intervals: Intervals
+    clocks: Sequence[int]
+    is_doubtful: bool = False
+
+
+def restore_states(request: Request, around: Surroundings) -> StateCounts:
+    """The counts of saved states, and their configuration."""
     # First, as a state imports no module: it has the metrics of those that the caller names.
     for text in (*request.options.metrics, *request.added):
         parse(text)
@@ -39,7 +55,8 @@ def restore_states(request: Request, around: Surroundings) -> tuple[Config, Inge
             f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
             "the daemon's configuration to count by user."
         )
-    return config, ingest
+    families = lifetimes_of(ingest, config.series_labels())
+    return StateCounts(config, families, config.intervals, ingest.copied().known_clocks)
 
 
 def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:

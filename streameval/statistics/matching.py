@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -30,6 +31,14 @@ class Search(NamedTuple):
     def of(self, batch: Batch) -> Search:
         """The search that a batch needs, whose items may be at explicit positions."""
         return self if batch.positions is None else Search(every=True)
+
+
+def widest(searches: Sequence[Search]) -> Search:
+    """The search that finds all hits of these."""
+    return Search(
+        max((search.depth for search in searches), default=0),
+        every=any(search.every for search in searches),
+    )
 
 
 def matched(batch: Batch, search: Search) -> Batch:

@@ -17,19 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streameval.config import Config
-from streameval.engine.ingest import Ingest
-from streameval.engine.spans import Dumped
-from streameval.evaluation.configured import config_of, count_events
 from streameval.evaluation.evaluation import count_given
 from streameval.evaluation.options import Options
 from streameval.evaluation.processes import LostProcessError, map_parts
+from streameval.evaluation.request import Request
 from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.evaluation.sources import expand_paths, given_of
 from streameval.events.errors import InvalidEventError, SourceError
@@ -93,11 +89,13 @@ def test_the_output_is_the_same_whatever_the_number_of_processes(tmp_path: Path)
 
 
 @pytest.mark.parametrize("every", sampled(["1h", None], 2))
-def test_several_processes_give_the_same_state_with_intervals_and_labels(
-    tmp_path: Path, every: str | None
+@pytest.mark.parametrize("form", ["parquet", "lines"])
+def test_several_processes_give_the_same_counts_with_intervals_and_labels(
+    tmp_path: Path, every: str | None, form: str
 ) -> None:
-    paths = [str(parquet(tmp_path / f"{n}.pq", events(40, n))) for n in range(2)]
-    states = []
+    write = parquet if form == "parquet" else json_lines
+    paths = [str(write(tmp_path / f"{n}.{form}", events(40, n))) for n in range(3)]
+    results = []
     for processes in (1, 2):
         options = Options(
             metrics=METRICS,
@@ -105,52 +103,17 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
             every=every,
             columns={"time": "ts"},
             time_unit="s",
+            form="parquet" if form == "parquet" else "json",
             intervals=Intervals(groups=16),
             processes=processes,
         )
-        given = given_of(paths, None, None, options)
-        if every is None:
-            counted = count_given(given, options, SURROUNDINGS)
-            slices = [counted.accumulator([name]) for name in ("__missing__", "a", "b")]
-            states.append([b"".join(part.dump()) for part in slices if part is not None])
-        else:
-            config = config_of(given, options)
-            counts = count_events(given, options, config, SURROUNDINGS, 3_600_000_000)
-            assert counts.spans is not None
-            states.append([str(len([*counts.spans.items()])).encode(), *read(counts.spans.dump())])
-    assert states[0] == states[1]
-    assert len(states[0]) == (3 if every is None else 2)
-
-
-def read(dumped: Sequence[Dumped]) -> list[bytes]:
-    return [content for _, content in dumped]
-
-
-def with_intervals(config: Config) -> Config:
-    return msgspec.structs.replace(config, intervals=Intervals(groups=16))
-
-
-def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> None:
-    paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
-    options = Options(metrics=METRICS, by=["variant"], columns={"time": "ts"}, time_unit="s")
-    given = given_of(paths, None, None, options)
-    config = with_intervals(config_of(given, options))
-    alone, two = (
-        count_events(
-            given, msgspec.structs.replace(options, processes=processes), config, SURROUNDINGS
-        ).ingest
-        for processes in (1, 2)
-    )
-    assert alone.tally == two.tally
-    assert sections(alone) == sections(two)
-
-
-def sections(ingest: Ingest) -> dict[tuple[str, str], bytes]:
-    return {
-        (partition.topic, section.name): b"".join(section.content()())
-        for partition in ingest.partitions
-        for section in ingest.sections(partition)
-    }
+        request = Request(given_of(paths, None, None, options), options)
+        counted = count_given(request, SURROUNDINGS)
+        slices = [counted.accumulator([name]) for name in ("__missing__", "a", "b")]
+        dumps = [b"".join(part.dump()) for part in slices if part is not None]
+        results.append((dumps, repr(counted.rows)))
+    assert results[0] == results[1]
+    assert len(results[0][0]) == (3 if every is None else 0)
 
 
 def test_invalid_records_are_reported_alike_by_any_number_of_processes(tmp_path: Path) -> None:

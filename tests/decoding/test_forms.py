@@ -449,3 +449,23 @@ def test_lists_that_do_not_match_the_items_have_a_reason(
     invalid = rejection(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
     assert invalid.reason == reason
     assert Decoder(OPTIONAL_FIELDS, []).decode_many([beside(**changed)]).invalid[0][1] == invalid
+
+
+def test_types_are_worth_their_gains_and_others_do_not_count() -> None:
+    types = {"buy": 5.0, "click": 1.0}
+    clicked = {"id": "a", "type": "click"}
+    bought = {"id": "b", "type": "buy", "gain": 3}
+    viewed = {"id": "c", "type": "view"}
+    event = decoded({"interactions": [clicked, bought, viewed]}, types=types)
+    assert event.interactions == {"a": 1.0, "b": 3.0}
+    assert [interaction.type for interaction in event.typed] == ["click", "buy"]
+    again = decoded({"interactions": [clicked, {"id": "a", "type": "buy"}]}, types=types)
+    assert again.interactions == {"a": 5.0}
+    assert decoded({"interactions": []}, types=types).interactions in ([], {})
+
+
+@pytest.mark.parametrize("interactions", [["a"], {"a": 2}, [{"id": "a"}], [{"id": "a", "gain": 2}]])
+def test_an_interaction_without_a_type_is_invalid_where_types_decide(interactions: Any) -> None:
+    value = msgspec.json.encode({"recommendations": ["a"], "interactions": interactions})
+    invalid = rejection(Decoder(EventFields(types={"buy": 5.0}), []), value)
+    assert invalid.reason == "missing_field"

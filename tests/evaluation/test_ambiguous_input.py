@@ -187,9 +187,25 @@ class TestTies:
         text = truth.astype(str)
         assert value(again, text, metric="hit_rate@1", ties="random") == first
 
-    def test_a_matrix_keeps_the_order_of_its_columns(self) -> None:
-        with pytest.raises(UsageError, match="ties= is for rows"):
-            value(np.zeros((1, 3)), [[0]], metric="mrr", ties="worst")
+    @pytest.mark.parametrize("ties", ["arrival", "id_asc", "id_desc", "worst", "random"])
+    @pytest.mark.parametrize("metric", ["mrr", "hit_rate@2"])
+    def test_a_matrix_orders_equal_scores_as_the_same_rows_do(self, ties: str, metric: str) -> None:
+        draw = np.random.default_rng(7)
+        scores = draw.integers(0, 3, (40, 12)) / 2
+        liked = draw.integers(0, 12, 40)
+        grid = np.indices(scores.shape)
+        shown = pd.DataFrame({"user": grid[0].ravel(), "item": grid[1].ravel()})
+        truth = pd.DataFrame({"user": range(40), "item": liked})
+        shown["score"] = scores.ravel()
+        expected = value(shown, truth, metric=metric, ties=ties)
+        assert value(scores, [[item] for item in liked], metric=metric, ties=ties) == expected
+
+    def test_equal_scores_of_a_matrix_are_said_and_ordered_as_asked(self) -> None:
+        scores, liked = np.full((2, 4), 0.5), [[0], [3]]
+        with pytest.warns(SuspiciousEventsWarning, match="users whose scores are all equal: 2;"):
+            assert value(scores, liked, metric="mrr") == (1 + 1 / 4) / 2
+        assert value(scores, liked, metric="mrr", ties="worst") == 1 / 4
+        assert value(scores, liked, metric="mrr", ties="id_desc") == (1 / 4 + 1) / 2
 
 
 class TestMarks:

@@ -341,7 +341,8 @@ class TestScores:
 
     def test_equal_scores_rank_the_smaller_item_first(self) -> None:
         scores = np.array([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
-        evaluation = evaluate(scores, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3")
+        metrics = ("hit_rate@2", "hit_rate@3", "mrr@3")
+        evaluation = evaluate(scores, [[2], [1]], *metrics, ties="arrival")
         assert values(evaluation) == {
             "hit_rate@2": 0.5,
             "hit_rate@3": 1.0,

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.accumulator.by_user import ungrouped
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import (
     SlicedCounts,
     closed_day,
     families_in,
-    ingest_day,
     watched_series,
 )
 from streameval.analyses.changes.report import Change, ChangesReport
@@ -27,10 +27,11 @@ from streameval.analyses.changes.statistics import (
 from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.capture import ingest_snapshot, lifetimes_of
-from streameval.evaluation.configured import config_of, count_events, early_warning
+from streameval.engine.windows.times import Windowing
+from streameval.evaluation.counted import count
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
+from streameval.evaluation.setup import setup_of
 from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.days import date_of, number_of_day
@@ -172,7 +173,8 @@ def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
 
 def _from_states(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
     """The lifetime counts of saved states, all partitions together."""
-    config, ingest = restore_states(request, around)
+    states = restore_states(request, around)
+    config = states.config
     settings = _settings(config, options, request)
     for key, name, names in (
         ("--label", settings.label, config.series_labels()),
@@ -182,37 +184,40 @@ def _from_states(request: Request, options: ChangeOptions, around: Surroundings)
         if name is not None and name not in names:
             there = ", ".join(names) or "none"
             raise UsageError(f"{key} {name}: not counted in the state, which has {there}.")
-    families = families_in(lifetimes_of(ingest, config.series_labels()), settings)
+    families = families_in(states.families, settings)
     settings = _with_metrics(settings, request, families)
-    intervals = config.intervals or Intervals()
-    return _Counts(families, settings, intervals, ingest_day(ingest), {})
+    closed = closed_day(states.clocks, config.windowing().lateness)
+    return _Counts(families, settings, states.intervals, closed, {})
 
 
 def _from_files(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
     """The counts of files."""
-    config = config_of(request.given, request.options, analysis=CHANGES)
-    settings = _settings(config, options, request)
+    request = request.with_options(intervals=Intervals())
+    setup = setup_of(request, CHANGES)
+    settings = _settings(setup.config, options, request)
     needed = [settings.label, settings.rollouts, settings.mix]
     labels = list(dict.fromkeys(name for name in needed if name is not None))
-    if not {*labels} <= {*config.series_labels(), *config.segments}:
-        chosen = request.with_options(by=labels)
-        config = config_of(chosen.given, chosen.options, analysis=CHANGES)
-    if config.event.time is None:
+    if not {*labels} <= {*setup.labels}:
+        setup = setup_of(request.with_options(by=labels), CHANGES)
+    if setup.fields.time is None:
         raise UsageError("changes need event time: name its field with --time.")
-    intervals = config.intervals or Intervals()
-    config = msgspec.structs.replace(config, intervals=intervals)
-    empty = config.accumulator()
+    counted = count(setup, around)
+    families = families_in(counted.families, settings)
     left_out = {
-        metric.text: empty.read(metric.text).no_interval or ""
-        for metric in empty.metrics
-        if empty.groups(metric.text) is None
+        metric.text: reason
+        for family in counted.families
+        for metric in family.metrics
+        if (reason := ungrouped(metric, family.table)) is not None
     }
-    counts = _count(request, config, settings, around)
-    settings = _with_metrics(settings, request, counts.families)
-    return counts._replace(settings=settings, left_out=left_out, open_too=True)
+    # Files are read to their end, so none is waited for.
+    lateness = Windowing().lateness if setup.config is None else setup.config.windowing().lateness
+    closed = closed_day([] if counted.clock is None else [counted.clock], lateness)
+    settings = _with_metrics(settings, request, families)
+    doubtful = counted.is_doubtful
+    return _Counts(families, settings, counted.intervals, closed, left_out, doubtful, open_too=True)
 
 
-def _settings(config: Config, options: ChangeOptions, request: Request) -> ChangeSettings:
+def _settings(config: Config | None, options: ChangeOptions, request: Request) -> ChangeSettings:
     """The settings of the configuration, with those that were given."""
     settings_given = CHANGES.settings_in(config) or ChangeSettings()
     settings = msgspec.structs.replace(settings_given, **options.settings)
@@ -238,21 +243,3 @@ def _with_metrics(
             there = ", ".join(sorted(counted))
             raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
     return msgspec.structs.replace(settings, metrics=named)
-
-
-def _count(
-    request: Request, config: Config, settings: ChangeSettings, around: Surroundings
-) -> _Counts:
-    counts = count_events(request.given, request.options, config, around)
-    ingest, config = counts.ingest, counts.config
-    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
-        around.note(trouble)
-    families = families_in(lifetimes_of(ingest, config.series_labels()), settings)
-    doubtful = ingest.tally.warning() is not None
-    intervals = config.intervals or Intervals()
-    # Files are read to their end, so none is waited for.
-    clock, lateness = ingest.clock, ingest.layout.windowing.lateness
-    if clock is not None and (warning := early_warning(config, [clock])) is not None:
-        around.note(warning)
-    closed = closed_day([] if clock is None else [clock], lateness)
-    return _Counts(families, settings, intervals, closed, {}, doubtful)

@@ -26,7 +26,6 @@ from streameval.analyses.changes.statistics import (
 )
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext
-from streameval.engine.ingest import Ingest
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView, SliceTable
@@ -352,8 +351,3 @@ def families_in(families: Iterable[SliceTable], settings: ChangeSettings) -> lis
 def is_watched(dimensions: Sequence[str], labels: Sequence[str], settings: ChangeSettings) -> bool:
     """Whether a family is read: one without a segment, or by the segment `mix`."""
     return all(name in labels or name == settings.mix for name in dimensions)
-
-
-def ingest_day(ingest: Ingest) -> int | None:
-    """The last closed day of files or saved states."""
-    return closed_day(ingest.copied().known_clocks, ingest.layout.windowing.lateness)

@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
+from streameval.accumulator.table import Table
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.counted import ExperimentOptions, experiment_settings
+from streameval.analyses.experiments.counted import ExperimentOptions, experiment_setup
 from streameval.analyses.experiments.files import CompareResult, check_users, with_caution
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.config import Config
-from streameval.config.config import relabel
-from streameval.engine.capture import ingest_snapshot, lifetimes_of
-from streameval.engine.ingest import Ingest
-from streameval.evaluation.configured import count_events
+from streameval.engine.windows.views import SliceTable
+from streameval.evaluation.counted import count
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
 from streameval.evaluation.stores import chosen_metrics, is_state, method_of, restore_states
@@ -34,10 +32,10 @@ POLICY = "policy"
 class _Log(NamedTuple):
     """The lists of a log, counted in all metrics."""
 
-    config: Config
     experiment: Experiment
     intervals: Intervals
-    ingest: Ingest
+    families: Sequence[SliceTable]
+    is_doubtful: bool = False
 
 
 def compare_policies(
@@ -61,9 +59,9 @@ def compare_policies(
         )
     request = request.with_options(metrics=metrics)
     options = _paired(options, control)
-    count = _of_state if is_state(request.files) else _of_files
-    log = count(request, options, around)
-    counted, everyone = everyone_in(lifetimes_of(log.ingest, log.config.series_labels()))
+    log_of = _of_state if is_state(request.files) else _of_files
+    log = log_of(request, options, around)
+    counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
         raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
     check_users([everyone.audience], request)
@@ -77,8 +75,9 @@ def compare_policies(
         POLICY: everyone,
     }
     report = compare_with_control(log.experiment, compared, variants, log.intervals, method)
-    is_doubtful = log.ingest.tally.warning() is not None
-    result = CompareResult(report, log.experiment, log.intervals, method, is_doubtful, control.text)
+    result = CompareResult(
+        report, log.experiment, log.intervals, method, log.is_doubtful, control.text
+    )
     return with_caution(result, [control, *compared])
 
 
@@ -106,20 +105,17 @@ def _paired(options: ExperimentOptions, control: Metric) -> ExperimentOptions:
 
 
 def _of_files(request: Request, options: ExperimentOptions, around: Surroundings) -> _Log:
-    config, experiment = experiment_settings(request, options, around)
-    config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request.given, request.options, config, around).ingest
-    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
-        around.note(trouble)
-    return _Log(config, experiment, config.intervals or Intervals(), ingest)
+    setup, experiment = experiment_setup(request, options, around)
+    counted = count(setup.without_labels(), around)
+    return _Log(experiment, counted.intervals, counted.families, counted.is_doubtful)
 
 
 def _of_state(request: Request, options: ExperimentOptions, around: Surroundings) -> _Log:
-    config, ingest = restore_states(request, around)
-    known = EXPERIMENTS.settings_in(config) or Experiment()
+    states = restore_states(request, around)
+    known = EXPERIMENTS.settings_in(states.config) or Experiment()
     experiment = msgspec.structs.replace(known, **options.experiment)
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    return _Log(config, experiment, intervals, ingest)
+    intervals = msgspec.structs.replace(states.intervals, **options.intervals)
+    return _Log(experiment, intervals, states.families)
 
 
 def _check_control(control: Metric, counted: Sequence[Metric], log: _Log) -> None:
@@ -127,17 +123,21 @@ def _check_control(control: Metric, counted: Sequence[Metric], log: _Log) -> Non
     if control not in counted:
         texts = ", ".join(metric.text for metric in counted)
         raise UsageError(f"--against {control.text}: not counted here; there are {texts}.")
-    if reason := ungrouped(control, log.config.accumulator().table):
+    if reason := ungrouped(control, _table_of(control, log)):
         raise UsageError(f"--against {control.text}: {reason}")
+
+
+def _table_of(metric: Metric, log: _Log) -> Table:
+    return next(family.table for family in log.families if metric in family.metrics)
 
 
 def _compared(
     chosen: Sequence[Metric], control: Metric, log: _Log, around: Surroundings
 ) -> list[Metric]:
     """The metrics that can be compared with control; notes or raises why others cannot."""
-    table = log.config.accumulator().table
     reasons = {
-        metric: ungrouped(metric, table) or unlike_metrics(control, metric) for metric in chosen
+        metric: ungrouped(metric, _table_of(metric, log)) or unlike_metrics(control, metric)
+        for metric in chosen
     }
     left_out = {metric: reason for metric, reason in reasons.items() if reason is not None}
     if len(left_out) == len(chosen):

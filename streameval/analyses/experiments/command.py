@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -26,8 +27,8 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.analyses.experiments.words import comparison_table
 from streameval.evaluation.evaluation import title_of
-from streameval.evaluation.files import finite
-from streameval.evaluation.request import Request, given_options, named_paths
+from streameval.evaluation.files import finite, is_table
+from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.options import (
@@ -215,6 +216,45 @@ def compare(
     )
     fails = not {*arms.fail_on}.isdisjoint(_failures(result.report))
     read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)
+
+
+def named_paths(texts: Sequence[str]) -> dict[str, str]:
+    """Variant -> file of each --recommendations, which is NAME=PATH or a path.
+
+    Raises:
+        UsageError: two have one name, or there is one alone.
+    """
+    models: dict[str, str] = {}
+    for text in texts:
+        name, path = _named_path(text)
+        if name in models:
+            raise UsageError(
+                f"--recommendations: {models[name]} and {path} are both {name!r}; name one, like "
+                f"--recommendations other={path}."
+            )
+        models[name] = path
+    if len(models) == 1:
+        raise UsageError(
+            f"--recommendations: only {texts[0]!r}; give a file for each model to compare, the "
+            "control first."
+        )
+    return models
+
+
+def _named_path(text: str) -> tuple[str, str]:
+    """A path with the name before its equal sign, else with the name of the file.
+
+    >>> _named_path("new=runs/1.parquet"), _named_path("runs/old.csv.gz")
+    (('new', 'runs/1.parquet'), ('old', 'runs/old.csv.gz'))
+    """
+    name, given, path = text.partition("=")
+    # A folder of a data lake is called like day=2026-03-01.
+    if given and "/" not in name and not Path(text).exists():
+        if not name or not path:
+            raise UsageError(f"--recommendations: found {text!r}; give NAME=PATH or a path.")
+        return name, path
+    file = Path(text).name.removesuffix(".gz").removesuffix(".zst")
+    return Path(file).stem if is_table(text) else file, text
 
 
 _DATED: Final = re.compile(r"[\d./-]+:")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -17,23 +17,20 @@ from streameval.analyses.experiments.reader import everyone_in, segments_in, var
 from streameval.analyses.experiments.settings import Experiment, deciding_metrics
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
-from streameval.config import Config
-from streameval.config.config import relabel, with_analyses
+from streameval.config.config import with_analyses
+from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Configured
-from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.engine.rankers import RANKER
-from streameval.engine.windows.times import DAY
-from streameval.evaluation.configured import config_of, count_events, early_warning
+from streameval.engine.windows.views import SliceTable
+from streameval.evaluation.counted import count
 from streameval.evaluation.options import InputError, Setting
-from streameval.evaluation.request import Request, refuse_of_events
+from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings
+from streameval.evaluation.setup import Setup, setup_of
 from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.stores import chosen_metrics, restore_states, without_sets
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Audience, Intervals, Method
-
-Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
-"""Metrics in order, and label value -> variant."""
 
 
 class ExperimentOptions(NamedTuple):
@@ -92,67 +89,51 @@ def count_files(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
-    config, experiment = experiment_settings(request, options, around)
+    setup, experiment = experiment_setup(request, options, around)
+    arms = count(setup, around)
+    metrics, variants = variants_in(arms.families, experiment.label)
+    counted = Counted(metrics, variants, _left_out(arms.families), arms.is_doubtful)
     segment = options.segment(experiment)
-    labels = [experiment.label] if segment is None else [experiment.label, segment]
-    counted = _count_arms(request, config, labels, around)
-    days = [day * DAY for day in _newest_days(counted.variants)]
-    if (warning := early_warning(config, days)) is not None:
-        around.note(warning)
-    return experiment, config.intervals or Intervals(), counted
+    if segment is not None:
+        segments = segments_in(arms.families, experiment.label, segment)
+        counted = counted._replace(segments=segments)
+    return experiment, arms.intervals, counted
 
 
-def experiment_settings(
+def experiment_setup(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Config, Experiment]:
-    """The configuration to count with, and the experiment."""
-    request = without_sets(request, around)
-    config = _config_of(request)
-    label = request.options.by[0] if request.options.by else Experiment().label
-    experiment_options = EXPERIMENTS.settings_in(config) or Experiment(label=label)
+) -> tuple[Setup, Experiment]:
+    """What is counted, and the experiment."""
+    request = without_sets(request, around).with_options(intervals=Intervals())
+    setup = setup_of(request, EXPERIMENTS)
+    known = EXPERIMENTS.settings_in(setup.config) or Experiment()
     if request.options.by:
-        experiment_options = msgspec.structs.replace(experiment_options, label=label)
-    experiment = of_rankers(
-        config, msgspec.structs.replace(experiment_options, **options.experiment)
-    )
+        known = msgspec.structs.replace(known, label=request.options.by[0])
+    experiment = of_rankers(setup.fields, msgspec.structs.replace(known, **options.experiment))
     request = request._replace(added=deciding_metrics(experiment))
     segment = options.segment(experiment)
     labels = [experiment.label] if segment is None else [experiment.label, segment]
     # A table need not have the columns of all labels.
-    if request.given.is_columns or not {*labels} <= {*config.series_labels()}:
+    is_named = {*labels} <= {*setup.label_names}
+    if not request.given.is_pair and (request.given.is_columns or not is_named):
         request = request.with_options(by=labels)
-    config = _config_of(request)
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
+    setup = setup_of(request, EXPERIMENTS)
     is_dated = isinstance(experiment.shares, list)
-    if config.event.time is None and (is_dated or experiment.since is not None):
+    if setup.fields.time is None and (is_dated or experiment.since is not None):
         what = [Setting("shares"), " with dates"] if is_dated else [Setting("since")]
         time = Setting("columns", "FIELD", "time")
         raise InputError(*what, " needs event time: name its field with ", time, ".")
-    counting = Experiment(label=experiment_options.label)
-    config = msgspec.structs.replace(config, intervals=intervals)
-    return with_analyses(config, [Configured(EXPERIMENTS, counting)]), experiment
+    if setup.config is not None:
+        counting = Configured(EXPERIMENTS, Experiment(label=known.label))
+        setup = setup._replace(config=with_analyses(setup.config, [counting]))
+    intervals = msgspec.structs.replace(setup.intervals or Intervals(), **options.intervals)
+    return setup.with_intervals(intervals), experiment
 
 
-def of_rankers(config: Config, experiment: Experiment) -> Experiment:
+def of_rankers(fields: EventFields, experiment: Experiment) -> Experiment:
     """The experiment; every user meets all rankers, if these are its variants."""
-    ranked = bool(config.event.rankers) and experiment.label == RANKER
+    ranked = bool(fields.rankers) and experiment.label == RANKER
     return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
-
-
-def _count_arms(
-    request: Request, config: Config, labels: Sequence[str], around: Surroundings
-) -> Counted:
-    """`labels`: of the variants, and of the segments if there are any."""
-    ingest = count_events(request.given, request.options, config, around).ingest
-    if trouble := ingest_snapshot(ingest, labels=config.series_labels(), now=0.0).health.trouble:
-        around.note(trouble)
-    label, *others = labels
-    families = lifetimes_of(ingest, config.series_labels())
-    counted = _without_intervals(config, variants_in(families, label))
-    segments = {
-        name: arms for by in others for name, arms in segments_in(families, label, by).items()
-    }
-    return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
 
 
 def count_models(
@@ -160,27 +141,19 @@ def count_models(
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files of recommendations with one truth; the users are the same."""
     _check_models(request, options)
-    models = _with_truth_read(request, options)
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
-    paired = options._replace(experiment=whole)
-    config, experiment = experiment_settings(request, paired, around)
+    setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
-    counted = {
-        name: _count_model(request._replace(given=model), config, around.about(name))
-        for name, model in models.items()
-    }
-    variants = {name: variant for name, (_, variant) in counted.items()}
-    metrics, _ = next(iter(counted.values()))
-    return (
-        experiment,
-        config.intervals or Intervals(),
-        _without_intervals(config, (metrics, variants)),
-    )
-
-
-def _config_of(request: Request) -> Config:
-    return config_of(request.given, request.options, added=request.added, analysis=EXPERIMENTS)
+    setup = setup.without_labels()
+    variants: dict[str, Variant] = {}
+    metrics: Sequence[Metric] = ()
+    left_out: Mapping[str, str] = {}
+    for name, model in _with_truth_read(request, options).items():
+        families = count(setup._replace(given=model), around.about(name)).families
+        metrics, variants[name] = everyone_in(families)
+        left_out = _left_out(families)
+    return experiment, setup.intervals or Intervals(), Counted(metrics, variants, left_out)
 
 
 def _with_truth_read(request: Request, options: ExperimentOptions) -> Mapping[str, Given]:
@@ -190,17 +163,6 @@ def _with_truth_read(request: Request, options: ExperimentOptions) -> Mapping[st
         return options.models
     truth = truth_of(first.truth, request.options)
     return {name: model._replace(truth=truth) for name, model in options.models.items()}
-
-
-def _count_model(
-    request: Request, config: Config, around: Surroundings
-) -> tuple[Sequence[Metric], Variant]:
-    """The metrics, and the lists of one file of recommendations."""
-    config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request.given, request.options, config, around).ingest
-    if trouble := ingest_snapshot(ingest, labels=[], now=0.0).health.trouble:
-        around.note(trouble)
-    return everyone_in(lifetimes_of(ingest, []))
 
 
 def _check_models(request: Request, options: ExperimentOptions) -> None:
@@ -214,33 +176,33 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
         "shares": options.experiment.get("shares"),
     }
     for name in filter(given.get, given):
-        raise refuse_of_events(name)
+        raise InputError(
+            Setting(name),
+            " is for events; with ",
+            Setting("recommendations"),
+            " and ",
+            Setting("truth"),
+            " every user meets every model, once. Leave it out.",
+        )
 
 
-def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
-    """The newest event day of each sum."""
-    for variant in variants.values():
-        for sums in variant.sums.values():
-            if sums.days.size:
-                yield int(sums.days.max())
-
-
-def _without_intervals(config: Config, counted: Found) -> Counted:
-    """The counts, with a reason for each metric that has no interval."""
-    empty, (metrics, variants) = config.accumulator(), counted
-    left_out = {
-        metric.text: ungrouped(metric, empty.table) or ""
-        for metric in metrics
-        if empty.groups(metric.text) is None and not has_user_means(metric, empty.table)
+def _left_out(families: Iterable[SliceTable]) -> dict[str, str]:
+    """The metrics that cannot be compared, each with the reason."""
+    return {
+        metric.text: reason
+        for family in families
+        for metric in family.metrics
+        if (reason := ungrouped(metric, family.table)) is not None
+        and not has_user_means(metric, family.table)
     }
-    return Counted(metrics, variants, left_out)
 
 
 def count_states(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The lifetime counts of saved states, all partitions together."""
-    config, ingest = restore_states(request, around)
+    states = restore_states(request, around)
+    config, families = states.config, states.families
     known = EXPERIMENTS.settings_in(config) or Experiment()
     if request.options.by:
         known = msgspec.structs.replace(known, label=request.options.by[0])
@@ -249,20 +211,19 @@ def count_states(
         raise UsageError(
             f"--label {known.label}: no such label in the state; its labels: {label_names}."
         )
-    families = lifetimes_of(ingest, config.series_labels())
     metrics, variants = variants_in(families, known.label)
-    experiment = of_rankers(config, msgspec.structs.replace(known, **options.experiment))
+    experiment = of_rankers(config.event, msgspec.structs.replace(known, **options.experiment))
     request = request._replace(added=deciding_metrics(experiment))
-    chosen = chosen_metrics(request, metrics)
+    counted = Counted(chosen_metrics(request, metrics), variants, _left_out(families))
     by = options.segment(experiment)
-    if by is not None and by not in (*config.series_labels(), *config.segments):
-        known_names = ", ".join((*config.series_labels(), *config.segments))
-        option = Setting("within" if options.by is None else "by", by)
-        raise InputError(option, f": neither a label nor a segment of the state: {known_names}.")
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    counted = _without_intervals(config, (chosen, variants))
     if by is not None:
+        names = [*config.series_labels(), *config.segments]
+        if by not in names:
+            option = Setting("within" if options.by is None else "by", by)
+            problem = f": neither a label nor a segment of the state: {', '.join(names)}."
+            raise InputError(option, problem)
         counted = counted._replace(segments=segments_in(families, known.label, by))
+    intervals = msgspec.structs.replace(states.intervals, **options.intervals)
     return experiment, intervals, counted
 
 

@@ -27,7 +27,6 @@ from streameval.analyses.experiments.statistics import (
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import Finding
-from streameval.evaluation.direct import check_labels
 from streameval.evaluation.options import InputError, Setting, column
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
@@ -111,7 +110,6 @@ def _count(
 ) -> tuple[Experiment, Intervals, Counted]:
     if options.models:
         return count_models(request, options, around)
-    check_labels(request.given, request.options)
     count = count_states if is_state(request.files) else count_files
     return count(request, options, around)
 

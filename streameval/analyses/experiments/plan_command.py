@@ -10,19 +10,19 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from typer import Option
 
+from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
-from streameval.config.config import relabel
-from streameval.engine.capture import lifetimes_of
-from streameval.evaluation.configured import config_of, count_events
+from streameval.evaluation.counted import Counted, count
 from streameval.evaluation.files import finite
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings, as_usage_error
+from streameval.evaluation.setup import setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.evaluation.stores import chosen_metrics, is_state, restore_states
+from streameval.evaluation.stores import StateCounts, chosen_metrics, is_state, restore_states
 from streameval.events.errors import (
     InvalidEventError,
     MetricError,
@@ -84,19 +84,6 @@ def plan(
     read.write(forms, format, is_doubtful=planned.is_doubtful)
 
 
-class _Counted(NamedTuple):
-    """Everyone who was counted.
-
-    Attributes:
-        is_doubtful: whether most records with interactions are invalid.
-    """
-
-    metrics: Sequence[Metric]
-    everyone: Variant
-    intervals: Intervals
-    is_doubtful: bool = False
-
-
 class _Plans(NamedTuple):
     """A plan for each metric; `is_doubtful`: whether most records are invalid."""
 
@@ -112,51 +99,40 @@ def plan_experiments(
     `options`: given fields of Intervals.
 
     Raises:
-        UsageError: no metric can be compared, or there is no valid event.
+        UsageError: no metric can be compared.
+        NoEventsError: there is no valid event.
     """
-    counted = (
-        _of_states(request, around)
-        if is_state(request.files)
-        else _of_files(request, options, around)
-    )
+    counted: StateCounts | Counted
+    if is_state(request.files):
+        counted = restore_states(request, around)
+    else:
+        setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
+        # A table need not have the columns of labels.
+        counted = count(setup.without_labels() if request.given.is_columns else setup, around)
+    metrics, everyone = everyone_in(counted.families)
+    if is_state(request.files):
+        metrics = [*chosen_metrics(request, metrics)]
     intervals = msgspec.structs.replace(counted.intervals, **options)
-    plans = list(_plans(counted, intervals, wanted, around))
+    plans = list(_plans(metrics, everyone, intervals, wanted, around))
     if not plans:
         raise UsageError("no metric that an experiment can compare; give another one with -m.")
     return _Plans(plans, counted.is_doubtful)
 
 
 def _plans(
-    counted: _Counted, intervals: Intervals, wanted: Wanted, around: Surroundings
+    metrics: Sequence[Metric],
+    everyone: Variant,
+    intervals: Intervals,
+    wanted: Wanted,
+    around: Surroundings,
 ) -> Iterator[ExperimentPlan]:
-    for metric in counted.metrics:
-        sums = counted.everyone.sums.get(metric.text)
+    for metric in metrics:
+        sums = everyone.sums.get(metric.text)
         if sums is None:
             around.note(f"{metric.text} is left out: it is not a mean over lists or items.")
             continue
-        users = counted.everyone.audience.users
         with as_usage_error(NotComparableError):
-            yield plan_sums(metric.text, sums, users, intervals, wanted)
-
-
-def _of_files(request: Request, options: Mapping[str, Any], around: Surroundings) -> _Counted:
-    config = config_of(request.given, request.options)
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
-    config = msgspec.structs.replace(config, intervals=intervals)
-    if request.given.is_columns:
-        # A table need not have the columns of labels.
-        config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request.given, request.options, config, around).ingest
-    if not ingest.tally.valid:
-        raise UsageError(f"no valid event in {', '.join(request.files)}.")
-    doubtful = ingest.tally.warning() is not None
-    return _Counted(*everyone_in(lifetimes_of(ingest, config.series_labels())), intervals, doubtful)
-
-
-def _of_states(request: Request, around: Surroundings) -> _Counted:
-    config, ingest = restore_states(request, around)
-    metrics, everyone = everyone_in(lifetimes_of(ingest, config.series_labels()))
-    return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())
+            yield plan_sums(metric.text, sums, everyone.audience.users, intervals, wanted)
 
 
 def _share(option: str, text: str) -> float:

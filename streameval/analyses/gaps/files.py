@@ -7,14 +7,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.analyses.gaps.analysis import GAPS
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.analyses.gaps.report import Gap
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.capture import lifetimes_of
-from streameval.evaluation.configured import config_of, count_events
+from streameval.evaluation.counted import Counted, count
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
-from streameval.evaluation.stores import is_state, method_of, restore_states, without_sets
+from streameval.evaluation.setup import setup_of
+from streameval.evaluation.stores import (
+    StateCounts,
+    is_state,
+    method_of,
+    restore_states,
+    without_sets,
+)
 from streameval.events.errors import UsageError, suggestion
 from streameval.statistics.intervals import Intervals, Method
 
@@ -52,25 +59,23 @@ def find_gaps(request: Request, options: GapsOptions, around: Surroundings) -> G
         NoEventsError: there is no valid event.
     """
     by, method = options.by, method_of(request, options.method, around)
+    counted: StateCounts | Counted
+    chosen: Sequence[str] = []
     if is_state(request.files):
-        config, ingest = restore_states(request, around)
-        names, chosen, is_doubtful = config.series_dimensions(), request.options.metrics, False
+        counted, chosen = restore_states(request, around), request.options.metrics
+        names = counted.config.series_dimensions()
         if by not in names:
             choices = ", ".join(names) or "none"
             problem = f"--by {by}: neither a label nor a segment of the state: {choices}."
             raise UsageError(f"{problem}{suggestion(by, names)}")
     else:
         # The field is the only label.
-        alone = without_sets(request, around).with_options(by=[by])
-        config = config_of(alone.given, alone.options, added=alone.added)
-        config = msgspec.structs.replace(config, intervals=config.intervals or Intervals())
-        ingest = count_events(request.given, request.options, config, around).ingest
-        chosen, is_doubtful = [], ingest.tally.warning() is not None
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    families = lifetimes_of(ingest, config.series_labels())
-    gaps = gaps_in(families, by, intervals, method, chosen)
+        alone = without_sets(request, around).with_options(by=[by], intervals=Intervals())
+        counted = count(setup_of(alone, GAPS), around)
+    intervals = msgspec.structs.replace(counted.intervals, **options.intervals)
+    gaps = gaps_in(counted.families, by, intervals, method, chosen)
     _check(gaps, by, ", ".join(request.files))
-    return GapsResult(gaps, is_doubtful)
+    return GapsResult(gaps, counted.is_doubtful)
 
 
 def _check(gaps: Sequence[Gap], by: str, files: str) -> None:

@@ -48,7 +48,7 @@ from streameval.events.errors import (
     damage_as_error,
 )
 from streameval.statistics.arrays import IntArray, place_values
-from streameval.statistics.matching import Search
+from streameval.statistics.matching import Search, widest
 from streameval.statistics.relation import next_version
 from streameval.statistics.statistic import Cells
 
@@ -501,11 +501,7 @@ class Family:
 
 def widest_search(families: Sequence[FamilySpec]) -> Search:
     """The search whose hits all these families can read."""
-    searches = [spec.table.search for spec in families]
-    return Search(
-        max((search.depth for search in searches), default=0),
-        every=any(search.every for search in searches),
-    )
+    return widest([spec.table.search for spec in families])
 
 
 def _plan_of(pane: Pane, plan: Plan) -> Plan:

@@ -8,6 +8,7 @@ import msgspec
 from typer import Option
 
 from streameval.evaluation.evaluation import count_given, title_of
+from streameval.evaluation.request import Request
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
@@ -20,7 +21,6 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.evaluation.spans import spans_of
 from streameval.events.errors import InvalidEventError, SourceError
 
 
@@ -84,7 +84,7 @@ def evaluate(
     )
     with as_usage_error(SourceError, InvalidEventError):
         given = files_given(read.paths, split.recommendations, pair.truth, pair.exclude, options)
-        counted = count_given(given, options, SURROUNDINGS)
-    write_series(spans_of(counted), format, title_of(counted.names))
+        counted = count_given(Request(given, options), SURROUNDINGS)
+    write_series(counted.spans, format, title_of(counted.names))
     if counted.is_doubtful:
         refuse_invalid(allowed=read.allow_invalid)

@@ -1,0 +1,196 @@
+"""The configuration with which files and frames are counted: a file's, changed by options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from streameval.accumulator.formulas import needed_inputs
+from streameval.catalogue import parse
+from streameval.config import Config, WebOptions, load
+from streameval.config.checks import check_config
+from streameval.config.config import relabel, with_analyses, without_formats
+from streameval.engine.analysis import Analysis, Configured, configured
+from streameval.engine.windows.labels import NO_CAP
+from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
+from streameval.evaluation.files import LINES
+from streameval.evaluation.options import InputError, Options, Setting
+from streameval.evaluation.sources import Given, usual_user
+from streameval.events.errors import UsageError, suggestion
+from streameval.events.ids import IdKind
+from streameval.join.options import AttributionOptions
+from streameval.sources.options import FilesOptions
+
+if TYPE_CHECKING:
+    from streameval.evaluation.setup import Setup
+
+
+def config_of(
+    given: Given,
+    options: Options,
+    *,
+    added: Sequence[str] = (),
+    analysis: Analysis[Any, Any] | None = None,
+) -> Config:
+    """The configuration with which what was given is counted; its files replace the source.
+
+    Args:
+        given: files, frames or lists; without files, those of the configuration.
+        options: of the call.
+        added: metrics besides those, which an experiment names.
+        analysis: the one whose table is kept, unchecked: its options may change it; None keeps
+            those that a report of values shows.
+
+    Raises:
+        UsageError, ConfigError, MetricError: the options or the configuration are wrong.
+    """
+    named = [*options.metrics, *added]
+    if options.config is None:
+        check_metrics(msgspec.structs.replace(options, metrics=named))
+        # Files are finite, so labels need no cap.
+        base = Config(metrics=["ctr"], source=_source(given), label_cap=NO_CAP, max_series=NO_CAP)
+    else:
+        source = _source(given) if given.names else None
+        base = load(options.config, lambda config: _for_files(config, given, options), source)
+    config = _overridden(base, given, options, added)
+    tables = configured(config)
+    config = with_analyses(config, [])
+    if not given.is_pair:
+        check_fields(map(parse, named), config.event, given)
+    config = _checked(config, options)
+    if analysis is None and not given.is_pair:
+        return with_analyses(config, [pair for pair in tables if _fits(pair, config)])
+    return with_analyses(config, [pair for pair in tables if pair.analysis is analysis])
+
+
+def _fits(pair: Configured, config: Config) -> bool:
+    """Whether a report shows an analysis: one that fits the labels and metrics of the options.
+
+    What needs users has a command of its own, which counts them.
+    """
+    analysis, settings = pair
+    return analysis.users is None and not any(analysis.check(settings, config.kept()))
+
+
+def _source(given: Given) -> FilesOptions:
+    if not given.names:
+        raise InputError(
+            "there are no files; give at least one, or ",
+            Setting("recommendations"),
+            " with ",
+            Setting("truth"),
+            ".",
+        )
+    return FilesOptions(paths=list(given.names))
+
+
+def _overridden(config: Config, given: Given, options: Options, added: Sequence[str]) -> Config:
+    change = msgspec.structs.replace
+    if options.metrics or options.config is None:
+        config = change(config, metrics=list(dict.fromkeys(options.metrics)), metric=[])
+    counted = {parse(text).text for text in (*config.metrics, *(x.name for x in config.metric))}
+    more = [text for text in dict.fromkeys(added) if parse(text).text not in counted]
+    config = change(config, metrics=[*config.metrics, *more])
+    labels = [*options.by] if options.by else config.dimensions()
+    event = event_fields(config.event, given, options, labels)
+    if options.by:
+        # Before the labels, one of which is that of the rankers.
+        config = relabel(change(config, event=event), options.by)
+        event = event_fields(config.event, given, options, config.dimensions())
+    event = usual_user(given, event, config.dimensions()) if options.config is None else event
+    catalog = options.inputs.get("catalog")
+    if isinstance(catalog, int | str):
+        number = isinstance(catalog, str) and catalog.isdecimal()
+        config = change(config, catalog=int(catalog) if number else catalog)
+    if options.intervals is not None and config.intervals is None:
+        config = change(config, intervals=options.intervals)
+    return change(config, event=event)
+
+
+def _checked(config: Config, options: Options) -> Config:
+    """The configuration, checked without the metrics whose inputs are objects of the caller."""
+    rest = [
+        text
+        for text in config.metrics
+        if not any(is_given(name, options) for name in needed_inputs(parse(text)))
+    ]
+    check_config("the options", msgspec.structs.replace(config, metrics=rest or ["hits"]))
+    return config
+
+
+def _for_files(config: Config, given: Given, options: Options) -> Config:
+    """A daemon's configuration without the settings that only a daemon needs, for these files."""
+    replace = msgspec.structs.replace
+    config = replace(config, state=None, dead_letters=None, web=WebOptions())
+    config = without_formats(config)
+    if options.metrics and not config.metrics and not config.metric:
+        config = replace(config, metrics=["hits"])  # until those named replace it
+    if not given.names and config.source.has_files:
+        return config
+    config = replace(config, source=_source(given))
+    if given.is_pair:
+        return replace(config, attribution=None)
+    if config.attribution is None:
+        return config
+    if given.is_columns:
+        problem = "[attribution] joins streams of JSON lines; these files are tables"
+        raise UsageError(f"{problem}. If they are joined, leave it out of the configuration.")
+    return _streams_as_files(config, config.attribution, given.events)
+
+
+def _streams_as_files(
+    config: Config, attribution: AttributionOptions, paths: Sequence[str]
+) -> Config:
+    """The configuration with its streams replaced by files.
+
+    A file replaces the stream of its name: "clicks.ndjson.gz" the topic "clicks".
+    """
+    by_stem = {_stem(name): name for stream in attribution.streams for name in stream}
+    files = {by_stem.get(_stem(path)): path for path in paths}
+    for path in paths:
+        if _stem(path) not in by_stem:
+            stream_names, hint = ", ".join(by_stem), suggestion(_stem(path), by_stem)
+            problem = f"[attribution] joins no stream of this name, only {stream_names}.{hint}"
+            raise UsageError(f"{path}: {problem}")
+    missing = [name for name in by_stem.values() if name not in files]
+    if missing:
+        names = ", ".join(map(repr, missing))
+        problem = f"[attribution] also joins {names}; give a file of that name, like"
+        raise UsageError(f"{problem} {_stem(missing[0])}.ndjson.")
+    paths_of = {name: path for name, path in files.items() if name is not None}
+    return msgspec.structs.replace(config, attribution=attribution.renamed(paths_of))
+
+
+def _stem(path: str) -> str:
+    """The name of a file without folder and extensions; a topic's name is unchanged.
+
+    >>> _stem("logs/shop.clicks.ndjson.gz"), _stem("shop.clicks")
+    ('shop.clicks', 'shop.clicks')
+    """
+    name = Path(path).name
+    for ending in (".gz", ".zst", *LINES):
+        name = name.removesuffix(ending)
+    return name
+
+
+def config_of_setup(setup: Setup, ids: IdKind) -> Config:
+    """The configuration with which a daemon would count the same values."""
+    config = setup.config or config_of(setup.given, setup.options)
+    return with_ids(of_rows(config) if setup.given.is_pair else config, ids)
+
+
+def with_ids(config: Config, ids: IdKind) -> Config:
+    """The configuration with ids of this kind."""
+    kinds: Mapping[IdKind, Literal["integer", "string"]] = {"integer": "integer", "text": "string"}
+    event = msgspec.structs.replace(config.event, ids=kinds[ids])
+    return msgspec.structs.replace(config, event=event)
+
+
+def of_rows(config: Config) -> Config:
+    """The configuration without what rows of items have not."""
+    event = msgspec.structs.replace(config.event, rankers=None)
+    rest = msgspec.structs.replace(config, event=event, windows=None, segments=[], dedup=None)
+    return relabel(rest, labels=[])

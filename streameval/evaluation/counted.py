@@ -1,0 +1,282 @@
+"""Counts what was given, and tells what was counted: readings, slices, and doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.readings import audiences
+from streameval.catalogue.reading import Reading
+from streameval.decoding.columns import Decoded
+from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.dead_letters import DeadLetter
+from streameval.engine.rankers import lists_of
+from streameval.engine.windows.times import unit_warning
+from streameval.engine.windows.views import SliceTable
+from streameval.evaluation.counting import Counts, count_parts, starts_of
+from streameval.evaluation.fields import lacking_field
+from streameval.evaluation.options import InputError, Note, Setting
+from streameval.evaluation.partial_rows import Cell
+from streameval.evaluation.result import NoEventsError, Surroundings
+from streameval.evaluation.setup import Setup
+from streameval.evaluation.sources import EventSource, Given
+from streameval.evaluation.spans import SpanReadings
+from streameval.evaluation.values import EventChunk
+from streameval.events.ids import IdKind
+from streameval.sources.files import first_record
+from streameval.statistics.intervals import Intervals
+
+if TYPE_CHECKING:
+    from streameval.evaluation.engine_counts import EngineCounts
+
+    _Counts: TypeAlias = Counts | EngineCounts
+
+
+class EvaluationRow(NamedTuple):
+    """The reading of one metric in one slice and span.
+
+    Attributes:
+        start: start of the span, microseconds since the epoch; None for all time.
+        labels: label -> value of the slice.
+        window: window that ends at the newest event; "lifetime" for all.
+        reading: value and evidence.
+        users: number of users; None if unknown.
+    """
+
+    start: int | None
+    labels: Mapping[str, str]
+    window: str
+    reading: Reading
+    users: float | None
+
+
+class Counted:
+    """What was counted.
+
+    Attributes:
+        setup: what was asked for.
+        names: of the files and frames.
+        ids: kind of their ids; None if there are none.
+        is_doubtful: whether most records with interactions are invalid, or most do not join.
+    """
+
+    def __init__(self, setup: Setup, source: EventSource, counts: _Counts) -> None:
+        self.setup, self.names, self.ids = setup, source.names, source.ids
+        self.is_doubtful = counts.warning() is not None
+        self._source, self._counts = source, counts
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels that split the values."""
+        return tuple(self.setup.label_names)
+
+    @property
+    def intervals(self) -> Intervals:
+        """Settings of confidence intervals."""
+        return self.setup.intervals or Intervals()
+
+    @property
+    def clock(self) -> int | None:
+        """Event time of the log that is furthest, microseconds; None if unknown."""
+        return self._counts.clock
+
+    @cached_property
+    def families(self) -> list[SliceTable]:
+        """The counts over all time; empty if spans split it."""
+        return self._counts.families() if self.setup.every is None else []
+
+    @cached_property
+    def spans(self) -> Sequence[SpanReadings]:
+        """The readings of each span, in time order; of all time at once without spans."""
+        return self._counts.spans()
+
+    @cached_property
+    def rows(self) -> Sequence[EvaluationRow]:
+        """The readings, by start, metric and labels."""
+        users: dict[tuple[str, ...], float] = {}
+        for family in self._whole if self.setup.intervals is not None else ():
+            cells = sorted(family.labels)
+            people = audiences(family.table, np.array(cells, np.int64))
+            users = {family.labels[at]: of.users for at, of in zip(cells, people, strict=False)}
+        return [
+            EvaluationRow(
+                start,
+                dict(zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)),
+                entry.window,
+                entry.reading,
+                users.get(entry.labels),
+            )
+            for start, snapshot in self.spans
+            for entry in snapshot.series
+        ]
+
+    def accumulator(self, labels: Sequence[str]) -> Accumulator | None:
+        """The counts of a slice; a copy. None if there is no such slice, or spans split it."""
+        for family in self._whole:
+            for cell, values in family.labels.items():
+                if values == tuple(labels):
+                    counted = self.setup.accumulator(self.ids or "text", self.setup.intervals)
+                    counted.adopt(b"".join(family.table.dump([cell])))
+                    return counted
+        return None
+
+    @property
+    def _whole(self) -> Sequence[SliceTable]:
+        """The family that all labels split, and no segment."""
+        return [family for family in self.families if family.names == self.labels][:1]
+
+    def chunks(self) -> Iterator[EventChunk]:
+        """The events again, batch by batch, each with its labels and span."""
+        config = self.setup.config
+        dimensions = self.setup.labels if config is None else config.series_dimensions()
+        named = [*map(dimensions.index, self.labels)]
+        for lists in self._lists():
+            starts = starts_of(lists, self.setup.every)
+            rows: dict[Cell, list[int]] = {}
+            keys = zip(lists.dimensions or repeat(()), starts or repeat(None), strict=False)
+            for row, key in zip(range(len(lists.batch)), keys, strict=False):
+                rows.setdefault(Cell(*key), []).append(row)
+            for cell, indices in rows.items():
+                labels = tuple([cell.labels[at] for at in named])
+                yield EventChunk(lists.take(np.array(indices)).batch, labels, cell.start)
+
+    def _lists(self) -> Iterator[Decoded]:
+        """The lists that count, again."""
+        source, rankers = self._source, self.setup.fields.ranker_names
+        if self.setup.is_ordered:
+            from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
+
+            lists: list[Decoded] = []
+            again = engine_counts(self.setup, self.ids or "text", lists.append)
+            for _ in again.added(source, source.parts):
+                yield from lists
+                lists.clear()
+            return
+        for part in source.parts:
+            for events in source.read(part, self._counts.search):
+                yield lists_of(events.decoded, rankers)
+
+
+def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:
+    """Empty counts, in this process or another."""
+    if setup.needs_engine:
+        from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
+
+        return engine_counts(setup, ids)
+    return Counts(
+        setup.families(ids),
+        setup.label_names,
+        setup.intervals,
+        every=setup.every,
+        rankers=setup.fields.ranker_names,
+        by_day=setup.analysis is not None,
+    )
+
+
+def count(setup: Setup, around: Surroundings) -> Counted:
+    """Count what was given; notes every doubt about the events.
+
+    Raises:
+        UsageError: the events cannot be read as they are.
+        NoEventsError: there is no valid event.
+    """
+    source = setup.open()
+    for note in (*setup.notes, *source.notes):
+        around.note(note)
+    # Another process gets the parts that it counts.
+    alone = setup._replace(given=Given("lines", ()))
+    empty = partial(_empty_counts, alone, source.ids or "text")
+    is_joined = setup.config is not None and setup.config.attribution is not None
+    processes = 1 if is_joined else setup.options.processes
+    sizes = source.sizes
+    with around.progress(sum(sizes) if sizes else None) as shown:
+        counts = count_parts(source, empty, processes, shown)
+    counts.settle()
+    unread = () if is_joined else _unread_fields(setup)
+    for note in (*unread, *_invalid_notes(setup, counts)):
+        around.note(note)
+    if not counts.tally.valid:
+        if (warning := counts.warning()) is not None:
+            around.note(warning)
+        raise NoEventsError(f"no valid event in {', '.join(setup.given.names)}.")
+    for text in counts.advice():
+        around.note(text)
+    time, newest = setup.fields.time, counts.newest
+    if time is not None and newest is not None:
+        early = unit_warning(newest, time, str(setup.fields.time_unit))
+        if early is not None:
+            around.note(early)
+    return Counted(setup, source, counts)
+
+
+def check_labels(counted: Counted, around: Surroundings) -> None:
+    """Refuse a label that no event has, or note it if only a configuration names it."""
+    values: dict[str, set[str]] = {}
+    for _, snapshot in counted.spans:
+        for entry in snapshot.series:
+            names = snapshot.families[entry.family].label_names
+            for name, value in zip(names, entry.labels, strict=True):
+                values.setdefault(name, set()).add(value)
+    for name, present in values.items():
+        if present == {MISSING_LABEL}:
+            absent = f"no event has the label {name!r}; name its field with "
+            parts = (absent, Setting("by"), ", ", Setting("columns", "FIELD", name))
+            if name in counted.setup.options.by:
+                raise InputError(*parts, " or [event.labels].")
+            around.note(Note(*parts, " or [event.labels]."))
+
+
+def _unread_fields(setup: Setup) -> Iterator[Note]:
+    """Ranks and scores of the first JSON line that are not read, and values that mean nothing."""
+    given, fields = setup.given, setup.fields
+    if given.is_columns:
+        for metric in setup.metrics:
+            if (lacking := lacking_field(metric, fields, given)) is not None:
+                parts = lacking.parts
+                yield Note(f"do not use the value of {metric.text}: it needs ", *parts, ".")
+        return
+    scored = any(
+        metric.definition.reads in ("scores", "ranksums", "event") for metric in setup.metrics
+    )
+    names = ["positions", *(["scores"] if scored else [])]
+    record = first_record(given.events)
+    for name in names:
+        if getattr(fields, name) is None and name in record:
+            yield Note(
+                f"{name} of the records are not read; name them with ",
+                Setting("columns", name, name),
+                ".",
+            )
+
+
+def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[Note]:
+    """What was left out: how many records, and the first of each reason."""
+    tally, letters = counts.tally, counts.letters
+    unit = "row" if setup.given.is_columns else "line"
+    bad = sum(tally.invalid.values())
+    if bad:
+        yield Note(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+    for letter in letters:
+        line = f"{letter.partition.topic}, {unit} {letter.offset + 1}"
+        number = tally.invalid[letter.reason]
+        text = f"{letter.reason}, first in {line}: {letter.message}: {letter.preview}"
+        yield Note(f"{number:>9,} {text}")
+    for letter in letters:
+        if remedy := _remedy_of_form(letter):
+            path = letter.partition.topic
+            yield Note(f"{path} does not look like JSON lines: {remedy}.")
+
+
+def _remedy_of_form(letter: DeadLetter) -> str | None:
+    """What to do with a file whose first line is not an object of JSON lines."""
+    text = letter.value.strip()
+    if letter.offset or (text.startswith(b"{") and text != b"{"):
+        return None
+    if text[:1] in (b"[", b"{"):
+        return 'write one object per line, as pandas does with orient="records", lines=True'
+    return "the name of a table ends with .csv, .tsv or .parquet"

@@ -1,0 +1,188 @@
+"""Counts files as a daemon does: joins, windows, and each event id once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from streameval.accumulator.doubts import Doubts
+from streameval.config import Config
+from streameval.config.pipeline import frontend_of, layout
+from streameval.engine.capture import ingest_snapshot, lifetimes_of
+from streameval.engine.dead_letters import DeadLetter
+from streameval.engine.ingest import Ingest, StartOwner
+from streameval.engine.partition import Sink, Tally
+from streameval.engine.snapshot import JoinHealth, Snapshot
+from streameval.engine.windows.family import widest_search
+from streameval.engine.windows.views import SliceTable
+from streameval.evaluation.configuration import with_ids
+from streameval.evaluation.counting import Counts, Dumped, events_of, first_letters
+from streameval.evaluation.setup import Setup
+from streameval.evaluation.sources import EventSource
+from streameval.evaluation.spans import SpanReadings
+from streameval.events.errors import UsageError
+from streameval.events.ids import IdKind
+from streameval.events.records import Owner, Partition
+from streameval.join.frontend import CopartitionedOwner, JoinStats
+from streameval.sources.files import FilesSource
+from streameval.sources.options import FilesOptions
+from streameval.sources.source import Positions
+from streameval.sources.source import Source as RecordSource
+
+_POLL_SECONDS: Final = 0.2
+
+
+class DumpedEngine(NamedTuple):
+    """The counts of some logs, for another process.
+
+    Attributes:
+        partitions: log -> next offset and sections of its state; empty if counted by spans.
+    """
+
+    partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
+    tally: Tally
+    letters: Sequence[DeadLetter]
+    doubts: Doubts
+    spans: Dumped | None
+
+
+class EngineCounts:
+    """Counts of the engine; see `Counts`.
+
+    Args:
+        config: what is counted.
+        inputs: of metrics, which the configuration does not name.
+        every: length of a span, microseconds; None counts as a daemon does.
+        sink: takes the lists that count, instead; None to count them.
+    """
+
+    def __init__(
+        self, config: Config, inputs: Mapping[str, Any], every: int | None, sink: Sink | None = None
+    ) -> None:
+        self._config, settings = config, layout(config, inputs)
+        self.search = widest_search(settings.families)
+        self._spans: Counts | None = None
+        if every is not None and sink is None:
+            labels = config.series_labels()
+            self._spans = Counts(settings.families, labels, config.intervals, every=every)
+            sink = self._spans.count
+        self.ingest = Ingest(frontend_of(config, settings), sink=sink)
+        self.letters: list[DeadLetter] = []
+
+    @property
+    def tally(self) -> Tally:
+        """Outcomes of the records."""
+        return self.ingest.tally
+
+    def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
+        """See `Counts.added`; streams that are joined are read side by side."""
+        if self._config.attribution is None:
+            for size, events in events_of(source, parts, self.search):
+                self.ingest.count(events.records, events.decoded.voting(None))
+                self._take_letters()
+                yield size
+            return
+        records = FilesSource(FilesOptions(paths=list(source.names)))
+        records.open(owner_from_start(self._config, self.ingest))
+        for _ in ingest_records(records, self.ingest):
+            self._take_letters()
+            yield records.bytes_read
+
+    def _take_letters(self) -> None:
+        self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
+
+    def dump(self) -> DumpedEngine:
+        """See `Counts.dump`."""
+        ingest, spans = self.ingest, self._spans
+        partitions = {
+            partition: (
+                position,
+                {x.name: b"".join(x.content()()) for x in ingest.sections(partition)},
+            )
+            for partition, position in (ingest.positions.items() if spans is None else ())
+        }
+        dumped = None if spans is None else spans.dump()
+        return DumpedEngine(partitions, ingest.tally, self.letters, ingest.doubts, dumped)
+
+    def merge(self, dumped: DumpedEngine) -> None:
+        """See `Counts.merge`."""
+        self.ingest.add(dumped.tally, dumped.doubts)
+        self.letters = first_letters([*self.letters, *dumped.letters])
+        for partition, (offset, parts) in dumped.partitions.items():
+            self.ingest.restore(partition, {partition: offset}, parts)
+        if self._spans is not None and dumped.spans is not None:
+            self._spans.merge(dumped.spans)
+
+    def settle(self) -> None:
+        """See `Counts.settle`."""
+        if self._spans is not None:
+            self._spans.settle()
+
+    @property
+    def clock(self) -> int | None:
+        """See `Counts.clock`."""
+        return self.ingest.clock
+
+    newest = clock
+
+    def families(self) -> list[SliceTable]:
+        """See `Counts.families`."""
+        return lifetimes_of(self.ingest, self._config.series_labels())
+
+    def spans(self) -> Sequence[SpanReadings]:
+        """See `Counts.spans`; with windows and what analyses find."""
+        if self._spans is not None:
+            return self._spans.spans()
+        return [SpanReadings(None, self._snapshot)]
+
+    @cached_property
+    def _snapshot(self) -> Snapshot:
+        labels = self._config.series_labels()
+        return ingest_snapshot(self.ingest, labels=labels, now=0.0, join=self._join_health())
+
+    def warning(self) -> str | None:
+        """See `Counts.warning`; or that most interactions do not join."""
+        join = self._join_health()
+        return self.tally.warning() or (None if join is None else join.warning())
+
+    def advice(self) -> list[str]:
+        """See `Counts.advice`."""
+        if self._spans is not None:
+            doubt = self.warning() or self.ingest.doubt()
+            return [text for text in (doubt, *self._spans.advice()) if text is not None]
+        trouble = self._snapshot.health.trouble
+        return [] if trouble is None else [trouble]
+
+    def _join_health(self) -> JoinHealth | None:
+        options = self._config.attribution
+        if options is None:
+            return None
+        stats = JoinStats(options.names, by_request=options.key == "request_id")
+        return stats.health(self.ingest.partitions)
+
+
+def engine_counts(setup: Setup, ids: IdKind, sink: Sink | None = None) -> EngineCounts:
+    """Empty counts of the engine for a setup with a configuration; `sink`: see `EngineCounts`."""
+    config = setup.config
+    if config is None:
+        raise UsageError("the engine counts with a configuration; give config=.")
+    return EngineCounts(with_ids(config, ids), setup.inputs, setup.every, sink)
+
+
+def owner_from_start(config: Config, ingest: Ingest) -> Owner:
+    """An owner that has each log read from where its source begins."""
+    if config.attribution is None:
+        return Positions()
+    topics = [topic for stream in config.attribution.streams for topic in stream]
+    return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
+
+
+def ingest_records(source: RecordSource, ingest: Ingest) -> Iterator[None]:
+    """Apply all records of a source batch by batch."""
+    while not source.status.finished:
+        for batch in source.poll(_POLL_SECONDS):
+            ingest.apply(batch)
+        ingest.end(source.status.ended)
+        source.pause(ingest.backpressured)
+        yield

@@ -1,0 +1,285 @@
+"""What is counted of what was given, and how its events are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.plan import make_plan
+from streameval.catalogue.metric import Metric
+from streameval.decoding.fields import EventFields
+from streameval.engine.analysis import Analysis, configured
+from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.labels import NO_CAP, FoldingOptions
+from streameval.engine.windows.times import DurationError, microseconds
+from streameval.evaluation.events import EventRows, Needs
+from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
+from streameval.evaluation.options import InputError, Options, Setting
+from streameval.evaluation.request import Request
+from streameval.evaluation.rows import TimeColumn
+from streameval.evaluation.sources import (
+    EventSource,
+    EventTables,
+    Given,
+    Lines,
+    ListEvents,
+    Pair,
+    ScoredEvents,
+    usual_user,
+)
+from streameval.events.errors import UsageError
+from streameval.events.ids import IdKind
+from streameval.statistics.exposures import MAX_ITEMS
+from streameval.statistics.intervals import Intervals
+
+if TYPE_CHECKING:
+    from streameval.config import Config
+
+
+class Setup(NamedTuple):
+    """What is counted.
+
+    Attributes:
+        given: files, frames or lists.
+        options: how they are read.
+        fields: of an event.
+        labels: names of the labels of an event, then of its segments.
+        metrics: that are counted.
+        intervals: settings of confidence intervals; None for none.
+        every: length of a span of event time, microseconds; None for all time.
+        config: with which a daemon would count the same; None without a file.
+        analysis: that needs the counts; None if only values are read.
+        notes: what of the configuration does not apply.
+    """
+
+    given: Given
+    options: Options
+    fields: EventFields
+    labels: Sequence[str]
+    metrics: Sequence[Metric]
+    intervals: Intervals | None
+    every: int | None = None
+    config: Config | None = None
+    analysis: Analysis[Any, Any] | None = None
+    notes: Sequence[str] = ()
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        """The labels by which values are read: without segments, and with that of rankers."""
+        return self.labels if self.config is None else self.config.series_labels()
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether what counts depends on the order of events: with windows, dedup and joins."""
+        config = self.config
+        if config is None:
+            return False
+        windows = bool(config.windowing().spans) and self.every is None and self.analysis is None
+        return windows or config.dedup is not None or config.attribution is not None
+
+    @property
+    def needs_engine(self) -> bool:
+        """Whether the engine counts: where the order matters, and for reports of analyses."""
+        reports = self.analysis is None and self.every is None and self.config is not None
+        return self.is_ordered or (reports and bool(configured(self.config)))
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The inputs of metrics that the caller gave; a configuration names its catalogue."""
+        given = dict(self.options.inputs)
+        if self.config is not None and isinstance(given.get("catalog"), int | str):
+            del given["catalog"]
+        return given
+
+    def with_intervals(self, intervals: Intervals) -> Setup:
+        """The setup with other settings of intervals."""
+        config = self.config
+        if config is not None:
+            config = msgspec.structs.replace(config, intervals=intervals)
+        return self._replace(intervals=intervals, config=config)
+
+    def without_labels(self) -> Setup:
+        """The setup for all events together."""
+        config = self.config
+        if config is None:
+            return self._replace(labels=[])
+        from streameval.config.config import relabel  # noqa: PLC0415  large
+
+        config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
+        return self._replace(labels=[], fields=config.event, config=config)
+
+    def accumulator(self, ids: IdKind | None, intervals: Intervals | None = None) -> Accumulator:
+        """An empty accumulator of all metrics; reads the files that a configuration names."""
+        inputs, config = self.inputs, self.config
+        if config is not None:
+            inputs["ids"] = ids
+            return msgspec.structs.replace(config, intervals=intervals).accumulator(inputs)
+        if isinstance(inputs.get("catalog"), str):
+            from streameval.config.config import catalogue  # noqa: PLC0415  rarely needed
+
+            as_id = int if ids == "integer" else str
+            inputs["catalog"] = catalogue(inputs["catalog"], as_id)
+        # Users are counted one by one where variants of an experiment must not share them.
+        by_user = (
+            bool(self.labels) and self.analysis is not None and self.analysis.users is not None
+        )
+        return Accumulator(
+            *self.metrics, **inputs, ids=ids, intervals=intervals, experiment=by_user
+        )
+
+    def families(self, ids: IdKind) -> Sequence[FamilySpec]:
+        """What is counted, of events with ids of this kind; reads the files of a configuration."""
+        if self.config is not None:
+            from streameval.config.pipeline import layout  # noqa: PLC0415  large
+            from streameval.evaluation.configuration import with_ids  # noqa: PLC0415  likewise
+
+            return layout(with_ids(self.config, ids), self.inputs).families
+        empty = self.accumulator(ids, self.intervals)
+        return [
+            FamilySpec(
+                name="labels",
+                metrics=empty.metrics,
+                table=empty.table,
+                dimensions=tuple(self.labels),
+                columns=tuple(range(len(self.labels))),
+                # Files are finite, so labels need no cap.
+                folding=FoldingOptions(cap=NO_CAP, max_series=NO_CAP),
+            )
+        ]
+
+    def open(self) -> EventSource:
+        """The events of what was given."""
+        given, options, fields, every = self.given, self.options, self.fields, self.every
+        reads = {metric.definition.reads for metric in self.metrics}
+        users = self.intervals is not None or any(
+            metric.is_per_user or metric.definition.reads == "users" for metric in self.metrics
+        )
+        dedup = self.config is not None and self.config.dedup is not None
+        needs = Needs(users, users or self.is_ordered or every is not None, dedup, self.is_ordered)
+        scores = bool(reads & {"scores", "ranksums", "event"})
+        if given.kind == "lines":
+            return Lines(given.events, fields, self.labels)
+        if given.kind == "tables":
+            return EventTables(
+                given.events, EventRows(fields, self.labels, needs, options), options
+            )
+        if given.kind == "aligned":
+            return ListEvents(given)
+        if given.kind == "scores":
+            depth = make_plan(self.metrics, None, MAX_ITEMS).depth
+            return ScoredEvents(given, depth, options.ties, scores=scores)
+        clock = None
+        if every is not None and fields.time is not None:
+            clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
+        return Pair(
+            given,
+            options,
+            every=every,
+            clock=clock,
+            integers=fields.ids == "integer",
+            needs=needs,
+            scores=scores,
+            counts_rows=any(metric.convention == "rectools" for metric in self.metrics),
+        )
+
+
+def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
+    """What is counted for a request.
+
+    `analysis`: that needs the counts; its table of the configuration is kept.
+
+    Raises:
+        UsageError, ConfigError, MetricError: the options contradict each other or the
+            configuration, or name what is not there.
+    """
+    given, options, added = request
+    _check_labels(given, options)
+    # Only a daemon's configuration has what rankers need.
+    if options.config is not None or any(name.startswith(RANKERS) for name in options.columns):
+        return _of_config(request, analysis)
+    named = msgspec.structs.replace(options, metrics=[*options.metrics, *added])
+    metrics = check_metrics(named)
+    fields = event_fields(EventFields(), given, options, options.by)
+    fields = usual_user(given, fields, options.by)
+    check_fields(metrics, fields, given)
+    every = _span_length(options, fields)
+    intervals = options.intervals
+    return Setup(given, options, fields, options.by, metrics, intervals, every, analysis=analysis)
+
+
+def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
+    from streameval.evaluation.configuration import config_of, of_rows  # noqa: PLC0415  large
+
+    given, options, added = request
+    config = config_of(given, options, added=added, analysis=analysis)
+    notes = []
+    if given.is_pair:
+        if config.windows is not None or config.segments or config.dedup is not None:
+            notes = ["windows, segments and dedup need events; rows of items have none."]
+        config = of_rows(config)
+    if given.is_columns and config.event.rankers:
+        raise UsageError("lists of rankers are read from JSON lines, not from tables.")
+    if not given.names:
+        given = Given("lines", config.source.logs, config.source.logs)
+    metrics = [metric for group in config.families() for metric in group.metrics]
+    return Setup(
+        given,
+        options,
+        config.event,
+        config.dimensions(),
+        [*dict.fromkeys(metrics)],
+        config.intervals,
+        _span_length(options, config.event),
+        config,
+        analysis,
+        notes,
+    )
+
+
+def _check_labels(given: Given, options: Options) -> None:
+    """Refuse options of events for rows, and options of rows for events."""
+    if given.is_pair and options.by:
+        raise InputError(
+            Setting("by"),
+            " splits events; ",
+            Setting("recommendations"),
+            " and ",
+            Setting("truth"),
+            " have no labels.",
+        )
+    if not given.is_pair and options.ties is not None:
+        raise InputError(
+            Setting("ties"),
+            " is for ",
+            Setting("recommendations"),
+            " with ",
+            Setting("truth"),
+            "; leave it out.",
+        )
+
+
+def _span_length(options: Options, fields: EventFields) -> int | None:
+    """The length of a span, microseconds; None for all time."""
+    if options.every is None:
+        return None
+    try:
+        every = microseconds(options.every)
+    except DurationError as error:
+        raise InputError(Setting("every"), f": {error}") from None
+    if not every:
+        raise InputError(Setting("every"), f": found {options.every!r}; give at least 1s.")
+    if fields.time is None:
+        raise InputError(
+            Setting("every"),
+            " needs event time: name its field and unit with ",
+            Setting("columns", "NAME", "time"),
+            " and ",
+            Setting("time_unit"),
+            ", or as time and time_unit under [event] in ",
+            Setting("config", "FILE"),
+            ".",
+        )
+    return every
