@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,9 +23,6 @@ from streameval.events.errors import UsageError, suggestion
 from streameval.events.ids import IdKind
 from streameval.join.options import AttributionOptions
 from streameval.sources.options import FilesOptions
-
-if TYPE_CHECKING:
-    from streameval.evaluation.setup import Setup
 
 
 def config_of(
@@ -174,12 +171,6 @@ def _stem(path: str) -> str:
     for ending in (".gz", ".zst", *LINES):
         name = name.removesuffix(ending)
     return name
-
-
-def config_of_setup(setup: Setup, ids: IdKind) -> Config:
-    """The configuration with which a daemon would count the same values."""
-    config = setup.config or config_of(setup.given, setup.options)
-    return with_ids(of_rows(config) if setup.given.is_pair else config, ids)
 
 
 def with_ids(config: Config, ids: IdKind) -> Config:

@@ -186,7 +186,8 @@ def count(setup: Setup, around: Surroundings) -> Counted:
         NoEventsError: there is no valid event.
     """
     source = setup.open()
-    for note in (*setup.notes, *source.notes):
+    notes: list[Note | str] = [*setup.notes, *source.notes]
+    for note in notes:
         around.note(note)
     # Another process gets the parts that it counts.
     alone = setup._replace(given=Given("lines", ()))

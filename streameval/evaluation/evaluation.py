@@ -76,9 +76,17 @@ class Evaluation(Mapping[str, Reading]):
     @property
     def config(self) -> Config:
         """The configuration with which a daemon would count the same values."""
-        from streameval.evaluation.configuration import config_of_setup  # noqa: PLC0415  large
+        from streameval.evaluation.configuration import (  # noqa: PLC0415  large
+            config_of,
+            of_rows,
+            with_ids,
+        )
 
-        return config_of_setup(self._counted.setup, self._counted.ids or "text")
+        setup = self._counted.setup
+        config = setup.config or config_of(setup.given, setup.options)
+        return with_ids(
+            of_rows(config) if setup.given.is_pair else config, self._counted.ids or "text"
+        )
 
     @property
     def labels(self) -> list[str]:
