@@ -256,7 +256,8 @@ def _lists(name: str, listed: Any, shape: tuple[int, int]) -> Ragged:
         return Ragged.of_lengths(listed[kept].astype(np.int64), kept.sum(axis=1))
     rows = listed
     if isinstance(listed, list):
-        rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in listed]
+        # Arrays, as lists may hold integers of NumPy.
+        rows = [np.asarray(row.tolist() if hasattr(row, "tolist") else list(row)) for row in listed]
     lists = ragged_column(name, rows)
     if len(lists) != shape[0]:
         raise UsageError(f"{name}=: {len(lists)} lists for {shape[0]} rows of scores.")
@@ -266,7 +267,7 @@ def _lists(name: str, listed: Any, shape: tuple[int, int]) -> Ragged:
 
 def _of_dicts(name: str, rows: list[Any], shape: tuple[int, int]) -> tuple[Ragged, Array | None]:
     """Interactions of which some users have gains: item -> gain."""
-    items, lengths = ragged_column(name, [[*row] for row in rows]), len(rows)
+    items, lengths = ragged_column(name, [np.asarray([*row]) for row in rows]), len(rows)
     if lengths != shape[0]:
         raise UsageError(f"{name}=: {lengths} rows for {shape[0]} rows of scores.")
     _check_items(name, items.values, shape)
