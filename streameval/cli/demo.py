@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,6 @@ from typing import Annotated, Final
 import msgspec
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 from typer import Option
 
@@ -32,9 +32,10 @@ from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.evaluation.shell.errors import output, report
-from streameval.evaluation.shell.terminal import render
+from streameval.evaluation.shell.terminal import grid, render
 from streameval.events.errors import ConfigError, OptionError, StreamevalError, UsageError
 from streameval.exporters.view import figure
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
@@ -171,7 +172,8 @@ class Screen:
         addresses = [f"{name:<11} {self.address}{path}" for name, path in _PATHS.items()]
         if self._live is not None:
             text = Text("\n".join([*addresses, _status(snapshot)]))
-            self._live.update(Group(table(snapshot), text), refresh=True)
+            drawn = grid(table(snapshot), self._live.console.width)
+            self._live.update(Group(drawn, text), refresh=True)
         elif first:
             sys.stdout.writelines(f"{line}\n" for line in addresses)
             sys.stdout.flush()
@@ -186,28 +188,36 @@ def _status(snapshot: Snapshot) -> str:
     return f"{counts}. {health.trouble or 'Ctrl-C stops it.'}"
 
 
-def table(snapshot: Snapshot) -> Table:
+def table(snapshot: Snapshot) -> TextTable[str]:
     """The variants side by side, the verdicts against control, and true lifts if known."""
-    grid = Table(header_style="bold", title="simulated traffic, values since start")
-    grid.add_column("metric")
-    shown = {variant for variants in values(snapshot).values() for variant in variants}
-    present = [variant for variant in VARIANTS if variant in shown]
-    for name in (*present, "true lift"):
-        grid.add_column(name, justify="right")
+    by_metric = values(snapshot)
+    seen = {variant for variants in by_metric.values() for variant in variants}
+    present = [variant for variant in VARIANTS if variant in seen]
     report = EXPERIMENTS.report_in(snapshot.findings)
-    rows = report.rows if report else []
-    verdicts = {(row.metric, row.variant): verdict_text(row) for row in rows}
-    for name in present[1:]:
-        grid.add_column(f"{name} is")
-    for metric, variants in values(snapshot).items():
-        truth = _truth(metric)
-        true = "" if truth is None else percent(truth, "+")
-        numbers = (
-            figure(variants[name].reading.value) if name in variants else "" for name in present
-        )
-        verdict = (Text(verdicts.get((metric, variant), "")) for variant in present[1:])
-        grid.add_row(Text(metric), *numbers, true, *verdict)
-    return grid
+    verdicts = {(row.metric, row.variant): row for row in (report.rows if report else ())}
+
+    def value(variant: str, metric: str) -> str:
+        series = by_metric[metric].get(variant)
+        return "" if series is None else figure(series.reading.value)
+
+    def verdict(variant: str, metric: str) -> str:
+        row = verdicts.get((metric, variant))
+        return "" if row is None else verdict_text(row)
+
+    def tone(variant: str, metric: str) -> str:
+        row = verdicts.get((metric, variant))
+        return "" if row is None else row.verdict
+
+    columns: list[TextColumn[str]] = [
+        TextColumn("metric", str),
+        *(TextColumn(variant, partial(value, variant), "right") for variant in present),
+        TextColumn("true lift", _truth, "right"),
+        *(
+            TextColumn(f"{variant} is", partial(verdict, variant), tone=partial(tone, variant))
+            for variant in present[1:]
+        ),
+    ]
+    return TextTable(columns, list(by_metric), "simulated traffic, values since start")
 
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
@@ -219,8 +229,8 @@ def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
     return by_metric
 
 
-def _truth(metric: str) -> float | None:
-    """The true lift of treatment; None if the simulator does not know it."""
+def _truth(metric: str) -> str:
+    """The true lift of treatment; empty if the simulator does not know it."""
 
     def true(variant: Variant) -> float | None:
         if metric == "ctr":
@@ -228,7 +238,9 @@ def _truth(metric: str) -> float | None:
         return expected_hit_rate(variant, 10) if metric == "hit_rate@10" else None
 
     control, treatment = true(VARIANTS[0]), true(VARIANTS[-1])
-    return None if control is None or treatment is None else treatment / control - 1.0
+    if control is None or treatment is None:
+        return ""
+    return percent(treatment / control - 1.0, "+")
 
 
 @contextmanager

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from rich.table import Table
 from typer import Argument
 
 from streameval.catalogue import catalogue, parameters, parse
@@ -18,6 +17,7 @@ from streameval.catalogue.signature import AMONG, BY, KINDS, Parameter, Reads
 from streameval.catalogue.systems import step_of
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
+from streameval.inference.table import TextColumn, TextTable
 
 
 def metrics(
@@ -37,7 +37,7 @@ def metrics(
     asked = None if name is None else parse(name)
     chosen = None if asked is None else asked.definition
     Forms(
-        lambda: (_table(),) if asked is None else _documentation(asked),
+        lambda: _table() if asked is None else _documentation(asked),
         lambda: _entry(chosen) if chosen else list(map(_entry, catalogue().values())),
     ).write(format)
 
@@ -51,15 +51,16 @@ _MEANS: Mapping[str, str] = {
 _DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 
 
-def _table() -> Table:
-    table = Table(header_style="bold", caption="`streameval metrics NAME` describes one of them.")
-    for heading in ("metric", "what it is", "range", "better", "reads"):
-        table.add_column(heading)
-    for definition in catalogue().values():
-        better = _DIRECTIONS[definition.higher_is_better]
-        name, reads = _spelling(definition), definition.reads
-        table.add_row(name, definition.summary, _range(definition), better, reads)
-    return table
+def _table() -> Iterator[str | TextTable[Definition]]:
+    columns: list[TextColumn[Definition]] = [
+        TextColumn("metric", _spelling),
+        TextColumn("what it is", lambda definition: definition.summary),
+        TextColumn("range", _range),
+        TextColumn("better", lambda definition: _DIRECTIONS[definition.higher_is_better]),
+        TextColumn("reads", lambda definition: definition.reads),
+    ]
+    yield TextTable(columns, list(catalogue().values()))
+    yield "`streameval metrics NAME` describes one of them."
 
 
 def _documentation(metric: Metric) -> list[str]:

@@ -175,19 +175,21 @@ def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) ->
     assert widths["width"] <= 390
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-def test_no_row_and_no_verdict_of_an_experiment_is_cut(
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_no_row_and_no_verdict_of_an_experiment_is_cut_whatever_variants_are_called(
     site: Site, plain_page: Page, width: int
 ) -> None:
-    names = {"control": 1, "treatment": 2, "second": 3, "third": 4, "fourth": 5}
-    arms = {name: variant(CONTROL, seed=seed) for name, seed in names.items()}
-    result = report(arms, Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01}))
+    control, *others = (f"{name}-{'x' * 39}"[:40] for name in ("control", "b", "c", "d", "e"))
+    arms = {name: variant(CONTROL, seed=n) for n, name in enumerate((control, *others))}
+    experiment = Experiment(control=control, primary=["ndcg@10"], guardrails={"mrr": -0.01})
+    result = report(arms, experiment)
     site.snapshot = msgspec.structs.replace(moment(1), findings=findings(result))
     plain_page.set_viewport_size({"width": width, "height": 900})
     plain_page.goto(site.address)
     card = plain_page.locator("#experiment .card", has=plain_page.locator(".forest")).first
     hidden = "node => [node.scrollHeight - node.clientHeight, node.scrollWidth - node.clientWidth]"
     assert card.evaluate(hidden) == [0, 0]
+    assert plain_page.evaluate("document.documentElement.scrollWidth") == width
     rows = plain_page.locator("#experiment .forest tbody tr")
     expect(rows).to_have_count(16)
     for row in rows.all()[:4]:

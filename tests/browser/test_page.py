@@ -203,7 +203,7 @@ def test_old_events_have_a_date_and_live_ones_an_age(site: Site, page: Page) -> 
     newest = page.locator(".totals div", has_text="newest event").locator("dd")
     events = [(1_760_000_000, "1 s ago"), (1_700_000_000, "2023-11-14 22:13:20 UTC")]
     for version, (at, shown) in enumerate(events, 1):
-        state = health(partitions=(partition(0, 5, 9, at * 1_000_000),))
+        state = health(partitions=(partition(0, 5, 9, at),))
         site.snapshot = picture(mean("ndcg@10", ("a",), 1.0, 2), version=version, state=state)
         page.goto(site.address)
         expect(newest).to_have_text(shown)

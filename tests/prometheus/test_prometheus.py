@@ -49,7 +49,7 @@ def _odd() -> Snapshot:
         mean("ndcg(gain=exp2)@10", ("a",), 1.5, 4),
         property_of_all("item_coverage@10", ("a",), 0.5),
         property_of_all("distinct_items", ("a",), 40.0),
-        state=health(consumed=9, partitions=(partition(0, 5, 9, 1_500_000),)),
+        state=health(consumed=9, partitions=(partition(0, 5, 9, 1.5),)),
     )
 
 

@@ -12,7 +12,7 @@ from typer import Option
 
 from streameval.analyses.gaps.files import GapsOptions, find_gaps
 from streameval.analyses.gaps.report import Gap, GapValue
-from streameval.analyses.gaps.words import gap_text
+from streameval.analyses.gaps.words import gap_text, worst_text
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.options import (
     Format,
@@ -72,15 +72,18 @@ def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
 
 def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | TextTable[GapValue]]:
     """For each metric its gap in a sentence, and a table of the values."""
-    columns: list[TextColumn[GapValue]] = [
+    for gap in gaps:
+        yield f"{gap.metric} by {by}: {gap_text(gap)}"
+        yield TextTable(_columns(gap, by), gap.values)
+
+
+def _columns(gap: Gap, by: str) -> list[TextColumn[GapValue]]:
+    return [
         TextColumn(by, lambda value: value.name),
         TextColumn("mean", lambda value: figure(_known(value.mean)), "right"),
         TextColumn("interval", _bounds, "right"),
-        TextColumn("", lambda value: "may be the worst" if value.worst else value.left_out or ""),
+        TextColumn("", lambda value: worst_text(value, gap) or value.left_out or ""),
     ]
-    for gap in gaps:
-        yield f"{gap.metric} by {by}: {gap_text(gap)}"
-        yield TextTable(columns, gap.values)
 
 
 def _known(mean: float | None) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streameval.analyses.gaps.report import Gap, GapSeries, GapValue
-from streameval.analyses.gaps.words import gap_text
+from streameval.analyses.gaps.words import gap_text, worst_text
 from streameval.engine.snapshot import LIFETIME
 from streameval.exporters.page.templates import number, render
 from streameval.inference.table import ForestPlot, TextColumn, TextTable
@@ -29,14 +29,13 @@ def _name(series: GapSeries) -> str:
 def _table(series: GapSeries) -> TextTable[GapValue]:
     gap = series.gap
     ends = _ends(gap)
-    worst = "the worst" if len(gap.worst) == 1 else "may be the worst"
     columns: list[TextColumn[GapValue]] = [
         TextColumn(series.by, lambda value: value.name),
         TextColumn("mean", lambda value: number(value.mean), "right"),
         TextColumn("interval", lambda _: "", plot=lambda value: _plot(value, gap, ends)),
         TextColumn(
             "",
-            lambda value: worst if value.worst else "",
+            lambda value: worst_text(value, gap),
             tone=lambda value: "open" if value.worst else "",
             more=lambda value: [] if value.left_out is None else [(value.left_out, "")],
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streameval.analyses.gaps.report import Gap
+from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.exporters.view import figure
 
 
@@ -27,6 +27,13 @@ def gap_text(gap: Gap) -> str:
     worst = gap.worst
     named = f" The worst is {'' if len(worst) == 1 else 'one of '}{', '.join(worst)}."
     return f"{', '.join(parts)}{chance}.{named if not chance else ''}"
+
+
+def worst_text(value: GapValue, gap: Gap) -> str:
+    """The mark of a value that may be the worst; empty for others."""
+    if not value.worst:
+        return ""
+    return "the worst" if len(gap.worst) == 1 else "may be the worst"
 
 
 def _with_bounds(name: str, value: float, low: float, high: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,8 +12,8 @@ from rich.text import Text
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.shell.errors import output, report
-from streameval.evaluation.shell.terminal import csv_text, json_text, render
+from streameval.evaluation.shell.errors import report
+from streameval.evaluation.shell.terminal import Forms
 from streameval.evaluation.spans import SpanReadings, page_of
 from streameval.events.printable import printable
 from streameval.exporters.view import (
@@ -36,9 +35,9 @@ def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "
     """
     for metric, problem in _refusals(spans).items():
         report(f"{metric} has no value: {problem}.")
-    with output():
-        html = format_name == "html"
-        sys.stdout.write(page_of(title, spans) if html else FORMATS[format_name](spans))
+    html = {"html": lambda: page_of(title, spans)}
+    forms = Forms(lambda: _parts(spans), lambda: list(_objects(spans)), lambda: _rows(spans), html)
+    forms.write(format_name)
 
 
 def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:
@@ -51,61 +50,49 @@ def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:
     }
 
 
-def as_json(spans: Sequence[SpanReadings]) -> str:
-    """A list of objects with metric, labels, value (null if undefined) and count.
-
-    `start` of the span, `window` and `since` (the value is complete from then on) are present only
-    if there are any; `estimated`, `low` and `high` only for inexact values, null without bounds.
-    With intervals, `interval` is an object, or null with the reason in `no_interval`. `estimate`,
-    `weight`, `verdict` and `note` are present only if there are any.
-    """
-    listed = ",\n ".join(map(json_text, _objects(spans)))
-    return f"[{listed}]\n"
+def _parts(spans: Sequence[SpanReadings]) -> Iterator[TextTable[_Line] | Text]:
+    """Tables for people: up to four slices side by side, more one per row."""
+    if all(span.start is None for span in spans):
+        for span in spans:
+            yield from tables(span.snapshot)
+    else:
+        yield _over_time(spans)
 
 
-def as_csv(spans: Sequence[SpanReadings]) -> str:
-    """One line per reading: metric, a column for each label, value (empty if undefined), count.
+def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
+    """One for each reading: metric, each label, value (None if undefined) and count.
 
     The span's start comes first, and the window before the value, if there are any; estimated,
     low and high come last, if any value is inexact, then the bounds of intervals.
     """
-    rows, labels = list(_objects(spans)), _columns(spans)
+    objects, labels = list(_objects(spans)), _columns(spans)
 
     def present(*names: str) -> list[str]:
-        return [name for name in names if any(name in row for row in rows)]
+        return [name for name in names if any(name in row for row in objects)]
 
     front = [*present("start"), "metric"]
     behind = [*present("window"), "value", "count", *present("estimated", "low", "high")]
-    bounds = ("low", "high") if present("interval") else ()
-    return csv_text(
-        [*front, *labels, *behind, *(f"interval_{bound}" for bound in bounds)],
-        (
-            [
-                *map(row.get, front),
-                *map(row["labels"].get, labels),
-                *map(row.get, behind),
-                *map((row.get("interval") or {}).get, bounds),
-            ]
-            for row in rows
-        ),
-    )
+    for row in objects:
+        bounds = row.get("interval") or {}
+        yield {
+            **{name: row.get(name) for name in front},
+            **{name: row["labels"].get(name) for name in labels},
+            **{name: row.get(name) for name in behind},
+            **{f"{name}_{end}": bounds.get(end) for name in present("interval") for end in _ENDS},
+        }
 
 
-def as_table(spans: Sequence[SpanReadings]) -> str:
-    """A table for people: up to four slices side by side, more one per row."""
-    if all(span.start is None for span in spans):
-        return render(*(part for span in spans for part in tables(span.snapshot)))
-    return render(_over_time(spans))
-
-
-FORMATS: Final[Mapping[str, Callable[[Sequence[SpanReadings]], str]]] = {
-    "table": as_table,
-    "json": as_json,
-    "csv": as_csv,
-}
+_ENDS: Final = ("low", "high")
 
 
 def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
+    """One for each reading: metric, labels, value (None if undefined) and count.
+
+    `start` of the span, `window` and `since` (the value is complete from then on) are present only
+    if there are any; `estimated`, `low` and `high` only for inexact values, None without bounds.
+    With intervals, `interval` is an object, or None with the reason in `no_interval`. `estimate`,
+    `weight`, `verdict` and `note` are present only if there are any.
+    """
     windowed = any(span.snapshot.has_windows for span in spans)
     for span in spans:
         for entry in span.snapshot.series:

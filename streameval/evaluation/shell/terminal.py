@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from rich.progress import TextColumn as ProgressText
 from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
@@ -24,7 +26,7 @@ from streameval.evaluation.options import Note, for_command
 from streameval.evaluation.result import Surroundings
 from streameval.evaluation.shell.errors import output, report
 from streameval.events.printable import printable, printable_json
-from streameval.inference.table import T, TextTable
+from streameval.inference.table import T, TextColumn, TextTable
 
 _PLAIN_WIDTH = 200
 
@@ -41,35 +43,68 @@ def render(*parts: RenderableType | TextTable[Any]) -> str:
 
 
 def _text_of(part: RenderableType | TextTable[Any]) -> str:
-    if isinstance(part, str):
-        return f"{printable(part)}\n"
-    return _drawn(_grid(part) if isinstance(part, TextTable) else part)
+    return f"{printable(part)}\n" if isinstance(part, str) else _drawn(part)
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}
 
 
-def _grid(table: TextTable[T]) -> Grid:
-    """A table whose long words may break, so that none is cut."""
-    grid = Grid(header_style="bold", title=table.title or None, title_justify="left")
+def grid(table: TextTable[T], width: int) -> RenderableType:
+    """A table; a list for each row where its numbers and words do not fit side by side.
+
+    `width`: in characters.
+    """
+    needed = sum(_width(column, table.rows) + 3 for column in table.columns) + 1
+    if needed > width:
+        return _lists(table)
+    drawn = Grid(header_style="bold", title=table.title or None, title_justify="left")
     for column in table.columns:
-        grid.add_column(Text(printable(column.name)), overflow="fold", justify=column.align)
+        head = Text(printable(column.name))
+        cells = [_cell(column, row).plain for row in table.rows]
+        # Only what has blanks is drawn on several lines.
+        is_whole = column.align == "right" or all(len(cell.split()) < 2 for cell in cells)
+        drawn.add_column(head, overflow="fold", justify=column.align, no_wrap=is_whole)
     for row in table.rows:
-        cells = (
-            [(column.text(row), _COLOURS.get(column.tone(row), "")), (column.aside(row), "dim")]
-            for column in table.columns
-        )
-        grid.add_row(*(Text.assemble(*((printable(t), style) for t, style in c)) for c in cells))
-    return grid
+        drawn.add_row(*(_cell(column, row) for column in table.columns))
+    return drawn
 
 
-def _drawn(content: RenderableType) -> str:
+def _lists(table: TextTable[T]) -> RenderableType:
+    """For each row what it is about, and a line for each other column that has a text."""
+    drawn = Grid.grid(padding=(0, 2), collapse_padding=True)
+    drawn.title, drawn.title_justify, drawn.title_style = table.title or None, "left", "italic"
+    first, *others = table.columns
+    # Verdicts first: they are what a reader looks for.
+    others.sort(key=lambda column: all(not column.tone(row) for row in table.rows))
+    for row in table.rows:
+        drawn.add_row(Text.assemble(_cell(first, row), style="bold"))
+        for column in others:
+            if text := _cell(column, row):
+                drawn.add_row(Text.assemble("  ", (printable(column.name), "dim")), text)
+    return drawn
+
+
+def _width(column: TextColumn[T], rows: Iterable[T]) -> int:
+    """Characters that a column needs: its numbers whole, or its longest word."""
+    texts = [column.name, *(_cell(column, row).plain for row in rows)]
+    words = [word for text in texts for word in text.split()]
+    return max(map(cell_len, texts[1:] if column.align == "right" else words), default=0)
+
+
+def _cell(column: TextColumn[T], row: T) -> Text:
+    text = (printable(column.text(row)), _COLOURS.get(column.tone(row), ""))
+    return Text.assemble(text, (printable(column.aside(row)), "dim"))
+
+
+def _drawn(content: RenderableType | TextTable[Any]) -> str:
     written = io.BytesIO()
     text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
     terminal = sys.stdout.isatty()
     width = None if terminal else _PLAIN_WIDTH
     # Markup and codes of emoji in a name are part of the name.
     console = Console(file=text, force_terminal=terminal, width=width, markup=False, emoji=False)
+    if isinstance(content, TextTable):
+        content = grid(content, console.width)
     console.print(_Printable(content))
     text.flush()
     lines = (line.rstrip() for line in written.getvalue().decode(text.encoding).splitlines())
@@ -86,17 +121,21 @@ class _Printable(NamedTuple):
             yield Segment("\n".join(map(printable, text.split("\n"))), style, control)
 
 
-def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """CSV; floats as the shortest text that reads back equal, None as an empty cell.
+def _csv_text(records: Iterable[Mapping[str, object]]) -> str:
+    """CSV of records with the same keys; lists, which do not fit a cell, are left out.
 
-    A text that a spreadsheet would compute has an apostrophe before it: whoever chooses a label
-    value must not choose what the reader of a report runs. JSON has each text as it is. Text is
-    escaped on a terminal only, since programs read CSV.
+    Floats are the shortest text that reads back equal, None is an empty cell. A text that a
+    spreadsheet would compute has an apostrophe before it: whoever chooses a label value must not
+    choose what the reader of a report runs. JSON has each text as it is. Text is escaped on a
+    terminal only, since programs read CSV.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_cell, heads))
-    writer.writerows(map(_cell, row) for row in rows)
+    for index, record in enumerate(records):
+        cells = {key: value for key, value in record.items() if not isinstance(value, list | tuple)}
+        if index == 0:
+            writer.writerow(map(_csv_cell, cells))
+        writer.writerow(map(_csv_cell, cells.values()))
     return text.getvalue()
 
 
@@ -104,7 +143,7 @@ _COMPUTED: Final = re.compile(r"\s*[=+\-@|]|[\t\r]")
 """Beginning of a cell that spreadsheets compute; LibreOffice and Excel skip blanks before it."""
 
 
-def _cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
     if isinstance(value, bool | float):
         return json.dumps(value)
     if not isinstance(value, str):
@@ -119,15 +158,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def csv_lines(records: Iterable[Mapping[str, object]]) -> str:
-    """CSV of records with the same keys; lists, which do not fit a cell, are left out."""
-    plain = [
-        {key: value for key, value in record.items() if not isinstance(value, list | tuple)}
-        for record in records
-    ]
-    return csv_text(plain[0], (record.values() for record in plain))
 
 
 class Forms(NamedTuple):
@@ -149,18 +179,18 @@ class Forms(NamedTuple):
         """Write one of them to standard output."""
         texts: Mapping[str, Callable[[], str]] = {
             "table": lambda: render(*self.table()),
-            "json": lambda: json_text(self.json(), indent=1) + "\n",
-            "csv": lambda: csv_lines(self.csv()),
+            "json": lambda: _json_text(self.json()) + "\n",
+            "csv": lambda: _csv_text(self.csv()),
             **self.others,
         }
         with output():
             sys.stdout.write(texts[name]())
 
 
-def json_text(value: object, indent: int | None = None) -> str:
+def _json_text(value: object) -> str:
     """JSON; escaped is what standard output cannot encode, or what controls a terminal."""
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
-    return printable_json(json.dumps(value, indent=indent, ensure_ascii=escaped))
+    return printable_json(json.dumps(value, indent=1, ensure_ascii=escaped))
 
 
 def quantity(count: int, noun: str) -> str:
@@ -185,8 +215,8 @@ def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
     columns = (
         BarColumn(),
         DownloadColumn(),
-        TextColumn("{task.fields[events]:,} events"),
-        TextColumn("{task.fields[rate]:,.0f}/s"),
+        ProgressText("{task.fields[events]:,} events"),
+        ProgressText("{task.fields[rate]:,.0f}/s"),
         TimeRemainingColumn(),
     )
     console = progress_console()

@@ -1,0 +1,190 @@
+"""Every surface says the same of one state: commands, files, page, API, Prometheus and Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping
+from html import unescape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import streameval
+from streameval.analyses.changes.analysis import CHANGES
+from streameval.config import load
+from streameval.config.states import newest_checkpoints, restore
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
+from streameval.engine.snapshot import Snapshot
+from streameval.exporters.page.page import page
+from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.state import state
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web.answers import metrics
+from tests.cli.program import run
+from tests.stores.received import write_state
+
+Texts = Mapping[tuple[str, str], str]
+"""Metric and variant -> the verdict in words."""
+
+CONFIG = """
+metrics = ["ctr", "hit_rate@1"]
+labels = ["variant"]
+segments = ["country"]
+intervals = {}
+source = { type = "files", paths = ["events.ndjson"] }
+event = { time = "ts", time_unit = "s", user = "user" }
+experiment = { primary = ["ctr"], guardrails = { "hit_rate@1" = -0.01 } }
+changes = { label = "variant" }
+gap = [{ by = "country", metrics = ["ctr"] }]
+"""
+USERS = {"control": 400, "better": 400, "alike": 400, "few": 8}
+CHANCES = {"control": 0.2, "better": 0.4, "alike": 0.2, "few": 0.2}
+
+
+class Stored(NamedTuple):
+    """A state, and what a daemon shows of it.
+
+    Attributes:
+        api: as JSON.
+    """
+
+    path: Path
+    snapshot: Snapshot
+    html: str
+    api: dict[str, Any]
+
+
+def _records(users: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    draw = random.Random(5)
+    for variant, count in users.items():
+        for number in range(4 * count):
+            country = ("AT", "CH")[number % 2]
+            chance = CHANCES[variant] * (1.0 if country == "AT" else 0.5)
+            yield {
+                "ts": 1_767_225_600 + number % 4 * 86_400,
+                "user": f"{variant}{number % count}",
+                "variant": variant,
+                "country": country,
+                "recommendations": ["a"],
+                "interactions": ["a"] if draw.random() < chance else ["b"],
+            }
+
+
+@pytest.fixture(scope="module", params=["as planned", "control lost users"])
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    path = tmp_path_factory.mktemp("words")
+    lost = request.param == "control lost users"
+    users = USERS if not lost else {"control": 200, "better": 400, "alike": 400}
+    (path / "streameval.toml").write_text(CONFIG)
+    write_state(path / "state", load(path / "streameval.toml"), list(_records(users)))
+    config, ingest = restore(newest_checkpoints([str(path / "state")], print), None, print)
+    labels = config.series_labels()
+    capture = SnapshotCapture(ingest.layout, source="", labels=labels, started_at=0.0)
+    # Changes are read a few series at a time.
+    *_, snapshot = (capture.take(ingest.copied(), 0.0, RuntimeStatus()) for _ in range(9))
+    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    return Stored(
+        path / "state", snapshot, html, json.loads(msgspec.json.encode(metrics(snapshot)))
+    )
+
+
+def _command(stored: Stored, *arguments: str) -> str:
+    done = run(arguments[0], stored.path, *arguments[1:])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _by_key(rows: list[dict[str, Any]]) -> Texts:
+    return {(row["metric"], row["variant"]): row["text"] for row in rows}
+
+
+def _in_html(html: str) -> Texts:
+    """The verdicts of the table of an experiment."""
+    part = html.partition("Variants against control</caption>")[2].partition("</table>")[0]
+    rows = re.findall(r'<th scope="row">(.*?)</tr>', part, re.DOTALL)
+    found = {}
+    for row in rows:
+        variant = re.findall(r'data-head="variant">(.*?)</td>', row)
+        text = re.findall(r'<strong class="verdict \w+">(.*?)</strong>', row)
+        found[re.split(r"[ <]", row)[0], variant[0]] = unescape(text[0])
+    return found
+
+
+def _in_table(text: str) -> Texts:
+    """The verdicts of a table in a terminal."""
+    lines = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
+    cells = [[cell.strip() for cell in line] for line in lines]
+    return {(row[0].removesuffix(" *"), row[1]): row[-1] for row in cells}
+
+
+def test_a_verdict_has_the_same_words_everywhere(stored: Stored) -> None:
+    report = streameval.compare(str(stored.path))
+    expected = {(key.metric, key.variant): row.text for key, row in report.items()}
+    assert len(set(expected.values())) > 1
+    rows = csv.DictReader(io.StringIO(_command(stored, "compare", "--format", "csv")))
+    said = {
+        "table": _in_table(_command(stored, "compare")),
+        "JSON": _by_key(json.loads(_command(stored, "compare", "--format", "json"))["comparisons"]),
+        "CSV": _by_key(list(rows)),
+        "report": _in_html(_command(stored, "compare", "--format", "html")),
+        "page": _in_html(stored.html),
+        "API": _by_key(stored.api["experiment"]["comparisons"]),
+    }
+    assert said == dict.fromkeys(said, expected)
+    verdicts = {(row["metric"], row["variant"], row["verdict"]) for row in _comparisons(stored)}
+    text = PrometheusExporter(version="1").exposition(stored.snapshot).decode()
+    exposed = {
+        (sample.labels["metric"], sample.labels["variant"], sample.labels["verdict"])
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "streameval_compare_verdict" and sample.value == 1
+    }
+    assert exposed == verdicts
+
+
+def _comparisons(stored: Stored) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = stored.api["experiment"]["comparisons"]
+    return rows
+
+
+def test_a_reason_not_to_trust_has_the_same_words_everywhere(stored: Stored) -> None:
+    troubles = streameval.compare(str(stored.path)).trouble
+    expected = [f"Do not trust these numbers: {trouble}." for trouble in troubles]
+    told = re.compile(r"Do not trust these numbers: .*?\.(?=\n|</p>)")
+    for text in (
+        _command(stored, "compare"),
+        unescape(_command(stored, "compare", "--format", "html")),
+        unescape(stored.html),
+    ):
+        assert told.findall(text) == expected
+    assert stored.api["experiment"]["checks"]["trouble"] == list(troubles)
+
+
+def test_a_change_has_the_same_words_everywhere(stored: Stored) -> None:
+    arguments = ("changes", "--label", "variant", "-m", "ctr")
+    rows = json.loads(_command(stored, *arguments, "--format", "json"))["changes"]
+    expected = [row["text"] for row in rows]
+    lines = _command(stored, *arguments).splitlines()
+    assert [line for line in lines if line in expected] == expected
+    answer = CHANGES.answer(CHANGES.report_in(stored.snapshot.findings))
+    api = json.loads(msgspec.json.encode(answer))["changes"]
+    assert [row["text"] for row in api if row["metric"] == "ctr"] == expected
+    total = next(row["text"] for row in rows if row["slice"] is None)
+    assert f"<p>{total}</p>" in unescape(stored.html).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_gap_has_the_same_words_everywhere(stored: Stored) -> None:
+    text = _command(stored, "gaps", "--by", "country", "-m", "ctr")
+    sentence = text.splitlines()[0].partition(": ")[2]
+    marks = [line.split("│")[-2].strip() for line in text.splitlines() if "│" in line]
+    part = unescape(stored.html.partition('id="gaps"')[2].partition("</section>")[0])
+    assert "The worst is CH." in sentence
+    assert marks[-2:] == ["the worst", ""]
+    assert re.findall(r'<strong class="verdict open">(.*?)</strong>', part).count("the worst") >= 1
