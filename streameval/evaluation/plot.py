@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from numbers import Real
@@ -22,6 +23,9 @@ _ROWS: Final = (
     "--format json`, or results of plot.row"
 )
 
+
+_LABEL: Final = 36
+"""Characters of a line of a label."""
 
 __all__ = ["over_time", "readings", "row"]
 
@@ -101,7 +105,10 @@ def over_time(
     drawn.set(title=metric, xlabel="event time, UTC")
     if any(lines):
         drawn.legend()
-    drawn.figure.autofmt_xdate()
+    dates = import_extra("matplotlib.dates", "drawing", "plot")
+    locator = dates.AutoDateLocator()
+    drawn.xaxis.set_major_locator(locator)
+    drawn.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     return drawn
 
 
@@ -146,17 +153,22 @@ def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
         f"{name}: {figure(reading.value) if reading.defined else 'no value'}"
         for name, reading in values.items()
     ]
-    drawn.set_yticks(range(len(names)), names)
-    drawn.set_ylim(len(names) - 0.5, -0.5)
+    name_rows(drawn, names)
     drawn.set(xlabel="value")
     return drawn
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Names of rows from top to bottom; long ones on several lines, so that none is cut."""
+    axes.set_yticks(range(len(names)), [textwrap.fill(name, _LABEL) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
 
 
 def axes_of(axes: Axes | None) -> Axes:
     plots = import_extra("matplotlib.pyplot", "drawing", "plot")
     if not (axes is None or hasattr(axes, "axvline")):
         raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")
-    drawn: Axes = plots.subplots()[1] if axes is None else axes
+    drawn: Axes = plots.subplots(layout="constrained")[1] if axes is None else axes
     return drawn
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
@@ -32,8 +33,13 @@ def snapshot_of(families: Sequence[SeriesFamily], series: Sequence[Series]) -> S
     )
 
 
-def page_of(title: str, spans: Sequence[SpanReadings]) -> str:
-    """One HTML file with the readings, which loads nothing from elsewhere."""
+def page_of(
+    title: str, spans: Sequence[SpanReadings], about: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """One HTML file with the readings, which loads nothing from elsewhere.
+
+    `about`: how it was made, name and text.
+    """
     from streameval.exporters.page import document  # noqa: PLC0415  rarely needed, and takes time
 
-    return f"{document(title, spans)}\n"
+    return f"{document(title, spans, about)}\n"

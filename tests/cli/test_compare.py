@@ -137,11 +137,15 @@ def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
     assert "None" not in done.stdout
 
 
-def test_html_says_the_verdict_of_the_table(tmp_path: Path) -> None:
-    arguments = (file_of(tmp_path, lift=0.5), "-m", "ctr")
-    verdict = re.search(r"better: by at least [\d.]+ %", run("compare", *arguments).stdout)
-    assert verdict is not None
-    assert verdict[0] in run("compare", *arguments, "--format", "html").stdout
+def test_html_says_when_and_how_it_was_made_and_of_how_many_events(tmp_path: Path) -> None:
+    log = file_of(tmp_path, lift=0.5)
+    html = run("compare", log, "-m", "ctr", "--format", "html").stdout
+    facts = dict(re.findall(r"<div><dt>(\w+)</dt><dd>(.*?)</dd></div>", html))
+    with log.open() as lines:
+        assert facts["events"] == f"{sum(1 for _ in lines):,} lists"
+    assert facts["command"] == f"streameval compare {log} -m ctr --format html"
+    assert facts["intervals"] == "fixed, 95 %, precision 2.0 %"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", facts["date"])
 
 
 def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> None:

@@ -76,7 +76,13 @@ def compare_policies(
     }
     report = compare_with_control(log.experiment, compared, variants, log.intervals, method)
     result = CompareResult(
-        report, log.experiment, log.intervals, method, log.is_doubtful, control.text
+        report,
+        log.experiment,
+        log.intervals,
+        method,
+        log.is_doubtful,
+        control.text,
+        everyone.audience.lists,
     )
     return with_caution(result, [control, *compared])
 

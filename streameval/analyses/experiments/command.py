@@ -42,7 +42,7 @@ from streameval.evaluation.shell.options import (
     files_given,
     with_fields,
 )
-from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
+from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms, command_text
 from streameval.events.errors import InvalidEventError, SourceError, UsageError
 from streameval.inference.table import TextTable
 from streameval.inference.words import percent
@@ -212,7 +212,7 @@ def compare(
         partial(_parts, result),
         partial(_content, result),
         partial(_records, result),
-        {"html": partial(page_of_report, title_of(request.files), result)},
+        {"html": lambda: page_of_report(title_of(request.files), result, command_text())},
     )
     fails = not {*arms.fail_on}.isdisjoint(_failures(result.report))
     read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)

@@ -34,6 +34,7 @@ from streameval.evaluation.spans import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.stores import is_state, method_of
 from streameval.events.errors import UsageError, suggestion
 from streameval.exporters.view import CAUTION, has_estimates
+from streameval.inference.words import confidence_text, percent
 from streameval.statistics.intervals import Audience, Intervals, Method
 
 
@@ -43,6 +44,7 @@ class CompareResult(NamedTuple):
     Attributes:
         is_doubtful: whether most records with interactions are invalid.
         against: the metric of control, if two metrics of one log are compared.
+        lists: how many are compared; 0 if unknown.
     """
 
     report: Report
@@ -51,6 +53,7 @@ class CompareResult(NamedTuple):
     method: Method
     is_doubtful: bool = False
     against: str | None = None
+    lists: int = 0
 
 
 def compare_variants(
@@ -89,7 +92,8 @@ def compare_variants(
         report = check_segment(report, experiment, options.segment(experiment) or "", audiences)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    result = CompareResult(report, experiment, intervals, method, counted.invalid)
+    total = sum(variant.audience.lists for variant in counted.variants.values())
+    result = CompareResult(report, experiment, intervals, method, counted.invalid, lists=total)
     return with_caution(result, counted.metrics)
 
 
@@ -177,9 +181,17 @@ def _check_segments(
         )
 
 
-def page_of_report(title: str, result: CompareResult) -> str:
-    """One HTML file with verdicts, intervals and checks, which loads nothing from elsewhere."""
+def page_of_report(title: str, result: CompareResult, about: Mapping[str, str]) -> str:
+    """One HTML file with verdicts, intervals and checks, which loads nothing from elsewhere.
+
+    `about`: how it was made, name and text.
+    """
+    intervals = result.intervals
+    level, precision = confidence_text(intervals.confidence), percent(intervals.precision)
+    told = {"intervals": f"{result.method}, {level}, precision {precision}"}
+    if result.lists:
+        told["events"] = f"{result.lists:,} lists"
     report = msgspec.structs.replace(
         snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),)
     )
-    return page_of(title, [SpanReadings(None, report)])
+    return page_of(title, [SpanReadings(None, report)], {**told, **about})

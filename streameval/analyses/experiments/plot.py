@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streameval.analyses.experiments.comparison import Comparison, verdict_text
-from streameval.evaluation.plot import axes_of
+from streameval.evaluation.plot import axes_of, name_rows
 from streameval.events.errors import MetricError
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Ax
         drawn.plot([100.0 * comparison.lift], [place], marker="o", color=colour)
     drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
     names = [f"{name}: {verdict_text(comparison)}" for name, comparison in comparisons.items()]
-    drawn.set_yticks(range(len(names)), names)
-    drawn.set_ylim(len(names) - 0.5, -0.5)
+    name_rows(drawn, names)
     drawn.set(xlabel="lift, %")
     return drawn

@@ -149,7 +149,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         Raises:
             MissingExtraError: Jinja2 is not installed (the extra `report`).
         """
-        return page_of_report(title, self._result)
+        return page_of_report(title, self._result, {})
 
     def latex(self) -> str:
         """A `tabular` in LaTeX with a row for each comparison."""

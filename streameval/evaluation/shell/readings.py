@@ -13,7 +13,7 @@ from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.shell.errors import report
-from streameval.evaluation.shell.terminal import Forms
+from streameval.evaluation.shell.terminal import Forms, command_text
 from streameval.evaluation.spans import SpanReadings, page_of
 from streameval.events.printable import printable
 from streameval.exporters.view import (
@@ -35,7 +35,7 @@ def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "
     """
     for metric, problem in _refusals(spans).items():
         report(f"{metric} has no value: {problem}.")
-    html = {"html": lambda: page_of(title, spans)}
+    html = {"html": lambda: page_of(title, spans, command_text())}
     forms = Forms(lambda: _parts(spans), lambda: list(_objects(spans)), lambda: _rows(spans), html)
     forms.write(format_name)
 

@@ -7,10 +7,12 @@ import csv
 import io
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -191,6 +193,13 @@ def _json_text(value: object) -> str:
     """JSON; escaped is what standard output cannot encode, or what controls a terminal."""
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     return printable_json(json.dumps(value, indent=1, ensure_ascii=escaped))
+
+
+def command_text() -> dict[str, str]:
+    """When and by which command a report is made."""
+    now = datetime.now(UTC)
+    command = shlex.join(["streameval", *sys.argv[1:]])
+    return {"date": f"{now:%Y-%m-%d %H:%M} UTC", "command": command}
 
 
 def quantity(count: int, noun: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.catalogue.metric import Metric
@@ -29,6 +30,8 @@ from streameval.exporters.view import CAUTION, has_estimates
 STATIC: Final = Path(__file__).parent.parent / "web" / "static"
 """Style sheet, scripts and the library of charts."""
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
 Span: TypeAlias = tuple[int | None, Snapshot]
 """The start of a span of event time, microseconds since the epoch, and its readings."""
 
@@ -47,13 +50,14 @@ def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str
     return render("exporters/page/main.html", **_values(snapshot, state, selection, age))
 
 
-def document(title: str, spans: Sequence[Span]) -> str:
+def document(title: str, spans: Sequence[Span], about: Mapping[str, str] = _NOTHING) -> str:
     """One HTML file with verdicts, checks and values, which loads nothing from elsewhere.
 
     Several spans give each metric a chart and a table over time; the cards show the last one.
 
     `title`: the heading, for example the name of the file that was evaluated. `spans`: at least
-    one, in the order of time; a start of None stands for all time.
+    one, in the order of time; a start of None stands for all time. `about`: how it was made, name
+    and text.
     """
     start, last = spans[-1]
     analyses, parts = list(_analyses(last)), list(_parts(spans))
@@ -61,6 +65,7 @@ def document(title: str, spans: Sequence[Span]) -> str:
     return render(
         "exporters/page/document.html",
         title=title,
+        about=about,
         style=safe("\n".join(_texts("page.css", "uplot/uPlot.min.css"))),
         trouble=last.health.trouble,
         caution=_caution(last),
