@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from prometheus_client import CollectorRegistry
-from prometheus_client import Metric as ClientMetric
 from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.accumulator import Accumulator
@@ -21,16 +20,16 @@ from streameval.events.ids import is_number
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
     Counters,
+    Family,
     FamilySet,
     Key,
     MetricFamilies,
-    SampleFamily,
     family_name,
     own_family,
     same_name,
 )
 from streameval.exporters.operations import count_undefined
-from streameval.exporters.prometheus import Exposition, client_metric, exposition_of
+from streameval.exporters.prometheus import Exposition, exposition_of
 
 __all__ = ["Collector"]
 
@@ -280,13 +279,13 @@ class Collector(ClientCollector):
         else:
             self._families.resume(snapshot)
 
-    def describe(self) -> Iterable[ClientMetric]:
+    def describe(self) -> Iterable[Family]:
         """The current families without samples, for the registry's check of duplicate names."""
         with self._lock:
             sheet = FamilySet(self._snapshots.take())
-        return [client_metric(family) for family in sheet.families]
+        return sheet.families
 
-    def collect(self) -> Iterator[ClientMetric]:
+    def collect(self) -> Iterator[Family]:
         """The families with their samples; thread-safe."""
         with self._lock:
             snapshot = self._snapshots.take()
@@ -295,10 +294,10 @@ class Collector(ClientCollector):
                 count_undefined(snapshot),
                 _count_unexported(self._snapshots.unexported),
             ]
-        return iter([client_metric(family) for family in families if family.samples])
+        return iter([family for family in families if family.samples])
 
 
-def _count_unexported(counts: Mapping[str, int]) -> SampleFamily:
+def _count_unexported(counts: Mapping[str, int]) -> Family:
     return own_family(
         "unexported",
         "gauge",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from prometheus_client import Metric as ClientMetric
+from prometheus_client.samples import Sample
 
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
@@ -15,6 +17,9 @@ from streameval.catalogue.reading import Reading
 from streameval.engine.analysis import Gauge
 from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
 from streameval.exporters.view import summary_of
+
+Family: TypeAlias = ClientMetric
+"""The samples of one metric name without suffix, as prometheus_client writes them; never NaN."""
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
@@ -24,40 +29,25 @@ _RESERVED: Final = frozenset({"k", "le", "quantile", "window"})
 """Labels with a meaning of their own, in Prometheus or here."""
 
 
-class Sample(NamedTuple):
-    """One number of a family; never NaN."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
-
-
-class SampleFamily(msgspec.Struct, frozen=True):
-    """The samples of one metric name without suffix, and its HELP text."""
-
-    name: str
-    kind: Kind
-    help: str
-    samples: Sequence[Sample]
-
-
 def own_family(
     name: str, kind: Kind, text: str, samples: Iterable[tuple[Mapping[str, str], float]]
-) -> SampleFamily:
+) -> Family:
     """A family about the pipeline rather than the recommender; counters end in _total."""
-    full = PREFIX + name
+    family = Family(PREFIX + name, text, kind)
     suffix = "_total" if kind == "counter" else ""
-    return SampleFamily(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
+    for labels, value in samples:
+        family.add_sample(PREFIX + name + suffix, dict(labels), value)
+    return family
 
 
-def gauge_families(gauges: Iterable[Gauge]) -> Iterator[SampleFamily]:
+def gauge_families(gauges: Iterable[Gauge]) -> Iterator[Family]:
     """The gauges of an analysis as families, without the values that are unknown or infinite.
 
     Example:
         >>> samples = [({"variant": "a"}, None), ({"variant": "b"}, 0.5)]
         >>> [family] = gauge_families([Gauge("lift", "The lift.", samples)])
-        >>> family.samples
-        [Sample(name='streameval_lift', labels={'variant': 'b'}, value=0.5)]
+        >>> [(sample.name, sample.labels, sample.value) for sample in family.samples]
+        [('streameval_lift', {'variant': 'b'}, 0.5)]
     """
     for name, text, samples in gauges:
         known = (
@@ -246,7 +236,7 @@ class Exported(msgspec.Struct, gc=False):
         rises: time on the injected clock from which it may exceed 0.
     """
 
-    labels: Mapping[str, str]
+    labels: dict[str, str]
     rises: float
     total: float = 0.0
     count: int = 0
@@ -283,11 +273,11 @@ class Counters:
     def __contains__(self, key: Key) -> bool:
         return key in self._exported
 
-    def add(self, key: Key, labels: Mapping[str, str]) -> None:
+    def add(self, key: Key, labels: dict[str, str]) -> None:
         """Add a counter that is new in this scrape."""
         self._exported[key] = Exported(labels, self._now + self._first_exposure)
 
-    def resume(self, key: Key, labels: Mapping[str, str], total: float, count: int) -> None:
+    def resume(self, key: Key, labels: dict[str, str], total: float, count: int) -> None:
         """Add a counter that starts at its value, which earlier processes have counted."""
         self._exported[key] = Exported(labels, -math.inf, total, count)
 
@@ -354,15 +344,14 @@ class FamilySet:
         self._snapshot = snapshot
         self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
         self.windowed = snapshot.counted is not None or snapshot.has_windows
-        self._families: dict[str, SampleFamily] = {}
-        self._samples: dict[str, list[Sample]] = {}
+        self._families: dict[str, Family] = {}
         self._found: dict[tuple[int, str], MetricSamples] = {}
         self._names: dict[int, tuple[str, ...]] = {}
         for entry in snapshot.series:
             self.of(entry.metric, entry.family)
 
     @property
-    def families(self) -> list[SampleFamily]:
+    def families(self) -> list[Family]:
         """All families with their samples so far."""
         return list(self._families.values())
 
@@ -397,15 +386,13 @@ class FamilySet:
         return self._names[place]
 
     def _of(self, name: str, kind: Kind, text: str) -> list[Sample]:
-        samples = self._samples.setdefault(name, [])
-        self._families.setdefault(name, SampleFamily(name, kind, text, samples))
+        if name not in self._families:
+            self._families[name] = Family(name, text, kind)
+        samples: list[Sample] = self._families[name].samples
         return samples
 
 
-Labels: TypeAlias = dict[str, str]
-
 _NOTHING: CounterValue = (0.0, 0)
-_Place: TypeAlias = tuple[str, tuple[str, ...], str, str | None]
 
 
 class _Counter(NamedTuple):
@@ -422,7 +409,6 @@ class MetricFamilies:
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self._labels: dict[_Place, Labels] = {}
 
     def resume(self, snapshot: Snapshot) -> None:
         """Start counters at their values in the snapshot; counters at 0 are still new."""
@@ -433,24 +419,17 @@ class MetricFamilies:
                 labels = samples.labels(counter.labels)
                 self._counters.resume(_key(counter, samples), labels, *counter.now)
 
-    def families(self, snapshot: Snapshot) -> list[SampleFamily]:
+    def families(self, snapshot: Snapshot) -> list[Family]:
         """Families in the order of the snapshot; windows of a metric follow its counters."""
         families = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
             self._add_counter(counter, families.of(counter.metric, counter.place))
-        before, self._labels = self._labels, {}
         for entry in snapshot.series:
             if entry.reading.defined and (families.windowed or not entry.metric.counts_up):
                 samples = families.of(entry.metric, entry.family)
                 window = entry.window if families.windowed else None
-                place = (samples.family, entry.labels, entry.metric.text, window)
-                base_labels = before.get(place)
-                labels = (
-                    samples.labels(entry.labels, window) if base_labels is None else base_labels
-                )
-                self._labels[place] = labels
-                samples.show(entry.reading, labels)
+                samples.show(entry.reading, samples.labels(entry.labels, window))
         return families.families
 
     def _add_counter(self, counter: _Counter, samples: MetricSamples) -> None:

@@ -17,17 +17,17 @@ from streameval.engine.snapshot import (
     WebConfigHealth,
 )
 from streameval.events.records import Partition
-from streameval.exporters.families import Kind, SampleFamily, gauge_families, own_family
+from streameval.exporters.families import Family, Kind, gauge_families, own_family
 from streameval.exporters.memory import memory_uses
 
 
-def build_information(version: str) -> SampleFamily:
+def build_information(version: str) -> Family:
     """A constant 1 with the release as a label."""
     text = "The release as a label; always 1."
     return own_family("build_info", "gauge", text, [({"version": version}, 1.0)])
 
 
-def snapshot_age(seconds: float) -> SampleFamily:
+def snapshot_age(seconds: float) -> Family:
     """The age of the snapshot at the time of the scrape."""
     text = (
         "Age of the values at the time of the scrape. Near 1 s; at most about 10 s while reading "
@@ -36,7 +36,7 @@ def snapshot_age(seconds: float) -> SampleFamily:
     return _one(seconds, "snapshot_age_seconds", "gauge", text)
 
 
-def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
+def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """Families about the pipeline, and the gauges of analyses.
 
     `lag`: whether to include lag and position, which only Kafka sources have.
@@ -58,13 +58,13 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
     return [*families, *_connections(health), *_web_config(health.web_config)]
 
 
-def found_families(findings: Iterable[Finding]) -> Iterator[SampleFamily]:
+def found_families(findings: Iterable[Finding]) -> Iterator[Family]:
     """The gauges of the reports of analyses."""
     for analysis, report in findings:
         yield from gauge_families(analysis.gauges(report))
 
 
-def count_undefined(snapshot: Snapshot) -> SampleFamily:
+def count_undefined(snapshot: Snapshot) -> Family:
     """The number of values that their convention leaves undefined."""
     readings = [entry.reading for entry in snapshot.series]
     undefined = Counter(
@@ -80,17 +80,17 @@ def count_undefined(snapshot: Snapshot) -> SampleFamily:
     )
 
 
-def _one(value: float | None, name: str, kind: Kind, text: str) -> SampleFamily:
+def _one(value: float | None, name: str, kind: Kind, text: str) -> Family:
     """A family of one sample; without samples if the value is None."""
     return own_family(name, kind, text, [] if value is None else [({}, value)])
 
 
-def _by(label: str, values: Mapping[str, float], name: str, kind: Kind, text: str) -> SampleFamily:
+def _by(label: str, values: Mapping[str, float], name: str, kind: Kind, text: str) -> Family:
     """A family with a sample for each value of a label."""
     return own_family(name, kind, text, [({label: key}, values[key]) for key in sorted(values)])
 
 
-def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: str) -> SampleFamily:
+def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: str) -> Family:
     """A gauge with a sample for each partition whose value is known."""
     clocks = [
         ({"topic": of.topic, "partition": str(of.number)}, value)
@@ -109,7 +109,7 @@ class _FromAttribute(NamedTuple):
     label: str | None = None
 
 
-def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[SampleFamily]:
+def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[Family]:
     for field, text in table.items():
         value = getattr(source, field.attribute)
         if field.label is None:
@@ -178,7 +178,7 @@ _CONNECTIONS: Final = {
 """Families of `Health` -> HELP text."""
 
 
-def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
+def _progress(snapshot: Snapshot) -> Iterator[Family]:
     health = snapshot.health
     yield _by_log(
         [(partition.log, partition.event_time) for partition in health.partitions],
@@ -196,7 +196,7 @@ def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
     yield _one(float(health.ready), "ready", "gauge", text)
 
 
-def _log(partitions: Iterable[PartitionHealth]) -> Iterator[SampleFamily]:
+def _log(partitions: Iterable[PartitionHealth]) -> Iterator[Family]:
     yield _by_log(
         [(partition.log, partition.lag) for partition in partitions],
         "kafka_consumer_lag",
@@ -213,7 +213,7 @@ def _log(partitions: Iterable[PartitionHealth]) -> Iterator[SampleFamily]:
 
 def _checkpoints(
     health: CheckpointHealth, partitions: Iterable[PartitionHealth]
-) -> Iterator[SampleFamily]:
+) -> Iterator[Family]:
     yield _one(
         health.last_success,
         "checkpoint_last_success_timestamp_seconds",
@@ -243,7 +243,7 @@ def _checkpoints(
     )
 
 
-def _connections(health: Health) -> Iterator[SampleFamily]:
+def _connections(health: Health) -> Iterator[Family]:
     yield _one(
         None if health.checkpoint is None else health.checkpoint.commit_failures,
         "commit_failures",
@@ -253,7 +253,7 @@ def _connections(health: Health) -> Iterator[SampleFamily]:
     yield from _families(health, _CONNECTIONS)
 
 
-def _web_config(web_config: WebConfigHealth | None) -> Iterator[SampleFamily]:
+def _web_config(web_config: WebConfigHealth | None) -> Iterator[Family]:
     yield _one(
         None if web_config is None else float(web_config.successful),
         "web_config_last_reload_successful",
@@ -269,7 +269,7 @@ def _web_config(web_config: WebConfigHealth | None) -> Iterator[SampleFamily]:
     )
 
 
-def _join(join: JoinHealth) -> Iterator[SampleFamily]:
+def _join(join: JoinHealth) -> Iterator[Family]:
     yield own_family(
         "join_records",
         "counter",
@@ -298,7 +298,7 @@ def _join(join: JoinHealth) -> Iterator[SampleFamily]:
     )
 
 
-def _join_waiting(join: JoinHealth) -> Iterator[SampleFamily]:
+def _join_waiting(join: JoinHealth) -> Iterator[Family]:
     yield _one(
         join.bytes,
         "join_bytes",
@@ -322,7 +322,7 @@ def _join_waiting(join: JoinHealth) -> Iterator[SampleFamily]:
     yield _one(join.idle_timeouts, "join_idle_timeouts", "counter", text)
 
 
-def memory_limit() -> SampleFamily:
+def memory_limit() -> Family:
     """The smallest limit of the process's control groups and of the machine; absent if unknown."""
     return _one(
         min((use.limit for use in memory_uses()), default=None),

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client import Metric as ClientMetric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample as ClientSample
-from prometheus_client.utils import floatToGoString
 
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
     Counters,
+    Family,
     MetricFamilies,
-    Sample,
-    SampleFamily,
 )
 from streameval.exporters.operations import (
     build_information,
@@ -40,10 +37,21 @@ class Exposition(Protocol):
         """None: only what is known without a snapshot."""
 
 
-def exposition_of(registry: CollectorRegistry, *, openmetrics: bool) -> bytes:
+def prefers_openmetrics(accept: str) -> bool:
+    """Whether an `Accept` is answered in OpenMetrics, as by prometheus_client."""
+    _, kind = choose_encoder(accept)
+    return kind.startswith("application/openmetrics-text")
+
+
+def exposition_of(registry: Collector, *, openmetrics: bool) -> bytes:
     """All samples of a registry."""
     generate = generate_openmetrics if openmetrics else generate_latest
     return cast("bytes", generate(registry))  # the client's have no types
+
+
+def _text_of(families: Iterable[Family], *, openmetrics: bool) -> bytes:
+    """A part of an exposition."""
+    return exposition_of(_Collected(families), openmetrics=openmetrics).removesuffix(b"# EOF\n")
 
 
 class PrometheusExporter:
@@ -69,13 +77,12 @@ class PrometheusExporter:
         self._kafka = kafka
         self._counters = Counters(clock, first_exposure)
         self._families = MetricFamilies(self._counters)
-        self._text, self._age = Text(), Text()
         self._wall = wall
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
-        self._process.register(_Families([memory_limit()]))
+        self._process.register(_Collected([memory_limit()]))
         self._lock = threading.Lock()
-        self._rendered: Sequence[SampleFamily] = ()
+        self._rendered: Sequence[Family] = ()
         self._bodies: dict[bool, bytes] = {}
         self._version: int | None = -1
 
@@ -87,7 +94,7 @@ class PrometheusExporter:
         body = self._body_of(snapshot, openmetrics=openmetrics)
         if snapshot is not None:
             age = max(0.0, self._wall() - snapshot.taken_at)
-            body += self._age.of([snapshot_age(age)], openmetrics=openmetrics)
+            body += _text_of([snapshot_age(age)], openmetrics=openmetrics)
         return body + exposition_of(self._process, openmetrics=openmetrics)
 
     def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> bytes:
@@ -97,79 +104,21 @@ class PrometheusExporter:
                 self._rendered, self._bodies = self._families_of(snapshot), {}
                 self._version = version
             if openmetrics not in self._bodies:
-                self._bodies[openmetrics] = self._text.of(self._rendered, openmetrics=openmetrics)
+                self._bodies[openmetrics] = _text_of(self._rendered, openmetrics=openmetrics)
             return self._bodies[openmetrics]
 
-    def _families_of(self, snapshot: Snapshot | None) -> Sequence[SampleFamily]:
+    def _families_of(self, snapshot: Snapshot | None) -> Sequence[Family]:
         if snapshot is None:
             return [self._build]
         pipeline = operations(snapshot, lag=self._kafka)
         return [self._build, *self._families.families(snapshot), *pipeline]
 
 
-_Head = tuple[Mapping[str, str], str]
+class _Collected(Collector):
+    """The families that have samples; others would be written with HELP and TYPE alone."""
 
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = [family for family in families if family.samples]
 
-class Text:
-    """Writes families, and caches all of a line except its number.
-
-    Names and labels are most of the work and do not change between scrapes. The cache identifies
-    labels by object identity, so equal labels should be the same object.
-    """
-
-    def __init__(self) -> None:
-        self._heads: dict[tuple[str, int], _Head] = {}
-
-    def of(self, families: Iterable[SampleFamily], *, openmetrics: bool = False) -> bytes:
-        """The text; a family without samples is left out, including its HELP and TYPE.
-
-        In OpenMetrics the name of a counter is without _total, and quotes in HELP are escaped.
-        """
-        heads: dict[tuple[str, int], _Head] = {}
-        lines = []
-        for family in families:
-            if not family.samples:
-                continue
-            has_suffix = family.kind == "counter" and not openmetrics
-            name = f"{family.name}_total" if has_suffix else family.name
-            help_text = _quoted(family.help) if openmetrics else _escape(family.help)
-            lines.append(f"# HELP {name} {help_text}\n# TYPE {name} {family.kind}\n")
-            for sample in family.samples:
-                key = (sample.name, id(sample.labels))
-                # The cache keeps its labels alive, so no other object can have their id.
-                head = heads[key] = self._heads.get(key) or (sample.labels, _head(sample))
-                number = floatToGoString(sample.value)  # type: ignore[no-untyped-call]  # the client's
-                lines.append(f"{head[1]} {number}\n")
-        self._heads = heads
-        return "".join(lines).encode()
-
-
-def _head(sample: Sample) -> str:
-    labels = ",".join(f'{name}="{_quoted(value)}"' for name, value in sorted(sample.labels.items()))
-    return f"{sample.name}{{{labels}}}" if labels else sample.name
-
-
-def _quoted(text: str) -> str:
-    return _escape(text).replace('"', r"\"")
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n")
-
-
-def client_metric(family: SampleFamily) -> ClientMetric:
-    """The family as a metric of prometheus_client."""
-    metric = ClientMetric(family.name, family.help, family.kind)
-    metric.samples = [
-        ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels
-        for sample in family.samples
-    ]
-    return metric
-
-
-class _Families(Collector):
-    def __init__(self, families: Sequence[SampleFamily]) -> None:
-        self.families = families
-
-    def collect(self) -> Iterator[ClientMetric]:
-        yield from map(client_metric, self.families)
+    def collect(self) -> Iterator[Family]:
+        yield from self._families

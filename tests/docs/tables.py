@@ -16,7 +16,7 @@ from streameval.catalogue.systems import step_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StreamHealth
-from streameval.exporters.families import SampleFamily
+from streameval.exporters.families import Family
 from streameval.exporters.operations import (
     build_information,
     found_families,
@@ -67,7 +67,7 @@ def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
     )
 
 
-def _families() -> Iterator[SampleFamily]:
+def _families() -> Iterator[Family]:
     yield build_information("1")
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
     yield from operations(picture(refused_value("capri:recall@5", ("a",)), state=state), lag=True)
@@ -75,11 +75,11 @@ def _families() -> Iterator[SampleFamily]:
     yield memory_limit()
 
 
-def _family(family: SampleFamily) -> str:
+def _family(family: Family) -> str:
     labels = ", ".join(f"`{name}`" for name in family.samples[0].labels)
     by = f" by {labels}" if labels else ""
-    meaning = family.help.partition(". ")[0].removesuffix(".")
-    return f"- `{family.samples[0].name}` ({family.kind}{by}): {meaning}"
+    meaning = family.documentation.partition(". ")[0].removesuffix(".")
+    return f"- `{family.samples[0].name}` ({family.type}{by}): {meaning}"
 
 
 _OF_SUMMARIES = {"deviation", "method"}

@@ -8,7 +8,6 @@ from datetime import date
 
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.report import Report
@@ -16,7 +15,6 @@ from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.exporters.operations import found_families
 from streameval.exporters.page.charts import at_day
-from streameval.exporters.prometheus import Text
 from streameval.inference.words import percent
 from streameval.statistics.intervals import GroupSums
 from tests.crowds import audience
@@ -30,14 +28,13 @@ def usual() -> Report:
 
 
 def samples(result: Report) -> dict[tuple[str, str, str], float]:
-    text = Text().of(found_families(findings(result))).decode()
     return {
         (
             sample.name,
             sample.labels.get("metric", ""),
             sample.labels.get("verdict", ""),
         ): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in found_families(findings(result))
         for sample in family.samples
     }
 

@@ -7,7 +7,6 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.analyses.gaps.analysis import GAPS
 from streameval.analyses.gaps.report import Gap, GapSeries
@@ -24,7 +23,6 @@ from streameval.exporters.operations import found_families
 from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
-from streameval.exporters.prometheus import Text
 from streameval.exporters.web import answers
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Intervals
@@ -108,10 +106,9 @@ def test_a_gap_that_has_not_changed_is_not_computed_again(
 
 
 def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapshot) -> None:
-    text = Text().of(found_families(snapshot.findings)).decode()
     listed = [
         ((sample.name, *sorted(sample.labels.items())), sample.value)
-        for family in text_string_to_metric_families(text)
+        for family in found_families(snapshot.findings)
         for sample in family.samples
     ]
     samples = dict(listed)

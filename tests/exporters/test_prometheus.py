@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry, Metric, generate_latest
-from prometheus_client.registry import Collector
 
 from streameval import Event, metric, metric_at
 from streameval.catalogue import parse
@@ -19,13 +17,12 @@ from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue, Series, Snapshot
 from streameval.exporters.families import (
-    Sample,
-    SampleFamily,
+    Family,
     family_name,
     metric_labels,
     slice_labels,
 )
-from streameval.exporters.prometheus import PrometheusExporter, Text, client_metric
+from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
 from tests.exporters.pictures import (
     ManualClock,
@@ -232,7 +229,7 @@ def test_concurrent_scrapes_share_the_first_rendering() -> None:
     exporter = PrometheusExporter(version="1", clock=when_asked)
     families_of, rendered = exporter._families_of, list[Snapshot | None]()
 
-    def counted(snapshot: Snapshot | None) -> Sequence[SampleFamily]:
+    def counted(snapshot: Snapshot | None) -> Sequence[Family]:
         rendered.append(snapshot)
         return families_of(snapshot)
 
@@ -298,32 +295,6 @@ def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> N
     read = samples(exporter, snapshot)
     assert at(read, "hits_sum", variant="a", k="5") == 7
     assert at(read, "hits_count", variant="a", k="5") == 4
-
-
-def test_the_text_equals_that_of_the_client_library() -> None:
-    odd = {"k": "10", "a": 'q"\\\n é'}
-    families = [
-        SampleFamily(
-            "x", "summary", 'a\\b\n"c"', [Sample("x_sum", odd, 1.5), Sample("x_count", odd, 2)]
-        ),
-        SampleFamily("c", "counter", "h", [Sample("c_total", {}, 1e16)]),
-        SampleFamily(
-            "g", "gauge", "h", [Sample("g", {"z": "\\n"}, math.inf), Sample("g", {}, -0.5)]
-        ),
-    ]
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collected([client_metric(family) for family in families]))
-    assert Text().of([*families, SampleFamily("empty", "gauge", "h", [])]) == generate_latest(
-        registry
-    )
-
-
-class Collected(Collector):
-    def __init__(self, metrics: list[Metric]) -> None:
-        self.metrics = metrics
-
-    def collect(self) -> list[Metric]:
-        return self.metrics
 
 
 def test_a_mean_has_a_gauge_and_its_support_for_each_window(exporter: PrometheusExporter) -> None:
@@ -485,19 +456,3 @@ def test_unused_parts_of_a_pipeline_have_no_zero_counters(exporter: PrometheusEx
     text = exporter.exposition(picture()).decode()
     names = ("late", "future", "duplicate", "dlq", "checkpoint", "commit", "watchdog", "web_config")
     assert [name for name in names if name in text] == []
-
-
-@given(
-    st.lists(st.tuples(st.text(max_size=3), st.floats(allow_nan=False)), max_size=5),
-    st.lists(st.tuples(st.text(max_size=3), st.floats(allow_nan=False)), max_size=5),
-)
-def test_a_cached_line_is_never_used_for_another_sample(
-    first: list[tuple[str, float]], second: list[tuple[str, float]]
-) -> None:
-    exporter = PrometheusExporter(version="1", first_exposure=0)
-    for version, pairs in enumerate((first, second, first)):
-        number_of = {value.replace("\r", ""): number for value, number in pairs}
-        series = [property_of_all("distinct_items", (name,), n) for name, n in number_of.items()]
-        read = samples(exporter, picture(*series, version=version))
-        for value, number in number_of.items():
-            assert at(read, "distinct_items", variant=value) == number

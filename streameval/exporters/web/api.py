@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +25,6 @@ from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
 from streameval.exporters.view import span
 from streameval.exporters.web.answers import catalogue, metrics
-from streameval.exporters.web.negotiation import accepts_gzip, pack
 from streameval.exporters.web.openapi import PARAMETERS, description
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 
@@ -75,6 +76,28 @@ class Documents:
                 packed = pack(plain) if len(plain) > _COMPRESSED else b""
                 self._rendered[name] = plain, packed
             return self._rendered[name]
+
+
+_NEVER: Final = re.compile(r";\s*q=0(\.0*)?$")
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether an `Accept-Encoding` names gzip, and does not refuse it.
+
+    Example:
+        >>> [accepts_gzip(text) for text in ("br, gzip;q=0.5", "gzip;q=0", "deflate", "")]
+        [True, False, False, False]
+    """
+    choices = (choice.strip().lower() for choice in accept_encoding.split(","))
+    return any(
+        choice.partition(";")[0].rstrip() == "gzip" and not _NEVER.search(choice)
+        for choice in choices
+    )
+
+
+def pack(content: bytes) -> bytes:
+    """The content in gzip, at its quickest level."""
+    return gzip.compress(content, 1, mtime=0)
 
 
 def tag_of(snapshot: Snapshot | None, state: State, age: str = "") -> str:

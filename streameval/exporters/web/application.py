@@ -22,11 +22,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.prometheus import CONTENT_TYPE, OPENMETRICS, Exposition
-from streameval.exporters.web.api import Api
+from streameval.exporters.prometheus import (
+    CONTENT_TYPE,
+    OPENMETRICS,
+    Exposition,
+    prefers_openmetrics,
+)
+from streameval.exporters.web.api import Api, accepts_gzip, pack
 from streameval.exporters.web.auth import Verdict
 from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
-from streameval.exporters.web.negotiation import accepts_gzip, pack, prefers_openmetrics
 from streameval.exporters.web.threads import WorkerThreads
 from streameval.exporters.web.webconfig import Security
 
