@@ -16,7 +16,6 @@ import numpy as np
 from streameval.events import (
     LARGEST_GAIN,
     LARGEST_RANK,
-    OPTIONAL_COLUMNS,
     Batch,
     Event,
     Id,
@@ -26,6 +25,7 @@ from streameval.events import (
     columns_of,
 )
 from streameval.events.arrow import ArrowTable, refuse_lazy
+from streameval.events.batch import check_lengths, unequal_error
 from streameval.events.columns import Columns, read
 from streameval.events.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.events.ids import IdKind, of_kind
@@ -85,8 +85,7 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
     if not lists or any(isinstance(column, tuple) for column in both):
         return Columns(recommendations=recommendations, interactions=interactions)
     if len(recommendations) != len(interactions):
-        detail = f"{len(recommendations)} recommendations and {len(interactions)} interactions"
-        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+        raise unequal_error(len(recommendations), "interactions", len(interactions))
     return list(zip(recommendations, interactions, strict=True))
 
 
@@ -146,7 +145,7 @@ def _columns(given: Any) -> Batch:
         rows = _rows(given)
         given = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
     batch = cast("Batch", given)
-    _check_lengths(batch)
+    check_lengths(batch)
     return batch
 
 
@@ -299,21 +298,6 @@ _OTHER_IDS: Final[Mapping[str, tuple[str, Callable[..., tuple[IdKind | None, Any
     "typed": ("typed", _typed_interactions),
 }
 """Column of a batch -> the field's name, and a function that checks the ids of one event."""
-
-
-def _check_lengths(batch: Batch) -> None:
-    for name in ("recommendations", "interactions", *OPTIONAL_COLUMNS):
-        column = getattr(batch, name)
-        if column is None and name in OPTIONAL_COLUMNS:
-            continue
-        try:
-            size = len(column)
-        except TypeError:
-            detail = f"{name}: a Batch has one entry for each event, found {column!r:.80}"
-            raise InvalidEventError("wrong_type", detail) from None
-        if size != len(batch):
-            detail = f"{len(batch)} recommendations and {size} {name}"
-            raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
 
 
 def _rows(given: Any) -> list[Any]:

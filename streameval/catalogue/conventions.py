@@ -52,7 +52,6 @@ class Convention(msgspec.Struct, frozen=True):
         metrics: metric -> parameter values, and rules, that give the system's numbers.
         spellings: the system's name -> the catalogue's name.
         suffixes: name -> meaning of its numeric suffix: "k" (as in "P_10"), or a parameter.
-        absent: metrics of the system that the catalogue does not have.
         rows: whether metrics of hits have the parameter `rows`: those before repeats are removed.
         summarises: whether even a single value, such as coverage, is summarised.
     """
@@ -61,7 +60,6 @@ class Convention(msgspec.Struct, frozen=True):
     metrics: Mapping[str, Choices]
     spellings: Mapping[str, str] = {}
     suffixes: Mapping[str, str] = {}
-    absent: tuple[str, ...] = ()
     rows: bool = False
     summarises: bool = False
 
@@ -351,11 +349,5 @@ CONVENTIONS: Mapping[str, Convention] = {
             "success": "k",
             "iprec_at_recall": "recall",
         },
-        # The other metrics of `trec_eval -m all_trec`, and its preference and judgement groups.
-        absent=(
-            *("11pt_avg", "G", "P_avgjg", "Rndcg", "Rprec_mult", "binG", "gm_bpref", "infAP"),
-            *("map_avgjg", "ndcg_rel", "num_nonrel_judged_ret", "num_q", "prefs", "relative_P"),
-            *("relstring", "runid", "set_map", "set_relative_P", "utility"),
-        ),
     ),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
@@ -224,7 +223,6 @@ def parse(text: str) -> Metric:
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _spelled(text: str) -> Spelling:
-    _refuse_absent(text)
     return _canonical(spelling(text))
 
 
@@ -372,18 +370,6 @@ def _canonical(spelled: Spelling) -> Spelling:
         parameters=tuple(sorted(given.items())),
         k=k,
     )
-
-
-def _refuse_absent(text: str) -> None:
-    """Refuse a metric of a system that the catalogue does not have."""
-    prefix, _, name = text.strip().partition(":")
-    convention = CONVENTIONS.get(prefix)
-    for absent in convention.absent if convention else ():
-        if re.match(rf"{absent}(?![A-Za-z])", name):
-            of = f"{absent} of {convention.system if convention else prefix}"
-            problem = f"{text!r}: this package does not have {of}"
-            problem = f"{problem}; `streameval metrics` lists the metrics that it has."
-            raise UnknownMetricError(text, problem=problem)
 
 
 def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streameval.events.errors import InvalidEventError
 from streameval.events.event import Event, Id, Interaction, Interactions, largest_gains
 from streameval.events.per_item import PerItem
 
@@ -319,6 +320,31 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
 
     def __len__(self) -> int:
         return len(self.recommendations)
+
+
+def check_lengths(batch: Batch) -> None:
+    """Refuse columns of unequal length.
+
+    Raises:
+        InvalidEventError: a column is longer or shorter than the recommendations, or is none.
+    """
+    for name in ("recommendations", "interactions", *OPTIONAL_COLUMNS):
+        column = getattr(batch, name)
+        if column is None and name in OPTIONAL_COLUMNS:
+            continue
+        try:
+            size = len(column)
+        except TypeError:
+            detail = f"{name}: a Batch has one entry for each event, found {column!r:.80}"
+            raise InvalidEventError("wrong_type", detail) from None
+        if size != len(batch):
+            raise unequal_error(len(batch), name, size)
+
+
+def unequal_error(events: int, name: str, size: int) -> InvalidEventError:
+    """The error for a column of another length than the recommendations."""
+    detail = f"columns of unequal length: {events} recommendations and {size} {name}"
+    return InvalidEventError("wrong_type", detail)
 
 
 def batch_of(matches: Matches) -> Batch:

@@ -10,6 +10,7 @@ import numpy as np
 
 from streameval.events import Batch, Id, Interactions, largest_gains
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
+from streameval.events.batch import check_lengths, unequal_error
 from streameval.events.errors import InvalidEventError
 from streameval.events.per_item import item_values
 from streameval.events.ragged import (
@@ -93,28 +94,27 @@ def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     shown = padded.without_padding("recommendations")
     acts = padded_acts.without_padding("interactions")
     if len(shown.ragged) != len(acts.ragged):
-        detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
-        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+        raise unequal_error(len(shown.ragged), "interactions", len(acts.ragged))
     if may_be_marks:
         refuse_marks(shown, acts)
-    users = _per_event("users", given.users, len(shown.ragged))
-    times = _per_event("times", given.times, len(shown.ragged))
     recommendations: Sequence[Sequence[Id]]
     interactions: Sequence[Interactions]
     if given.gains is None:
         recommendations, interactions = encode_columns([shown, acts])
     else:
         recommendations, interactions = [*shown], _interactions(acts, padded_acts, given.gains)
-    return Batch(
+    batch = Batch(
         recommendations=recommendations,
         interactions=interactions,
         positions=_per_item("positions", given.positions, shown.ragged, padded.ragged),
         scores=_per_item("scores", given.scores, shown.ragged, padded.ragged),
         per_item=_item_values(given.per_item, shown.ragged, padded.ragged),
-        shown_instead=_other_lists("shown_instead", given.shown_instead, len(shown.ragged)),
-        users=users,
-        times=times,
+        shown_instead=_some(_lists("shown_instead", given.shown_instead)),
+        users=_per_event("users", given.users),
+        times=_per_event("times", given.times),
     )
+    check_lengths(batch)
+    return batch
 
 
 def _ids(name: str, given: Any, lengths: Any = None) -> IdColumn:
@@ -150,7 +150,7 @@ def _column(name: str, given: Any, lengths: Any = None, *, optional: bool = Fals
     return IdColumn(ragged_column(name, given))
 
 
-def _per_event(name: str, given: Any, events: int) -> list[Any] | None:
+def _per_event(name: str, given: Any) -> Sequence[Any] | None:
     """A column of one value per event; None if no event has a value."""
     if given is None:
         return None
@@ -164,10 +164,12 @@ def _per_event(name: str, given: Any, events: int) -> list[Any] | None:
             values = [None if no else at for no, at in zip(np.isnat(given), micro, strict=True)]
     else:
         values = flat_column(given) if isinstance(given, ArrowTable) else list(given)
-    if len(values) != events:
-        detail = f"{name}: {len(values)} values for {events} events"
-        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    return values if any(value is not None for value in values) else None
+    return _some(values)
+
+
+def _some(column: Sequence[Any] | None) -> Sequence[Any] | None:
+    """The column; None if no event has a value."""
+    return column if any(value is not None for value in column or ()) else None
 
 
 def _per_item(
@@ -197,15 +199,20 @@ def _per_item(
     ]
 
 
-def _item_values(given: Any, shown: Ragged, padded: Ragged) -> list[Any] | None:
+def _item_values(given: Any, shown: Ragged, padded: Ragged) -> Sequence[Any] | None:
     """Values by name for each event; None if no event has any."""
     if given is None:
         return None
-    rows = _rows_of_columns(given, len(shown)) if isinstance(given, Mapping) else given
-    rows = flat_column(rows) if isinstance(rows, ArrowTable) else list(rows)
+    if isinstance(given, Mapping):
+        columns = {name: _lists(name, column) for name, column in given.items()}
+        lists = {name: column for name, column in columns.items() if column is not None}
+        for name, column in lists.items():
+            if len(column) != len(shown):
+                raise unequal_error(len(shown), name, len(column))
+        given = [{name: column[row] for name, column in lists.items()} for row in range(len(shown))]
+    rows = flat_column(given) if isinstance(given, ArrowTable) else list(given)
     if len(rows) != len(shown):
-        detail = f"per_item: {len(rows)} values for {len(shown)} events"
-        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+        raise unequal_error(len(shown), "per_item", len(rows))
     values = []
     lengths = zip(shown.lengths.tolist(), padded.lengths.tolist(), strict=True)
     for row, (row_values, sizes) in enumerate(zip(rows, lengths, strict=True)):
@@ -218,31 +225,13 @@ def _item_values(given: Any, shown: Ragged, padded: Ragged) -> list[Any] | None:
             )
         except InvalidEventError as error:
             raise in_row(row, len(rows), error) from None
-    return values if any(value is not None for value in values) else None
+    return _some(values)
 
 
-def _other_lists(name: str, given: Any, events: int) -> Sequence[Any] | None:
-    """A column of another list for each event; None if no event has one."""
+def _lists(name: str, given: Any) -> Sequence[Any] | None:
+    """A column of lists, whose entries may be None, as Python lists; None without a column."""
     if given is None:
         return None
-    lists = _lists(name, given)
-    if len(lists) != events:
-        detail = f"{name}: {len(lists)} lists for {events} events"
-        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    return lists if any(ids is not None for ids in lists) else None
-
-
-def _rows_of_columns(columns: Mapping[str, Any], events: int) -> list[Any]:
-    lists = {name: _lists(name, column) for name, column in columns.items() if column is not None}
-    for name, column in lists.items():
-        if len(column) != events:
-            detail = f"{name}: {len(column)} lists for {events} events"
-            raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    return [{name: column[row] for name, column in lists.items()} for row in range(events)]
-
-
-def _lists(name: str, given: Any) -> Sequence[Any]:
-    """A column of lists, whose entries may be None, as Python lists."""
     column = as_numpy(name, given)
     if isinstance(column, ArrowTable):
         return flat_column(column)

@@ -83,7 +83,7 @@ class MetricSyntaxError(MetricError):
 
 
 class UnknownMetricError(MetricError):
-    """No metric, convention or module has that name, or this package lacks a system's metric."""
+    """No metric, convention or module has that name."""
 
     def __init__(self, text: str, known: Iterable[str] = (), problem: str | None = None) -> None:
         self.text, self.known = text, sorted(known)

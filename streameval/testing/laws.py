@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import MetricFailedError, formula
@@ -79,20 +79,22 @@ def _unshown(draw: random.Random, event: Event) -> Event:
 
 def _event(draw: random.Random, *, plain: bool) -> Event:
     length = draw.choice((0, 1, 3, 6, 12))
-    shown = draw.sample(ITEMS, length)
+    recommendations = draw.sample(ITEMS, length)
     positions = None
     if not plain and draw.random() < 0.4:
-        shown = draw.choices(ITEMS, k=length)
+        recommendations = draw.choices(ITEMS, k=length)
     if not plain and draw.random() < 0.3:
         positions = draw.choices(range(1, 15), k=length)
-    acts = _interactions(draw)
+    interactions = _interactions(draw)
     return Event(
-        recommendations=shown,
-        interactions=acts,
+        recommendations=recommendations,
+        interactions=interactions,
         positions=positions,
-        scores=[draw.randrange(1, 100) / 100 for _ in shown] if draw.random() < 0.8 else None,
+        scores=[draw.randrange(1, 100) / 100 for _ in recommendations]
+        if draw.random() < 0.8
+        else None,
         baseline=draw.sample(ITEMS, draw.choice((0, 3, 6))) if draw.random() < 0.8 else None,
-        typed=_with_types(draw, acts),
+        typed=_with_types(draw, interactions),
         history=draw.sample(ITEMS, draw.choice((0, 4))) if draw.random() < 0.8 else None,
         user=draw.choice(_USERS) if draw.random() < 0.8 else None,
         per_item=_item_values(draw, length) if draw.random() < 0.8 else None,
@@ -105,12 +107,18 @@ def _item_values(draw: random.Random, length: int) -> PerItem:
 
 
 def _interactions(draw: random.Random) -> Interactions:
-    acts = draw.sample(ITEMS, draw.choice((0, 0, 1, 1, 2, 5)))
-    return acts if draw.random() < 0.5 else {item: draw.choice(_GAINS) for item in acts}
+    interactions = draw.sample(ITEMS, draw.choice((0, 0, 1, 1, 2, 5)))
+    return (
+        interactions
+        if draw.random() < 0.5
+        else {item: draw.choice(_GAINS) for item in interactions}
+    )
 
 
-def _with_types(draw: random.Random, acts: Interactions) -> Sequence[Interaction]:
-    gains: Mapping[Any, float] = acts if isinstance(acts, Mapping) else dict.fromkeys(acts, 1.0)
+def _with_types(draw: random.Random, interactions: Interactions) -> Sequence[Interaction]:
+    gains: Mapping[Any, float] = (
+        interactions if isinstance(interactions, Mapping) else dict.fromkeys(interactions, 1.0)
+    )
     return [Interaction(item, gain, draw.choice(_TYPES)) for item, gain in gains.items()]
 
 
@@ -205,10 +213,9 @@ def many_slices(metric: Metric, events: Events) -> str | None:
     table.count(batch, np.arange(len(events)) % _SLICES)
     for cell, reading in enumerate(readings_of(metric, table, np.arange(_SLICES))):
         alone = count_events(metric, events[cell::_SLICES])
-        if fields(reading) != read(alone):
-            return (
-                f"beside other slices the value is {fields(reading)[0]} instead of {read(alone)[0]}"
-            )
+        if evidence(reading) != read(alone):
+            values = evidence(reading)[0], read(alone)[0]
+            return "beside other slices the value is {} instead of {}".format(*values)
     return None
 
 
@@ -228,11 +235,11 @@ def any_form(metric: Metric, events: Events) -> str | None:
 
 def _unchangeable(event: Event) -> Event:
     """The event with tuples and frozen sets, which callers may give, too."""
-    acts, baseline = event.interactions, event.baseline
+    interactions, baseline = event.interactions, event.baseline
     return replace(
         event,
         recommendations=tuple(event.recommendations),
-        interactions=acts if isinstance(acts, Mapping) else frozenset(acts),
+        interactions=interactions if isinstance(interactions, Mapping) else frozenset(interactions),
         baseline=None if baseline is None else tuple(baseline),
     )
 
@@ -307,11 +314,11 @@ def value_of(accumulator: Accumulator) -> float:
 
 
 def read(accumulator: Accumulator) -> tuple[Any, ...]:
-    """The `fields` of the reading of its first metric."""
-    return fields(accumulator.read(accumulator.metrics[0].text))
+    """The `evidence` of the reading of its first metric."""
+    return evidence(accumulator.read(accumulator.metrics[0].text))
 
 
-def fields(reading: Reading) -> tuple[Any, ...]:
+def evidence(reading: Reading) -> tuple[Any, ...]:
     """All fields of a reading but intervals, which compare equal only for equal bits."""
     value: str
     try:
@@ -355,37 +362,31 @@ def _simpler(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def _plainer(event: Event) -> Iterator[Event]:
-    for name in (
-        *("scores", "baseline", "positions", "typed", "history", "per_item"),
-        *("shown_instead", "user"),
-    ):
-        nothing = () if name == "typed" else None
-        if getattr(event, name) != nothing:
-            yield replace(event, **{name: nothing})
-    if isinstance(event.interactions, dict):
-        yield replace(event, interactions=list(event.interactions))
+    """The event without one of its fields, without gains, and without one item or interaction."""
+    for field in fields(Event):
+        if not field.required and getattr(event, field.name) != field.default:
+            yield replace(event, **{field.name: field.default})
+    interactions: Any = event.interactions
+    if isinstance(interactions, Mapping):
+        yield replace(event, interactions=list(interactions))
     for row in range(len(event.recommendations)):
-        yield _without_item(event, row)
-    for row in range(len(event.interactions)):
-        yield replace(event, interactions=_without(event.interactions, row))
+        columns = {
+            name: getattr(event, name) for name in ("recommendations", "positions", "scores")
+        }
+        shorter: dict[str, Any] = {name: _but(column, row) for name, column in columns.items()}
+        if event.per_item is not None:
+            items = event.per_item.items()
+            shorter["per_item"] = {name: _but(values, row) for name, values in items}
+        yield replace(event, **shorter)
+    for item in interactions:
+        others = [other for other in interactions if other != item]
+        has_gains = isinstance(interactions, Mapping)
+        fewer = {other: interactions[other] for other in others} if has_gains else others
+        yield replace(event, interactions=fewer)
 
 
-def _without_item(event: Event, row: int) -> Event:
-    columns: dict[str, Any] = {"recommendations": _but(event.recommendations, row)}
-    for name in ("positions", "scores"):
-        column = getattr(event, name)
-        columns[name] = None if column is None else _but(column, row)
-    return replace(event, **columns)
-
-
-def _without(acts: Interactions, row: int) -> Interactions:
-    if isinstance(acts, dict):
-        return {item: gain for place, (item, gain) in enumerate(acts.items()) if place != row}
-    return _but(list(acts), row)
-
-
-def _but(column: Sequence[Any], row: int) -> list[Any]:
-    return [*column[:row], *column[row + 1 :]]
+def _but(column: Sequence[Any] | None, row: int) -> list[Any] | None:
+    return None if column is None else [*column[:row], *column[row + 1 :]]
 
 
 Twin = Callable[[Sequence[Event]], float]
