@@ -23,11 +23,8 @@ from streameval.catalogue.signature import (
     Reference,
     Value,
     declaration_problems,
-    inputs_of,
     keywords_of,
-    optional_inputs,
-    parameters_of,
-    read_by,
+    signature_of,
     units_of,
 )
 from streameval.events.errors import MetricDeclarationError
@@ -405,22 +402,19 @@ def metric(
         of_lists = {"graded": graded, "finish": finish}
         for problem in declaration_problems(function, bounds, options, of_lists):
             raise MetricDeclarationError(problem, function)
-        parameters = parameters_of(function) | (parameters_of(graded) if graded else {})
-        reads_kinds = "attribute" in inputs_of(function) or read_by(function) == "placements"
-        if reads_kinds and parameters.keys().isdisjoint({BY, AMONG}):
+        signature = signature_of(function, graded)
+        reads_kinds = "attribute" in signature.inputs or signature.reads == "placements"
+        if reads_kinds and signature.parameters.keys().isdisjoint({BY, AMONG}):
             problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
             raise MetricDeclarationError(problem, function)
-        if over is not None and (read_by(function), unit) != ("event", "list"):
+        if over is not None and (signature.reads, unit) != ("event", "list"):
             problem = f"over={over!r} divides a sum over events; read event, with per='list'"
             raise MetricDeclarationError(problem, function)
         definition = Definition(
             name=function.__name__.rstrip("_"),
             documentation=inspect.getdoc(function) or function.__name__.rstrip("_"),
             function=function,
-            reads=read_by(function),
-            inputs=inputs_of(function),
-            optional=optional_inputs(function),
-            parameters=parameters,
+            **msgspec.structs.asdict(signature),
             bounds=bounds,
             higher_is_better=higher_is_better,
             per=unit,

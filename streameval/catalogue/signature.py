@@ -207,23 +207,43 @@ def _misfit(argument: inspect.Parameter) -> str | None:
     return None
 
 
-def read_by(function: Callable[..., Any]) -> Reads:
-    """The statistic that a function reads."""
-    return cast("Reads", next(iter(inspect.signature(function).parameters)))
+class Signature(msgspec.Struct, frozen=True):
+    """What a function declares.
+
+    Attributes:
+        reads: the statistic that it reads.
+        inputs: its other positional arguments, in order.
+        optional: the inputs that may be None.
+        parameters: its keywords, with their defaults and limits.
+    """
+
+    reads: Reads
+    inputs: tuple[str, ...]
+    optional: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
 
 
-def inputs_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The inputs among the arguments of a function, in order."""
-    return tuple(name for name in inspect.signature(function).parameters if name in INPUTS)
+def signature_of(
+    function: Callable[..., Any], graded: Callable[..., Any] | None = None
+) -> Signature:
+    """What a metric's function declares, with the parameters of its formula for gains.
 
-
-def optional_inputs(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The inputs of a function that may be None."""
-    hints, arguments = {**_hints(function), "k": int}, inspect.signature(function).parameters
-    return tuple(
-        name
-        for name in inputs_of(function)
-        if arguments[name].default is None or type(None) in typing.get_args(_plain(hints.get(name)))
+    Raises:
+        MetricDeclarationError: a type cannot be evaluated, or does not allow the default.
+    """
+    arguments = inspect.signature(function).parameters
+    inputs = tuple(name for name in arguments if name in INPUTS)
+    hints = {**_hints(function), "k": int}
+    return Signature(
+        reads=cast("Reads", next(iter(arguments))),
+        inputs=inputs,
+        optional=tuple(
+            name
+            for name in inputs
+            if arguments[name].default is None
+            or type(None) in typing.get_args(_plain(hints.get(name)))
+        ),
+        parameters=_parameters(function) | (_parameters(graded) if graded else {}),
     )
 
 
@@ -233,13 +253,10 @@ def _plain(hint: object) -> object:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of inputs and parameters; others may exist only for type checkers.
-
-    Raises:
-        MetricDeclarationError: one of them cannot be evaluated.
-    """
+    """The annotations of inputs and parameters; others may exist only for type checkers."""
     plain = inspect.unwrap(function)
-    names = {*inputs_of(function), *keywords_of(function)} - {"k"}
+    names = {name for name in inspect.signature(function).parameters if name in INPUTS} - {"k"}
+    names |= {*keywords_of(function)}
     try:
         hints = {name: hint for name, hint in plain.__annotations__.items() if name in names}
         annotated: Any = SimpleNamespace(__annotations__=hints)
@@ -256,8 +273,7 @@ def keywords_of(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY)
 
 
-def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """The parameters of a function, with their defaults and limits."""
+def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
     hints, arguments = _hints(function), inspect.signature(function).parameters
     accepted = {
         name: _parameter(name, arguments[name].default, hints.get(name))

@@ -259,9 +259,9 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
             )
             for typed in self.typed or [()] * len(self)
         ]
-        shown = [*self.recommendations]
+        lists = [*self.recommendations]
         return msgspec.structs.replace(
-            self, recommendations=shown, interactions=interactions, matches=None
+            self, recommendations=lists, interactions=interactions, matches=None
         )
 
     def among(self, group: ItemGroup, last: int | None = None) -> Batch:
@@ -277,31 +277,31 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
             >>> part.recommendations, part.positions, part.interactions
             ([['b', 'c']], [[2, 3]], [['c']])
         """
-        shown = [*self.recommendations]
-        places = list(map(group.places, shown))
+        lists = [*self.recommendations]
+        indices = list(map(group.places, lists))
         if last is not None:
             given = self.positions or [None] * len(self)
-            places = [_up_to(*row, last) for row in zip(places, given, strict=True)]
+            indices = [_up_to(*row, last) for row in zip(indices, given, strict=True)]
         columns: dict[str, Any] = {
-            "recommendations": _at_places(shown, places),
-            "scores": _at_places(self.scores, places),
+            "recommendations": _at_places(lists, indices),
+            "scores": _at_places(self.scores, indices),
         }
-        ranks = [[place + 1 for place in of_list] for of_list in places]
+        ranks = [[index + 1 for index in of_list] for of_list in indices]
         if self.positions is not None:
-            explicit = _at_places(self.positions, places) or ranks
+            explicit = _at_places(self.positions, indices) or ranks
             pairs = zip(explicit, ranks, strict=True)
             ranks = [usual if of_list is None else of_list for of_list, usual in pairs]
         typed = self.typed and [
-            [act for act in acts if (act.item in group.listed) is group.inside]
-            for acts in self.typed
+            [act for act in logged if (act.item in group.listed) is group.inside]
+            for logged in self.typed
         ]
         per_item = self.per_item and [
-            values and {name: [column[at] for at in kept] for name, column in values.items()}
-            for values, kept in zip(self.per_item, places, strict=True)
+            values and {name: [column[at] for at in of_list] for name, column in values.items()}
+            for values, of_list in zip(self.per_item, indices, strict=True)
         ]
         columns |= {"positions": ranks, "typed": typed, "per_item": per_item, "matches": None}
-        acts = list(map(group.of, self.interactions))
-        return msgspec.structs.replace(self, interactions=acts, **columns)
+        interactions = list(map(group.of, self.interactions))
+        return msgspec.structs.replace(self, interactions=interactions, **columns)
 
     def events(self) -> Iterator[Event]:
         """The rows as events."""

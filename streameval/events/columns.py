@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Id, Interactions, largest_gains
+from streameval.events import Batch, Interactions, largest_gains
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
 from streameval.events.batch import check_lengths, unequal_error
 from streameval.events.errors import InvalidEventError
@@ -57,9 +57,11 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     Example:
         >>> from streameval import Accumulator
         >>> accumulator = Accumulator("recall@2")
-        >>> shown = np.array([[1, 2, 3], [4, 5, -1]])
-        >>> acts = np.array([3, 4]), np.array([0, 1, 2])
-        >>> accumulator.update_many(Columns(recommendations=shown, interactions=acts))
+        >>> recommendations = np.array([[1, 2, 3], [4, 5, -1]])
+        >>> interactions = np.array([3, 4]), np.array([0, 1, 2])
+        >>> accumulator.update_many(
+        ...     Columns(recommendations=recommendations, interactions=interactions)
+        ... )
         >>> accumulator.read("recall@2").value
         0.5
     """
@@ -90,25 +92,25 @@ def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
         **{name: as_numpy(name, column) for name, column in msgspec.structs.asdict(given).items()}
     )
     padded = _ids("recommendations", given.recommendations, given.lengths)
-    padded_acts = _ids("interactions", _as_lists(given.interactions))
-    shown = padded.without_padding("recommendations")
-    acts = padded_acts.without_padding("interactions")
-    if len(shown.ragged) != len(acts.ragged):
-        raise unequal_error(len(shown.ragged), "interactions", len(acts.ragged))
+    padded_interactions = _ids("interactions", _as_lists(given.interactions))
+    recommendations = padded.without_padding("recommendations")
+    interactions = padded_interactions.without_padding("interactions")
+    if len(recommendations) != len(interactions):
+        raise unequal_error(len(recommendations), "interactions", len(interactions))
     if may_be_marks:
-        refuse_marks(shown, acts)
-    recommendations: Sequence[Sequence[Id]]
-    interactions: Sequence[Interactions]
+        refuse_marks(recommendations, interactions)
+    pair: Sequence[Any] = ()
     if given.gains is None:
-        recommendations, interactions = encode_columns([shown, acts])
+        pair = encode_columns([recommendations, interactions])
     else:
-        recommendations, interactions = [*shown], _interactions(acts, padded_acts, given.gains)
+        pair = [*recommendations], _interactions(interactions, padded_interactions, given.gains)
+    ragged = recommendations.ragged
     batch = Batch(
-        recommendations=recommendations,
-        interactions=interactions,
-        positions=_per_item("positions", given.positions, shown.ragged, padded.ragged),
-        scores=_per_item("scores", given.scores, shown.ragged, padded.ragged),
-        per_item=_item_values(given.per_item, shown.ragged, padded.ragged),
+        recommendations=pair[0],
+        interactions=pair[1],
+        positions=_per_item("positions", given.positions, ragged, padded.ragged),
+        scores=_per_item("scores", given.scores, ragged, padded.ragged),
+        per_item=_item_values(given.per_item, ragged, padded.ragged),
         shown_instead=_some(_lists("shown_instead", given.shown_instead)),
         users=_per_event("users", given.users),
         times=_per_event("times", given.times),
@@ -173,7 +175,7 @@ def _some(column: Sequence[Any] | None) -> Sequence[Any] | None:
 
 
 def _per_item(
-    name: str, given: Any, shown: Ragged, padded: Ragged
+    name: str, given: Any, items: Ragged, padded: Ragged
 ) -> list[list[Any] | None] | None:
     """A column with one number per item; a null row of Arrow becomes None.
 
@@ -182,13 +184,13 @@ def _per_item(
     if given is None:
         return None
     matrix = isinstance(given, np.ndarray) and given.ndim == 2
-    numbers = _column(name, given, shown.lengths if matrix else None, optional=True).ragged
+    numbers = _column(name, given, items.lengths if matrix else None, optional=True).ragged
     has_value = (
         ~null_rows(given) if isinstance(given, ArrowTable) else np.ones(len(numbers), np.bool_)
     )
     if len(numbers) == len(padded) and (numbers.lengths == padded.lengths)[has_value].all():
-        numbers = numbers.prefixes(np.where(has_value, shown.lengths, 0))
-    unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths)[has_value].any()
+        numbers = numbers.prefixes(np.where(has_value, items.lengths, 0))
+    unlike = len(numbers) != len(items) or (numbers.lengths != items.lengths)[has_value].any()
     if unlike or (numbers.values.size and numbers.values.dtype.kind not in "iuf"):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
         raise InvalidEventError(f"invalid_{name}", detail)
@@ -199,7 +201,7 @@ def _per_item(
     ]
 
 
-def _item_values(given: Any, shown: Ragged, padded: Ragged) -> Sequence[Any] | None:
+def _item_values(given: Any, items: Ragged, padded: Ragged) -> Sequence[Any] | None:
     """Values by name for each event; None if no event has any."""
     if given is None:
         return None
@@ -207,14 +209,14 @@ def _item_values(given: Any, shown: Ragged, padded: Ragged) -> Sequence[Any] | N
         columns = {name: _lists(name, column) for name, column in given.items()}
         lists = {name: column for name, column in columns.items() if column is not None}
         for name, column in lists.items():
-            if len(column) != len(shown):
-                raise unequal_error(len(shown), name, len(column))
-        given = [{name: column[row] for name, column in lists.items()} for row in range(len(shown))]
+            if len(column) != len(items):
+                raise unequal_error(len(items), name, len(column))
+        given = [{name: column[row] for name, column in lists.items()} for row in range(len(items))]
     rows = flat_column(given) if isinstance(given, ArrowTable) else list(given)
-    if len(rows) != len(shown):
-        raise unequal_error(len(shown), "per_item", len(rows))
+    if len(rows) != len(items):
+        raise unequal_error(len(items), "per_item", len(rows))
     values = []
-    lengths = zip(shown.lengths.tolist(), padded.lengths.tolist(), strict=True)
+    lengths = zip(items.lengths.tolist(), padded.lengths.tolist(), strict=True)
     for row, (row_values, sizes) in enumerate(zip(rows, lengths, strict=True)):
         try:
             # Arrow gives a map as pairs.
@@ -247,9 +249,9 @@ def _lists(name: str, given: Any) -> Sequence[Any] | None:
     return column
 
 
-def _interactions(acts: IdColumn, padded: IdColumn, gains: Any) -> list[Interactions]:
-    ids = [*acts]
-    worths = _per_item("gains", gains, acts.ragged, padded.ragged) or [None] * len(ids)
+def _interactions(interactions: IdColumn, padded: IdColumn, gains: Any) -> list[Interactions]:
+    ids = [*interactions]
+    worths = _per_item("gains", gains, interactions.ragged, padded.ragged) or [None] * len(ids)
     return [
         items if worth is None else largest_gains(zip(items, worth, strict=True))
         for items, worth in zip(ids, worths, strict=True)

@@ -63,14 +63,14 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
     if kind is not None and _BUILT_IN[kind].issuperset(map(type, ids)):
         return kind, ids
     converted: list[Id] = []
-    for place, item in enumerate(ids):
-        id_kind = kind_of(item, f"{where}[{place}]")
+    for index, item in enumerate(ids):
+        id_kind = kind_of(item, f"{where}[{index}]")
         if kind is None:
             kind = id_kind
         if id_kind != kind:
             here, there = _WITH_ARTICLE[id_kind], "text" if kind == "text" else "integers"
             detail = (
-                f"{where}[{place}] is {item!r:.80}, {here}, but the ids counted here are {there}"
+                f"{where}[{index}] is {item!r:.80}, {here}, but the ids counted here are {there}"
             )
             remedy = "convert one side, for example with map(str, ...) or map(int, ...)"
             raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")

@@ -58,7 +58,7 @@ def _values(name: str, column: Any, items: int, padded: int) -> list[ItemValue]:
     # A sum of finite numbers may overflow; then they are looked at one by one.
     if (kinds == _NUMBERS and math.isfinite(sum(values))) or kinds <= _WORDS:
         return list(values)
-    return [_value(f"{name}[{place}]", value) for place, value in enumerate(values)]
+    return [_value(f"{name}[{index}]", value) for index, value in enumerate(values)]
 
 
 def _value(where: str, value: Any) -> ItemValue:

@@ -120,8 +120,8 @@ class Ragged:
         if self.width is not None:
             values = self.values.reshape(len(self), self.width)[:, start:stop].ravel()
         else:
-            place = np.arange(self.values.size) - self.spread(self.offsets[:-1])
-            values = self.values[(place >= start) & (place < _most(stop))]
+            rank = np.arange(self.values.size) - self.spread(self.offsets[:-1])
+            values = self.values[(rank >= start) & (rank < _most(stop))]
         return Ragged.of_lengths(values, kept)
 
     def prefixes(self, lengths: IntArray) -> Ragged:
@@ -131,8 +131,8 @@ class Ragged:
         if self.width:
             kept = (np.arange(self.width) < lengths[:, None]).ravel()
         else:
-            place = np.arange(self.values.size) - self.spread(self.offsets[:-1])
-            kept = place < self.spread(lengths)
+            rank = np.arange(self.values.size) - self.spread(self.offsets[:-1])
+            kept = rank < self.spread(lengths)
         return Ragged.of_lengths(self.values[kept], lengths)
 
     def lists(self) -> list[list[Any]]:
@@ -297,58 +297,66 @@ class IdColumn(Sequence[list[Id]]):
         listed: list[int] = codes.tolist()
         return list(listed) if self.names is None else [self.names[code] for code in listed]
 
-    def places_of(self, ids: frozenset[Id]) -> IntArray:
+    def indices_of(self, ids: frozenset[Id]) -> IntArray:
         """The indices of the entries that are one of these ids, ascending."""
         values = self.ragged.values
         if self.names is not None:
             if ids.isdisjoint(self.names):
-                return _NO_PLACES
-            wanted = [at for at, name in enumerate(self.names) if name in ids]
-            return np.flatnonzero(np.isin(values, wanted))
+                return _NO_INDICES
+            listed = [at for at, name in enumerate(self.names) if name in ids]
+            return np.flatnonzero(np.isin(values, listed))
         if values.dtype.kind in "iu":
-            return _places_of_integers(values, [item_id for item_id in ids if type(item_id) is int])
+            return _indices_of_integers(
+                values, [item_id for item_id in ids if type(item_id) is int]
+            )
         if values.dtype.kind not in "UTO":
-            return _NO_PLACES
+            return _NO_INDICES
         # An entry that is no id is refused later.
         listed = values.tolist()
         return np.flatnonzero([isinstance(item, _IDS) and item in ids for item in listed])
 
     def without_padding(self, name: str) -> IdColumn:
         """The column without the padding at the end of its lists."""
-        padding = self.places_of(RESERVED)
+        padding = self.indices_of(RESERVED)
         if not padding.size:
             return self
-        if self.places_of(frozenset({IGNORED})).size:
+        if self.indices_of(frozenset({IGNORED})).size:
             check_id(name, IGNORED)
         return IdColumn(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
 
 
-def refuse_marks(shown: IdColumn, acts: IdColumn) -> None:
+def refuse_marks(recommendations: IdColumn, interactions: IdColumn) -> None:
     """Refuse a 0 or 1 for each item, shown or not, which would be read as the items 0 and 1."""
-    marks = acts.places_of(MARKS)
+    marks = interactions.indices_of(MARKS)
     if not marks.size:
         return
-    first = np.arange(min(len(acts.ragged), FEWEST_MARKED))
-    likely = are_marks_throughout([*shown.take(first)], [*acts.take(first)])
-    if likely and are_marks_throughout([*shown], [*acts]):
+    first = np.arange(min(len(interactions.ragged), FEWEST_MARKED))
+    likely = are_marks_throughout([*recommendations.take(first)], [*interactions.take(first)])
+    if likely and are_marks_throughout([*recommendations], [*interactions]):
         raise marks_error("interactions")
-    rows, counts = np.unique(acts.ragged.owners(marks), return_counts=True)
-    rows = rows[(counts == acts.ragged.lengths[rows]) & (counts > 1)]
-    marked = shown.ragged.owners(shown.places_of(MARKS)) if rows.size else _NO_PLACES
+    rows, counts = np.unique(interactions.ragged.owners(marks), return_counts=True)
+    rows = rows[(counts == interactions.ragged.lengths[rows]) & (counts > 1)]
+    marked = (
+        recommendations.ragged.owners(recommendations.indices_of(MARKS))
+        if rows.size
+        else _NO_INDICES
+    )
     rows = rows[~np.isin(rows, marked)]
-    for row, *pair in zip(rows.tolist(), shown.take(rows), acts.take(rows), strict=True):
+    for row, *pair in zip(
+        rows.tolist(), recommendations.take(rows), interactions.take(rows), strict=True
+    ):
         if are_marks(*pair):
-            raise in_row(row, len(acts.ragged), marks_error("interactions"))
+            raise in_row(row, len(interactions.ragged), marks_error("interactions"))
 
 
 _IDS = (int, str, np.integer)
-_NO_PLACES = np.zeros(0, np.int64)
+_NO_INDICES = np.zeros(0, np.int64)
 
 
-def _places_of_integers(values: Array, wanted: Sequence[int]) -> IntArray:
-    if not values.size or max(wanted) < int(values.min()):
-        return _NO_PLACES
-    return np.flatnonzero(np.logical_or.reduce([values == wanted_id for wanted_id in wanted]))
+def _indices_of_integers(values: Array, listed: Sequence[int]) -> IntArray:
+    if not values.size or max(listed) < int(values.min()):
+        return _NO_INDICES
+    return np.flatnonzero(np.logical_or.reduce([values == item_id for item_id in listed]))
 
 
 def encode_columns(columns: Sequence[IdColumn]) -> list[IdColumn]:

@@ -102,7 +102,7 @@ def misplaced_error(where: str) -> InvalidEventError:
     return InvalidEventError("invalid_id", f"{where} has an item after the end of its list; {what}")
 
 
-def are_marks(shown: Collection[Id], acts: Iterable[Id]) -> bool:
+def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bool:
     """Whether interactions are a 0 or 1 for each item shown, instead of ids.
 
     Single ids 0 and 1 may be what a user chose, and one of them may be chosen ten times; so may
@@ -114,26 +114,26 @@ def are_marks(shown: Collection[Id], acts: Iterable[Id]) -> bool:
         >>> are_marks([7, 8], [0, 1]), are_marks([7, 8, 9], [1, 1, 1])
         (False, False)
     """
-    if not isinstance(acts, Sequence) or not MARKS.issuperset(acts):
+    if not isinstance(interactions, Sequence) or not MARKS.issuperset(interactions):
         return False
-    is_for_each = 1 < len(set(acts)) < len(acts) == len(shown)
-    return is_for_each and MARKS.isdisjoint(shown)
+    is_for_each = 1 < len(set(interactions)) < len(interactions) == len(recommendations)
+    return is_for_each and MARKS.isdisjoint(recommendations)
 
 
-def are_marks_throughout(shown: Sequence[Any], acts: Sequence[Any]) -> bool:
+def are_marks_throughout(recommendations: Sequence[Any], interactions: Sequence[Any]) -> bool:
     """Whether each of many lists has a 0 or 1 for each of its items, or of a catalogue."""
     return (
-        len(shown) >= FEWEST_MARKED
-        and all(map(_could_be_marks, shown, acts))
-        and not all(map(MARKS.issuperset, shown))
-        and len(set(map(str, chain.from_iterable(acts)))) > 1
+        len(recommendations) >= FEWEST_MARKED
+        and all(map(_could_be_marks, recommendations, interactions))
+        and not all(map(MARKS.issuperset, recommendations))
+        and len(set(map(str, chain.from_iterable(interactions)))) > 1
     )
 
 
-def _could_be_marks(shown: Collection[Id], acts: Any) -> bool:
-    if not isinstance(acts, Sequence) or not MARKS.issuperset(acts):
+def _could_be_marks(recommendations: Collection[Id], interactions: Any) -> bool:
+    if not isinstance(interactions, Sequence) or not MARKS.issuperset(interactions):
         return False
-    return len(acts) == len(shown) > 1 or len(acts) >= _MANY_MARKS
+    return len(interactions) == len(recommendations) > 1 or len(interactions) >= _MANY_MARKS
 
 
 def marks_error(where: str) -> InvalidEventError:
@@ -144,17 +144,17 @@ def marks_error(where: str) -> InvalidEventError:
 
 def sound_event(event: Event) -> Event:
     """An event without padding; its ids are built-in strings and integers."""
-    shown = without_padding("recommendations", event.recommendations)
-    end, padded = len(shown), len(event.recommendations)
-    acts = _sound("interactions", event.interactions)
-    if are_marks(shown, acts):
+    recommendations = without_padding("recommendations", event.recommendations)
+    end, padded = len(recommendations), len(event.recommendations)
+    interactions = _sound("interactions", event.interactions)
+    if are_marks(recommendations, interactions):
         raise marks_error("interactions")
     for interaction in event.typed:
         check_id("typed", interaction.item)
     return msgspec.structs.replace(
         event,
-        recommendations=shown,
-        interactions=acts,
+        recommendations=recommendations,
+        interactions=interactions,
         positions=_cut(event.positions, end),
         scores=_cut(event.scores, end),
         baseline=_sound("baseline", event.baseline),

@@ -153,7 +153,7 @@ _FOLLOWING = {"accumulator.py", "running.py", "blocks.py", "readings.py", "pure.
 
 PLAIN = (
     *("hit_rate@3", "mrr@3", "ndcg@3", "map@3", "precision@3", "recall@3", "ctr@3", "hits@3"),
-    *("rbp(p=0.001)@3", "f1@3", "err@3", "dcg(gain=exp2)@3", "capri:ndcg@3"),
+    *("rbp(p=0.001)@3", "f1@3", "err@3", "dcg(gain=exp2)@3", "torchmetrics:map@3"),
 )
 
 
