@@ -97,7 +97,7 @@ def test_the_value_is_that_of_the_peer(text: str, expected: float) -> None:
 RECORDED: Final[list[dict[str, Any]]] = json.loads(
     Path(__file__).with_name("kinds.json").read_text(encoding="utf-8")
 )
-"""Random worlds, with what pyndeval 0.0.8, scipy, LensKit 2025.8.1 and FairRankTune 0.0.7 return."""
+"""Random worlds, with what pyndeval 0.0.8, scipy, LensKit 2025.8.1, FairRankTune 0.0.7 return."""
 
 
 def values_of(world: Mapping[str, Any]) -> dict[str, float]:
