@@ -22,6 +22,7 @@ from streameval.events.batch import Batch
 from streameval.events.errors import InvalidEventError, MetricDeclarationError
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
+"""Random tables, with what Open Bandit Pipeline 0.5.5 estimates from them."""
 
 USERS: Final = ("u1", "u1", "u2", "u3", "u4", "u4", "u5", "u6")
 REWARDS: Final = (1, 0, 0, 1, 0, 1, 0, 1)

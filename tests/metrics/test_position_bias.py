@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -115,14 +114,6 @@ def test_another_examination_does_not_merge_and_the_same_one_does() -> None:
     assert first.read("debiased_ctr").value == 1.0
     with pytest.raises(UnlikeStateError, match="examination"):
         first.merge(other)
-
-
-def test_a_copy_and_a_pickle_have_the_same_examination() -> None:
-    accumulator = Accumulator("debiased_dcg", examination=[1, 0.5], intervals=Intervals())
-    accumulator.update(["a", "b"], ["b"], user="u")
-    for twin in (accumulator.copy(), pickle.loads(pickle.dumps(accumulator))):
-        twin.update(["a", "b"], ["b"], user="u")
-        assert twin.read("debiased_dcg").value == accumulator.read("debiased_dcg").value
 
 
 def test_without_an_examination_it_is_asked_for() -> None:
