@@ -27,7 +27,7 @@ from streameval.join.explanation import (
     ExplainedList,
     ExplainedRecord,
     Explanation,
-    KeyTrace,
+    KeyListener,
 )
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
@@ -71,7 +71,7 @@ def explain(
         raise UsageError(f"{config} has no [attribution]: every record is a complete event.")
     schemas = schemas_of(settings, os.environ)
     frontend = join_frontend(settings, settings.attribution, layout(settings), schemas)
-    traced = _TracedJoins(frontend, key)
+    traced = _ListenedJoins(frontend, key)
     _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
     explanations = dict(traced.explanations())
     if not explanations:
@@ -91,12 +91,12 @@ def explain(
     forms.write(format)
 
 
-class _TracedJoins:
-    """A frontend whose joins trace the records of a key, and count nothing."""
+class _ListenedJoins:
+    """A frontend whose joins are listened to for the records of a key, and count nothing."""
 
     def __init__(self, join: JoinFrontend, key: str) -> None:
         self.layout, self.partition_of, self.decode = join.layout, join.partition_of, join.decode
-        self.joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
+        self.joins: dict[Partition, tuple[JoinedState, KeyListener]] = {}
         self._join = join
         self._key = key
 
@@ -108,9 +108,8 @@ class _TracedJoins:
         counting: Counting | None = None,
     ) -> JoinedState:
         """See `Frontend.state`."""
-        trace = KeyTrace(self._key, self._join.rules)
-        state = self._join.state(offsets, lambda _: None, trace, counting=counting)
-        self.joins[self.partition_of(next(iter(offsets)))] = state, trace
+        state = self._join.state(offsets, lambda _: None, counting=counting)
+        self.joins[self.partition_of(next(iter(offsets)))] = state, KeyListener(self._key, state)
         return state
 
     def have_read(self, ends: Mapping[Partition, int]) -> bool:
@@ -126,9 +125,9 @@ class _TracedJoins:
 
     def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
         """Explanations of the key, by partition."""
-        for partition, (state, trace) in sorted(self.joins.items()):
+        for partition, (state, listener) in sorted(self.joins.items()):
             state.settle()
-            explanation = trace.explanation(state)
+            explanation = listener.explanation()
             if explanation is not None:
                 yield partition, explanation
 
@@ -143,7 +142,7 @@ def _source(config: Config, since: str | None) -> Source:
     return build(options, os.environ)
 
 
-def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
+def _read(source: Source, config: Config, joins: _ListenedJoins) -> None:
     ends: Mapping[Partition, int] = {}
     reported, deadline = None, time.monotonic() + _CONNECT_SECONDS
     ingest = Ingest(joins)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from streameval.engine.clock import NEVER
 from streameval.events import Id
 from streameval.events.records import Partition
-from streameval.join.impression_buffer import ImpressionBuffer
-from streameval.join.interaction_buffer import InteractionRecord
-from streameval.join.joiner import Joiner, RejectedRecord
-from streameval.join.options import OUTCOMES, Outcome, Rules
+from streameval.join.open_records import OpenInteractions, OpenLists, OpenRecords
+from streameval.join.options import FOREVER, OUTCOMES, Outcome
 from streameval.join.state import JoinedState
 
 Status: TypeAlias = Outcome | Literal["open"]
@@ -60,116 +59,100 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     records: Sequence[ExplainedRecord]
 
 
-class KeyTrace:
-    """Collects the outcomes of the records of one key."""
+class KeyListener:
+    """Listens to a join, and explains the records of one key."""
 
-    def __init__(self, key: str, rules: Rules) -> None:
+    def __init__(self, key: str, state: JoinedState) -> None:
         self._key = key
-        self._rules = rules
-        self._users = rules.key == "user_item"
-        self._rejected: list[tuple[Outcome, RejectedRecord]] = []
+        self._joiner, self._logs = state.joiner, state.logs.partitions
+        self._by_user = state.joiner.rules.key == "user_item"
         self._lists: list[ExplainedList] = []
-        self._counted: dict[tuple[int, int], tuple[InteractionRecord, int | None]] = {}
+        # By log and offset: an interaction may be part of several events.
+        self._records: dict[tuple[Partition, int], ExplainedRecord] = {}
+        state.joiner.listener = self
 
-    def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
-        """See `Trace.rejected`."""
-        if record.key == self._key or (self._users and record.user == self._key):
-            self._rejected.append((outcome, record))
+    def rejected(self, outcome: Outcome, records: OpenRecords, row: int) -> None:
+        """See `Listener.rejected`."""
+        if self._is_about(records, row):
+            self._note(records, row, outcome, OUTCOMES[outcome])
 
-    def counted(
-        self, shown: ImpressionBuffer, row: int, interactions: Sequence[InteractionRecord]
-    ) -> None:
-        """See `Trace.counted`."""
-        if shown.request(row) != self._key and not (self._users and shown.user(row) == self._key):
+    def counted(self, lists: OpenLists, row: int, interactions: Sequence[int]) -> None:
+        """See `Listener.counted`."""
+        if not self._is_about(lists, row):
             return
-        explained = _list(shown, row, self._rules, "counted")
+        explained = self._list(lists, row, "counted")
         self._lists.append(explained)
-        for interaction in interactions:
-            self._counted[interaction.log, interaction.offset] = (
-                interaction,
-                _rank(explained.items, interaction.item),
-            )
+        for at in interactions:
+            self._note(*self._joiner.interactions.at(at), "counted", "", explained.items)
 
-    def explanation(self, state: JoinedState) -> Explanation | None:
+    def explanation(self) -> Explanation | None:
         """The explanation after the join has read its logs; None without records of the key."""
-        joiner, logs = state.joiner, state.logs.partitions
-        waiting = self._open_rows(joiner)
-        lists = [
-            *self._lists,
-            *(_list(joiner.impressions, row, self._rules, "open") for row in waiting),
-        ]
-        records = [*self._closed(logs), *self._open(joiner, logs)]
-        if not lists and not records:
+        joiner = self._joiner
+        rows = joiner.open_lists(self._key)
+        lists = [*self._lists, *(self._list(*joiner.lists.at(row), "open") for row in rows)]
+        for found, matched in joiner.matched(joiner.interactions.between(NEVER, FOREVER)):
+            interactions, place = joiner.interactions.at(found.row)
+            is_about = interactions.keys[place] == self._key or not set(rows).isdisjoint(matched)
+            if is_about and self._origin(interactions, place) not in self._records:
+                why = "It waits, because an older record may still come."
+                if interactions.times[place] < joiner.watermark:
+                    why = "It is attributed to a list, which is counted when its window is over."
+                shown = self._list(*joiner.lists.at(matched[-1]), "open").items if matched else ()
+                self._note(interactions, place, "open", why, shown)
+        if not lists and not self._records:
             return None
         return Explanation(
-            lists=sorted(
-                lists, key=lambda explained_list: (explained_list.time, explained_list.request)
-            ),
+            lists=sorted(lists, key=lambda explained: (explained.time, explained.request)),
             records=sorted(
-                records,
-                key=lambda explained_record: (
-                    explained_record.time,
-                    explained_record.log,
-                    explained_record.offset,
-                ),
+                self._records.values(), key=lambda record: (record.time, record.log, record.offset)
             ),
         )
 
-    def _open_rows(self, joiner: Joiner) -> list[int]:
-        return [row for row in joiner.lists(self._key) if not joiner.is_counted(row)]
+    def _is_about(self, records: OpenRecords, row: int) -> bool:
+        keys = []
+        if isinstance(records, OpenInteractions):
+            keys = [records.keys[row]]
+        elif isinstance(records, OpenLists):
+            keys = [records.requests[row], *(records.users[row : row + 1] if self._by_user else ())]
+        return self._key in keys
 
-    def _closed(self, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
-        for interaction, rank in self._counted.values():
-            shown = f"at rank {rank}" if rank else "with an item that the list did not show"
-            why = f"It is part of the event, {shown}."
-            yield _record(logs, interaction, "counted", why, rank)
-        for outcome, record in self._rejected:
-            yield _record(logs, record, outcome, OUTCOMES[outcome])
+    def _origin(self, records: OpenRecords, row: int) -> tuple[Partition, int]:
+        return self._logs[int(records.logs[row])], int(records.offsets[row])
 
-    def _open(self, joiner: Joiner, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
-        for interaction, rows in joiner.about(self._key, self._open_rows(joiner)):
-            if (interaction.log, interaction.offset) in self._counted:
-                continue
-            if interaction.time >= joiner.watermark:
-                why = "It waits, because an older record may still come."
-            elif rows:
-                why = "It is attributed to a list, which is counted when its window is over."
-            else:
-                continue  # an orphan: one of the rejected records
-            rank = _rank(joiner.impressions.items(rows[-1]), interaction.item) if rows else None
-            yield _record(logs, interaction, "open", why, rank)
+    def _items(self, records: OpenRecords, row: int) -> list[Id]:
+        items: list[Id] = self._joiner.items.named(records.items)[row]
+        return items
 
+    def _list(self, lists: OpenLists, row: int, outcome: Status) -> ExplainedList:
+        time, rules = int(lists.times[row]), self._joiner.rules
+        return ExplainedList(
+            request=lists.requests[row],
+            time=time,
+            items=self._items(lists, row),
+            labels=lists.dimensions[row],
+            outcome=outcome,
+            complete_at=time + rules.window + rules.lateness,
+        )
 
-def _list(shown: ImpressionBuffer, row: int, rules: Rules, outcome: Status) -> ExplainedList:
-    time = shown.time(row)
-    return ExplainedList(
-        request=shown.request(row),
-        time=time,
-        items=shown.items(row),
-        labels=shown.labels(row),
-        outcome=outcome,
-        complete_at=time + rules.window + rules.lateness,
-    )
-
-
-def _record(
-    logs: Sequence[Partition],
-    record: InteractionRecord | RejectedRecord,
-    outcome: Status,
-    why: str,
-    rank: int | None = None,
-) -> ExplainedRecord:
-    return ExplainedRecord(
-        log=logs[record.log],
-        offset=record.offset,
-        time=record.time,
-        item=record.item,
-        type=record.type,
-        rank=rank,
-        outcome=outcome,
-        why=why,
-    )
-
-
-def _rank(items: Sequence[Id], item: Id) -> int | None:
-    return items.index(item) + 1 if item in items else None
+    def _note(
+        self, records: OpenRecords, row: int, outcome: Status, why: str, shown: Sequence[Id] = ()
+    ) -> None:
+        """Note the outcome of a record; `shown`: the items of its list."""
+        item = rank = kind = None
+        if isinstance(records, OpenInteractions):
+            (item,), kind = self._items(records, row), records.types[row]
+            rank = shown.index(item) + 1 if item in shown else None
+        if outcome == "counted":
+            place = f"at rank {rank}" if rank else "with an item that the list did not show"
+            why = f"It is part of the event, {place}."
+        log, offset = origin = self._origin(records, row)
+        self._records[origin] = ExplainedRecord(
+            log=log,
+            offset=offset,
+            time=int(records.times[row]),
+            item=item,
+            type=kind,
+            rank=rank,
+            outcome=outcome,
+            why=why,
+        )

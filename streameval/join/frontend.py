@@ -21,7 +21,6 @@ from streameval.engine.windows.times import SECOND
 from streameval.events.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
-from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
@@ -88,7 +87,6 @@ class JoinFrontend:
         self,
         offsets: Mapping[Partition, int],
         sink: Sink | None = None,
-        trace: Trace | None = None,
         *,
         counting: Counting | None = None,
     ) -> JoinedState:
@@ -102,7 +100,7 @@ class JoinFrontend:
             names = [next(n for n, at in self._stream.items() if at == log) for log in missing]
             raise UnevenStreamsError(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
-        return JoinedState(self.layout, self.rules, ordered, sink, trace, counting=counting)
+        return JoinedState(self.layout, self.rules, ordered, sink, counting=counting)
 
 
 def _with_users(decoded: Decoded) -> Decoded:

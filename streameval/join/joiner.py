@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import pairwise, repeat
+from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
@@ -14,92 +15,72 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
-from streameval.events import Id
+from streameval.events import Interaction
 from streameval.events.errors import TooManyOpenError
-from streameval.join.closed_lists import ClosedLists
-from streameval.join.impression_buffer import PREFIX as IMPRESSIONS
-from streameval.join.impression_buffer import ImpressionBuffer
-from streameval.join.interaction_buffer import PREFIX as INTERACTIONS
-from streameval.join.interaction_buffer import Deduplicator, InteractionBuffer, InteractionRecord
+from streameval.events.ragged import Ragged
+from streameval.join.closed_lists import are_inside, closed_events
 from streameval.join.interactions import InteractionColumns
-from streameval.join.logs import RecordSlice, times_of
-from streameval.join.matching import Index, LastTouchMatcher, RequestMatcher
-from streameval.join.open_lists import PLACES
+from streameval.join.logs import RecordSlice
+from streameval.join.matching import LastTouchMatcher, RequestMatcher
+from streameval.join.open_records import (
+    ItemNumbers,
+    OpenInteractions,
+    OpenLists,
+    OpenRecords,
+    OpenTable,
+    SavedInteractions,
+    SavedLists,
+    as_open_lists,
+)
 from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
 
-_SEEN: Final = "~join/seen/"
-
 AT_ONCE: Final = 1_024
 """Limit of one step: records of each log, lists that close, interactions that are attributed."""
-
-
-def runs(slices: Sequence[RecordSlice]) -> Iterator[tuple[int, IntArray]]:
-    """The records in join order, as runs: index of a slice, and consecutive rows of it."""
-    sizes = [len(part.before) for part in slices]
-    if len({part.log for part in slices}) == 1:
-        yield from ((number, np.arange(size)) for number, size in enumerate(sizes))
-        return
-    logs = np.repeat([part.log for part in slices], sizes)
-    order = np.lexsort((logs, np.concatenate([part.before for part in slices])))
-    numbers = np.repeat(np.arange(len(slices)), sizes)[order]
-    rows = np.concatenate([np.arange(size) for size in sizes])[order]
-    edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
-    for start, stop in pairwise(edges):
-        yield int(numbers[start]), rows[start:stop]
-
-
-def late_masks(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> list[BoolArray]:
-    """Masks of late records: behind the clock of their log, or before the watermark."""
-    return [
-        times_of(part.content) < np.maximum(part.before - lateness, watermark) for part in slices
-    ]
-
-
-def interactions_of(part: RecordSlice, content: InteractionColumns) -> list[InteractionRecord]:
-    """The interactions of a slice as records."""
-    offsets = part.offsets[content.places].tolist()
-    columns = (content.times.tolist(), content.keys, content.items, content.types, content.gains)
-    return list(map(InteractionRecord, *columns, repeat(part.log), offsets))
-
 
 CountClosed: TypeAlias = Callable[[Decoded], Mapping[int, InvalidEvent]]
 """Counts events; returns the rows of those that cannot be counted, and why."""
 
 
-class RejectedRecord(NamedTuple):
-    """A record that is part of no event.
-
-    Attributes:
-        time: event time, microseconds since the epoch.
-        key: id of the list, or user of the interaction; empty if it has none.
-        user: of the list, if lists are joined by user.
-        item: of an interaction; None for an impression.
-    """
-
-    log: int
-    offset: int
-    time: int
-    key: str
-    user: str = ""
-    item: Id | None = None
-    type: str | None = None
-
-
-class Trace(Protocol):
+class Listener(Protocol):
     """Follows records through a join."""
 
-    def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
+    def rejected(self, outcome: Outcome, records: OpenRecords, row: int) -> None:
         """Called with each record that is part of no event."""
 
-    def counted(
-        self, shown: ImpressionBuffer, row: int, interactions: Sequence[InteractionRecord]
-    ) -> None:
-        """Called with each list that became an event, and its interactions."""
+    def counted(self, lists: OpenLists, row: int, interactions: Sequence[int]) -> None:
+        """Called with each list that became an event, and the rows of its interactions."""
+
+
+class Attribution(NamedTuple):
+    """An interaction that belongs to a list: its row, the number of its stream, and itself."""
+
+    row: int
+    stream: int
+    interaction: Interaction
+
+
+class _Arrivals(msgspec.Struct):
+    """Valid records of one stream in join order.
+
+    Attributes:
+        late: behind the clock of their log, or before the watermark.
+        ignored: whether the type of an interaction does not count.
+    """
+
+    records: OpenRecords
+    late: BoolArray
+    ignored: BoolArray
+
+
+def late_mask(part: RecordSlice, lateness: int, watermark: int) -> BoolArray:
+    """Mask of late records: behind the clock of their log, or before the watermark."""
+    times = cast("IntArray", part.content.times)
+    return times < np.maximum(part.before - lateness, watermark)
 
 
 class Joiner:
-    """Buffers lists and interactions, and makes events of them as the watermark advances.
+    """Keeps open lists and interactions, and makes events of them as the watermark advances.
 
     An interaction is attributed to its list when the watermark passes it; a list becomes an event
     when the watermark passes the end of its window.
@@ -110,30 +91,34 @@ class Joiner:
     Attributes:
         watermark: no earlier record is expected, microseconds; NEVER at first.
         outcomes: of the records of each stream.
+        listener: is told what becomes of each record; None for nobody.
     """
 
-    def __init__(
-        self, rules: Rules, streams: Sequence[int], patience: int, trace: Trace | None = None
-    ) -> None:
+    def __init__(self, rules: Rules, streams: Sequence[int], patience: int) -> None:
         self.rules = rules
         self.watermark = NEVER
         self.outcomes = [OutcomeCounts() for _ in range(max(streams) + 1)]
+        self.listener: Listener | None = None
         self._streams = streams
-        self._trace = trace
-        self.impressions = ImpressionBuffer(rules.bucket, users=rules.keeps_users)
-        self.interactions = InteractionBuffer(rules.bucket)
-        self._requests = Index()
-        self._users = Index() if rules.key == "user_item" else None
+        self.items = ItemNumbers()
+        by_user = rules.key == "user_item"
+        keys = ("requests", "users") if by_user else ("requests",)
+        self.lists: OpenTable[OpenLists] = OpenTable(
+            "~join/shown/", SavedLists, rules.bucket, self.items, keys
+        )
+        self.interactions: OpenTable[OpenInteractions] = OpenTable(
+            "~join/reported/", SavedInteractions, rules.bucket, self.items, ("ids",)
+        )
         # How far behind the clock a list may come; several logs have no common clock.
         slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER
         self._matcher = (
-            RequestMatcher(self.impressions, self._requests, rules.window)
-            if self._users is None
-            else LastTouchMatcher(self.impressions, self._users, rules, slack, patience)
+            LastTouchMatcher(self.lists, rules, slack, patience)
+            if by_user
+            else RequestMatcher(self.lists, rules.window)
         )
-        self._attributions: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
-        self._counted_later: set[tuple[int, InteractionRecord]] = set()
-        self.deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.outcomes]
+        self._attributions: defaultdict[int, list[Attribution]] = defaultdict(list)
+        # Rows of a list and an interaction that counts with a later list.
+        self._counted_later: set[tuple[int, int]] = set()
 
     def add(self, stream: int, slices: Sequence[RecordSlice]) -> None:
         """Add the next records of a stream, from all of its logs."""
@@ -143,17 +128,34 @@ class Joiner:
             counts.tombstone += part.tombstones
             counts.invalid += len(part.invalid)
             if part.future is not None:
-                self._refuse_future(stream, part._replace(content=part.future))
+                records = self._open(stream, part._replace(content=part.future))
+                for row in range(len(records)):
+                    self._refuse(stream, "future", records, row)
         valid = [part for part in slices if len(part.content.places)]
-        if valid:
-            self._add_interactions(stream, valid) if stream else self._add_impressions(valid)
+        if not valid:
+            return
+        arrivals = self._in_join_order(stream, valid)
+        records = arrivals.records
+        refused: dict[int, Outcome] = dict.fromkeys(np.flatnonzero(arrivals.late).tolist(), "late")
+        for row in np.flatnonzero(arrivals.ignored & ~arrivals.late).tolist():
+            refused[row] = "ignored"
+        refused |= dict.fromkeys(self._duplicates(records, refused), "duplicate")
+        for row in sorted(refused):
+            self._refuse(stream, refused[row], records, row)
+        if refused:
+            records = records.take(np.delete(np.arange(len(records)), [*refused]))
+        if isinstance(records, OpenLists):
+            self.lists.add(records)
+        elif isinstance(records, OpenInteractions):
+            self.interactions.add(records)
 
     def advance(
         self, watermark: int, newest: int, count: CountClosed
     ) -> Sequence[tuple[int, int, InvalidEvent]]:
         """Advance the watermark, by at most about `AT_ONCE` lists and interactions.
 
-        Call it until `self.watermark` has reached the goal, before records are added.
+        To be called until the watermark is reached; it depends on the records alone if records are
+        added only then.
 
         Args:
             watermark: the goal; FOREVER if no more records come.
@@ -171,18 +173,14 @@ class Joiner:
             self._refuse_too_many()
             return ()
         before, goal = self.watermark, watermark
-        interactions = self.interactions.between(before, goal, AT_ONCE)
-        if len(interactions) > AT_ONCE:
-            watermark = max(interactions[AT_ONCE].time, interactions[0].time + 1)
+        watermark = self.interactions.moment_after(before, goal, AT_ONCE)
         begin, end = self._closing_time(before), self._closing_time(watermark)
-        until = self.impressions.moment_after(begin, end, AT_ONCE)
+        until = self.lists.moment_after(begin, end, AT_ONCE)
         if until < end:
             watermark = until + self.rules.window
         self.watermark = watermark
-        for interaction in interactions:
-            if interaction.time < watermark:
-                self._attribute(interaction)
-        rows = self.impressions.between(self._closing_time(before), self._closing_time(watermark))
+        self._attribute(self.interactions.between(before, watermark))
+        rows = self.lists.between(begin, self._closing_time(watermark))
         uncountable = self._close(rows, count) if rows else ()
         self._drop(min(watermark, newest))
         if watermark == goal:
@@ -192,36 +190,29 @@ class Joiner:
     @property
     def size(self) -> int:
         """Approximate bytes of the records that wait."""
-        return self.impressions.size + self.interactions.size
+        return self.lists.size + self.interactions.size
 
-    def lists(self, key: str) -> list[int]:
-        """Rows of the lists of a request, or of a user if the join is by user."""
-        rows = list(self._requests.rows(key))
-        return rows or list(self._users.rows(key) if self._users is not None else ())
+    def open_lists(self, key: str) -> list[int]:
+        """Rows of the open lists of a request, or of a user if the join is by user."""
+        rows = chain.from_iterable(index.rows(key) for index in self.lists.by.values())
+        closed = self._closing_time(self.watermark)
+        return [row for row in dict.fromkeys(rows) if self.lists.time(row) >= closed]
 
-    def about(self, key: str, rows: Sequence[int]) -> list[tuple[InteractionRecord, list[int]]]:
-        """Interactions that have a key or belong to one of these lists, with all their lists."""
-        matched = [
-            (interaction, self._matcher.match(interaction))
-            for interaction in self.interactions.between(NEVER, FOREVER)
-        ]
-        return [
-            (interaction, rows_of_each)
-            for interaction, rows_of_each in matched
-            if interaction.key == key or not set(rows_of_each).isdisjoint(rows)
-        ]
-
-    def is_counted(self, row: int) -> bool:
-        """Whether a list has become an event."""
-        return self.impressions.time(row) < self._closing_time(self.watermark)
+    def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attribution, list[int]]]:
+        """Interactions, and the rows of the lists that each belongs to."""
+        if not rows:
+            return
+        acts = self.interactions.take(rows)
+        numbers, items = acts.items.values.tolist(), self.items.named(acts.items).ids()
+        streams = [self._streams[log] for log in acts.logs.tolist()]
+        interactions = map(Interaction, items, acts.gains, acts.types)
+        lists = map(self._matcher.match, acts.keys, acts.times.tolist(), numbers)
+        yield from zip(map(Attribution, rows, streams, interactions), lists, strict=True)
 
     def sections(self) -> Iterator[Section]:
-        """The buffers and the remembered event ids."""
-        yield from self.impressions.sections()
+        """The open records."""
+        yield from self.lists.sections()
         yield from self.interactions.sections()
-        for stream, deduplicator in enumerate(self.deduplicators):
-            for section in deduplicator.sections():
-                yield section._replace(name=f"{_SEEN}{stream}/{section.name}")
 
     def state_dict(self) -> dict[str, Any]:
         """The rest of the state, as plain values."""
@@ -231,187 +222,128 @@ class Joiner:
         }
 
     def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `state_dict` and `sections`."""
+        """Replace the content of a new object with the output of `state_dict` and `sections`."""
         self.outcomes = msgspec.convert(state["accounts"], list[OutcomeCounts])
         self.watermark = msgspec.convert(state["watermark"], Int64)
-        self.impressions.restore(_of(parts, IMPRESSIONS))
-        self.interactions.restore(_of(parts, INTERACTIONS))
-        for stream, deduplicator in enumerate(self.deduplicators):
-            prefix = f"{_SEEN}{stream}/"
-            prefixed = _of(parts, prefix)
-            sections = {name.removeprefix(prefix): section for name, section in prefixed.items()}
-            deduplicator.restore(sections)
-        self._rebuild_indexes()
+        self.lists.restore(parts)
+        self.interactions.restore(parts)
+        self._attribute_again()
 
-    def _add_impressions(self, slices: Sequence[RecordSlice]) -> None:
-        late = late_masks(slices, self.rules.lateness, self.watermark)
-        for number, rows in runs(slices):
-            part = slices[number]
-            lists = cast("Decoded", part.content)
-            offsets, late_rows = part.own_offsets, late[number]
-            if len(rows) < len(offsets):
-                lists, offsets, late_rows = lists.take(rows), offsets[rows], late_rows[rows]
-            rows_to_keep = self._rows_to_keep(lists, part.log, offsets, late_rows)
-            if rows_to_keep is not None:
-                lists, offsets = lists.take(rows_to_keep), offsets[rows_to_keep]
-            if len(offsets):
-                self._keep(lists, part.log, offsets)
+    def _attribute_again(self) -> None:
+        """Attribute the interactions of open lists, after a restart."""
+        closed = self._closing_time(self.watermark)
+        for found, rows in self.matched(self.interactions.between(NEVER, self.watermark)):
+            self._wait(found, [row for row in rows if self.lists.time(row) >= closed])
 
-    def _refuse_future(self, stream: int, part: RecordSlice) -> None:
-        """Refuse records from the future."""
-        if stream:
-            for interaction in interactions_of(part, cast("InteractionColumns", part.content)):
-                self._refuse(stream, "future", interaction)
-            return
-        lists, offsets = cast("Decoded", part.content), part.own_offsets
-        for row in range(len(offsets)):
-            self._refuse_list("future", lists, row, part.log, int(offsets[row]))
+    def _open(self, stream: int, part: RecordSlice) -> OpenRecords:
+        """The records of a slice, with the numbers of their items."""
+        offsets, content = part.own_offsets, part.content
+        if isinstance(content, Decoded):
+            users = self.rules.keeps_users
+            return as_open_lists(content, self.items, part.log, offsets, users=users)
+        return OpenInteractions(
+            times=content.times,
+            items=Ragged(self.items.number(content.items), np.arange(offsets.size + 1)),
+            keys=[*content.keys],
+            types=[*content.types],
+            gains=[*content.gains],
+            ids=_hashes(stream, content),
+            logs=np.full(offsets.size, part.log),
+            offsets=offsets,
+        )
 
-    def _rows_to_keep(
-        self, lists: Decoded, log: int, offsets: IntArray, late: BoolArray
-    ) -> IntArray | None:
-        """Rows of the lists to keep, or None for all; refuses late lists and duplicates."""
-        ids = lists.event_ids
-        if not late.any() and self._all_new(ids):
-            return None
-        fresh: dict[str, list[int]] = {}
-        kept = []
-        for row, time in enumerate(times_of(lists).tolist()):
-            request = None if ids is None else ids[row]
-            outcome: Outcome | None = "late" if late[row] else None
-            if request is not None and outcome is None:
-                earlier = [
-                    self.impressions.time(row_number) for row_number in self._requests.rows(request)
-                ]
-                before = fresh.setdefault(request, [])
-                if self._is_duplicate([*earlier, *before], time):
-                    outcome = "duplicate"
-                else:
-                    before.append(time)
-            if outcome is None:
-                kept.append(row)
-            else:
-                self._refuse_list(outcome, lists, row, log, int(offsets[row]))
-        return np.array(kept, dtype=np.int64)
+    def _in_join_order(self, stream: int, slices: Sequence[RecordSlice]) -> _Arrivals:
+        """The records of all logs of a stream: by the clock of their log, then by log."""
+        opened = [self._open(stream, part) for part in slices]
+        records: Any = opened[0].joined(*cast("Any", opened[1:]))
+        lateness, watermark = self.rules.lateness, self.watermark
+        late = np.concatenate([late_mask(part, lateness, watermark) for part in slices])
+        ignored = np.concatenate([_ignored(part.content) for part in slices])
+        if len({part.log for part in slices}) > 1:
+            before = np.concatenate([part.before for part in slices])
+            order = np.lexsort((records.logs, before))
+            records, late, ignored = records.take(order), late[order], ignored[order]
+        return _Arrivals(records, late, ignored)
 
-    def _all_new(self, ids: Sequence[str] | None) -> bool:
-        """Whether all ids are new and distinct: a quick check of the usual case."""
-        return ids is None or (len(set(ids)) == len(ids) and self._requests.has_none(ids))
+    def _duplicates(self, records: OpenRecords, refused: Collection[int]) -> list[int]:
+        """Rows whose id was seen before, in any log of the stream, and not long before or after.
 
-    def _keep(self, lists: Decoded, log: int, offsets: IntArray) -> None:
-        rows = self.impressions.add(lists, log, offsets)
-        if lists.event_ids is not None:
-            self._requests.extend(lists.event_ids, rows)
-        users = lists.batch.users
-        if self._users is not None and users is not None:
-            self._users.extend([str(user or "") for user in users], rows)
-
-    def _is_duplicate(self, earlier: Sequence[int], time: int) -> bool:
-        """Whether the window of a list overlaps with that of a known list of the same id."""
-        return any(abs(earlier_time - time) <= self.rules.window for earlier_time in earlier)
-
-    def _add_interactions(self, stream: int, slices: Sequence[RecordSlice]) -> None:
-        late = [
-            late_mask.tolist()
-            for late_mask in late_masks(slices, self.rules.lateness, self.watermark)
-        ]
-        columns = [cast("InteractionColumns", part.content) for part in slices]
-        counts = [column.counts.tolist() for column in columns]
-        order = [(n, row) for n, rows in runs(slices) for row in rows.tolist()]
-        candidates = [(n, row) for n, row in order if not late[n][row] and counts[n][row]]
-        duplicates = self.deduplicators[stream].duplicates(columns, candidates)
-        interactions = [interactions_of(*pair) for pair in zip(slices, columns, strict=True)]
-        if len(candidates) == len(order) and not duplicates:
-            self.interactions.extend(interactions[n][row] for n, row in order)
-            return
-        fresh = set(candidates) - duplicates
-        for number, row in order:
-            interaction = interactions[number][row]
-            if (number, row) in fresh:
-                self.interactions.extend([interaction])
-            elif late[number][row]:
-                self._refuse(stream, "late", interaction)
-            elif not counts[number][row]:
-                self._refuse(stream, "ignored", interaction)
-            else:
-                self._refuse(stream, "duplicate", interaction)
-
-    def _attribute(self, interaction: InteractionRecord) -> None:
-        rows = self._matcher.match(interaction)
-        if rows:
-            self._wait(interaction, rows)
+        Windows of lists of one id must not overlap; an interaction counts once within window and
+        lateness. No clock decides that: those of other logs say nothing about the age of a record.
+        """
+        if isinstance(records, OpenLists):
+            table: OpenTable[Any] = self.lists
+            ids: Sequence[Any] = records.requests
+            index, span = table.by["requests"], self.rules.window
         else:
-            self._refuse(self._streams[interaction.log], "orphan", interaction)
+            table, ids = self.interactions, records.ids.tolist()
+            index, span = table.by["ids"], self.rules.window + self.rules.lateness
+        if index.are_new(ids):
+            return []
+        times, fresh, duplicates = records.times.tolist(), defaultdict[Any, list[int]](list), []
+        for row, key in enumerate(ids):
+            if key and row not in refused:
+                earlier = chain(map(table.time, index.rows(key)), fresh[key])
+                if any(abs(time - times[row]) <= span for time in earlier):
+                    duplicates.append(row)
+                else:
+                    fresh[key].append(times[row])
+        return duplicates
 
-    def _wait(self, interaction: InteractionRecord, rows: Sequence[int]) -> None:
+    def _attribute(self, rows: Sequence[int]) -> None:
+        """Attribute interactions to their lists, or refuse them."""
+        for found, lists in self.matched(rows):
+            if lists:
+                self._wait(found, lists)
+            else:
+                self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
+
+    def _wait(self, found: Attribution, lists: Sequence[int]) -> None:
         """Keep an interaction until its lists are counted; it counts with the last of them."""
-        for row in rows:
-            self._attributions[row].append(interaction)
-        for row in rows[:-1]:
-            self._counted_later.add((row, interaction))
+        for row in lists:
+            self._attributions[row].append(found)
+        self._counted_later.update((row, found.row) for row in lists[:-1])
 
     def _close(
         self, rows: Sequence[int], count: CountClosed
     ) -> list[tuple[int, int, InvalidEvent]]:
         """Make events of lists, and count the outcomes; returns those that cannot be counted."""
-        attributed = [self._attributions.pop(row, ()) for row in rows]
-        lists = ClosedLists(self.impressions, rows, attributed)
-        inside = lists.inside()
-        failures = count(lists.events(self.rules.combine))
-        self._count_closed(rows, attributed, inside, failures)
-        return [
-            (*self.impressions.origin(rows[place]), failure) for place, failure in failures.items()
-        ]
-
-    def _count_closed(
-        self,
-        rows: Sequence[int],
-        attributed: Sequence[Sequence[InteractionRecord]],
-        inside: Sequence[bool],
-        failures: Collection[int],
-    ) -> None:
-        """Count the outcomes of lists, and of interactions with the last of their lists."""
+        lists = self.lists.take(rows)
+        attributed = [self._attributions.pop(row, []) for row in rows]
+        interactions = [[found.interaction for found in of_list] for of_list in attributed]
+        inside = iter(are_inside(lists, interactions, self.items))
+        failures = count(closed_events(lists, interactions, self.items, self.rules))
         self.outcomes[0].counted += len(rows) - len(failures)
-        is_inside = iter(inside)
         for place, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):
             if place in failures:
-                self._refuse_closed(row)
-            elif self._trace is not None:
-                self._trace.counted(self.impressions, row, of_list)
-            for interaction in of_list:
-                outside = not next(is_inside)
-                if (row, interaction) in self._counted_later:
-                    self._counted_later.remove((row, interaction))
+                self._refuse(0, "invalid", lists, place)
+            elif self.listener is not None:
+                self.listener.counted(lists, place, [found.row for found in of_list])
+            for found in of_list:
+                outside = not next(inside)
+                if (row, found.row) in self._counted_later:
+                    self._counted_later.remove((row, found.row))
                 elif place in failures:
-                    self._refuse(self._streams[interaction.log], "orphan", interaction)
+                    self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
                 else:
-                    counts = self.outcomes[self._streams[interaction.log]]
-                    counts.counted += 1
-                    counts.outside += outside
-
-    def _refuse_closed(self, row: int) -> None:
-        """Refuse a list that cannot be counted."""
-        self._count(0, "invalid")
-        if self._trace is not None:
-            log, offset = self.impressions.origin(row)
-            lists = self.impressions
-            names = lists.request(row), lists.user(row)
-            record = RejectedRecord(log, offset, lists.time(row), *names)
-            self._trace.rejected("invalid", record)
+                    self.outcomes[found.stream].counted += 1
+                    self.outcomes[found.stream].outside += outside
+        return [
+            (int(lists.logs[place]), int(lists.offsets[place]), failure)
+            for place, failure in failures.items()
+        ]
 
     def _closing_time(self, watermark: int) -> int:
         """The time before which lists are complete."""
         return watermark if watermark in (NEVER, FOREVER) else watermark - self.rules.window
 
     def _drop(self, horizon: int) -> None:
-        before = horizon - self.rules.window
-        for number, bucket in self.impressions.drop(before):
-            self._requests.forget(bucket.requests, number << PLACES)
-            if self._users is not None:
-                self._users.forget(bucket.users, number << PLACES)
-        self.interactions.drop(before)
-        for deduplicator in self.deduplicators:
-            deduplicator.forget(horizon)
+        """Forget what no later record can belong to or repeat, as it would be late."""
+        before = len(self.lists.buckets)
+        self.lists.drop(horizon - self.rules.window)
+        self.interactions.drop(horizon - self.rules.window - self.rules.lateness)
+        if len(self.lists.buckets) < before:
+            self.items.compact((self.lists, self.interactions))
 
     def _refuse_too_many(self) -> None:
         waiting = sum(counts.open for counts in self.outcomes)
@@ -420,52 +352,23 @@ class Joiner:
         if self.size > self.rules.max_bytes:
             raise TooManyOpenError("max_bytes", self.size, self.rules.max_bytes)
 
-    def _refuse(self, stream: int, outcome: Outcome, refused: InteractionRecord) -> None:
-        self._count(stream, outcome)
-        if self._trace is not None:
-            record = RejectedRecord(
-                refused.log,
-                refused.offset,
-                refused.time,
-                refused.key,
-                item=refused.item,
-                type=refused.type,
-            )
-            self._trace.rejected(outcome, record)
-
-    def _refuse_list(
-        self, outcome: Outcome, lists: Decoded, row: int, log: int, offset: int
-    ) -> None:
-        self._count(0, outcome)
-        if self._trace is not None:
-            request = None if lists.event_ids is None else lists.event_ids[row]
-            users, times = lists.batch.users, times_of(lists)
-            user = str((users[row] if users is not None else None) or "")
-            record = RejectedRecord(log, offset, int(times[row]), request or "", user)
-            self._trace.rejected(outcome, record)
-
-    def _count(self, stream: int, outcome: Outcome) -> None:
+    def _refuse(self, stream: int, outcome: Outcome, records: OpenRecords, row: int) -> None:
         counts = self.outcomes[stream]
         setattr(counts, outcome, getattr(counts, outcome) + 1)
-
-    def _rebuild_indexes(self) -> None:
-        """Rebuild indexes and attributions from the buffers."""
-        self._requests.clear()
-        if self._users is not None:
-            self._users.clear()
-        for number, bucket in sorted(self.impressions.buckets.items()):
-            for place, request in enumerate(bucket.requests):
-                self._requests.add(request, number << PLACES | place)
-            for place, user in enumerate(bucket.users):
-                if self._users is not None:
-                    self._users.add(user, number << PLACES | place)
-        closed = self._closing_time(self.watermark)
-        self._attributions.clear()
-        self._counted_later.clear()
-        for interaction in self.interactions.between(NEVER, self.watermark):
-            rows = self._matcher.match(interaction)
-            self._wait(interaction, [row for row in rows if self.impressions.time(row) >= closed])
+        if self.listener is not None:
+            self.listener.rejected(outcome, records, row)
 
 
-def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
-    return {name: part for name, part in parts.items() if name.startswith(prefix)}
+def _ignored(content: Decoded | InteractionColumns) -> BoolArray:
+    if isinstance(content, InteractionColumns):
+        return ~content.counts
+    return np.zeros(len(content.places), dtype=np.bool_)
+
+
+def _hashes(stream: int, content: InteractionColumns) -> IntArray:
+    """A hash of each event id in its stream, which takes less memory; 0 without ids."""
+    if content.event_ids is None:
+        return np.zeros(len(content.keys), dtype=np.int64)
+    salt = b"%d" % stream
+    hashes = (blake2b(text.encode(), digest_size=8, salt=salt) for text in content.event_ids)
+    return np.frombuffer(b"".join(hashed.digest() for hashed in hashes), dtype="<i8")

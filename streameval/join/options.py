@@ -22,6 +22,10 @@ FOREVER: Final = 2**62
 """After every event time, microseconds: the watermark when no more records come."""
 
 
+LAYOUT: Final = 2
+"""Version of the state of a join. Release 0.2.0 had none."""
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of [attribution], see `AttributionOptions`; durations in microseconds.
 
@@ -257,4 +261,5 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             for key in ("format", "message", "decoder"):
                 if plain_options[key] is None:
                     del plain_options[key]
-        return {name: value for name, value in plain.items() if name not in may_change}
+        kept = {name: value for name, value in plain.items() if name not in may_change}
+        return kept | {"layout": LAYOUT}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
@@ -14,12 +15,13 @@ from streameval.engine.dead_letters import Identity
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.sections import Section
-from streameval.events.errors import damage_as_error
+from streameval.events.errors import StateVersionError, damage_as_error
+from streameval.events.ragged import IdColumn
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
-from streameval.join.joiner import AT_ONCE, Joiner, Trace
+from streameval.join.joiner import AT_ONCE, Joiner
 from streameval.join.logs import Log, Logs, RecordSlice
-from streameval.join.options import OutcomeCounts, Rules
+from streameval.join.options import LAYOUT, OutcomeCounts, Rules
 from streameval.statistics.relation import next_version
 
 PREFIX: Final = "~join"
@@ -31,8 +33,7 @@ DecodedStream: TypeAlias = Decoded | InteractionColumns
 class JoinedState(PartitionState):
     """The state of joined logs at their positions; depends on their records alone.
 
-    `logs`: their order must be the same to restore a state. `trace`: called with the outcome of
-    each record.
+    `logs`: their order must be the same to restore a state.
 
     Attributes:
         joiner: the records that wait.
@@ -47,13 +48,12 @@ class JoinedState(PartitionState):
         rules: Rules,
         logs: Sequence[Log],
         sink: Sink | None = None,
-        trace: Trace | None = None,
         *,
         counting: Counting | None = None,
     ) -> None:
         super().__init__(layout, logs[0].partition, 0, sink, counting=counting)
         self.logs = Logs(logs, lambda: Clock(layout.clock))
-        self.joiner = Joiner(rules, [log.stream for log in logs], layout.clock.patience, trace)
+        self.joiner = Joiner(rules, [log.stream for log in logs], layout.clock.patience)
         self.idle_timeouts = 0
         self.proposed_at: int | None = None
         self._join_version = next_version()
@@ -96,14 +96,23 @@ class JoinedState(PartitionState):
 
     def apply(self, batch: RecordBatch, content: DecodedStream) -> Applied:
         """Add a batch; `proceed` counts the lists that it completes."""
-        buffer = self.joiner.impressions
-        columns = buffer.numbered(content) if isinstance(content, Decoded) else content
+        columns = self._numbered(content) if isinstance(content, Decoded) else content
         self.logs.push(batch, columns)
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
         tally.valid = len(content.places)
         tally.add_invalid([event for _, event in content.invalid])
         return Applied(content.invalid, tally)
+
+    def _numbered(self, lists: Decoded) -> Decoded:
+        """The lists with numbers of items, taken while the ids are in the processor's cache."""
+        items = self.joiner.items
+        ragged = items.numbers(lists.batch.recommendations)
+        batch = msgspec.structs.replace(
+            lists.batch, recommendations=IdColumn(ragged, items.codes.names), matches=None
+        )
+        places = np.array(lists.places, dtype=np.int64)
+        return msgspec.structs.replace(lists, batch=batch, places=places)
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Mark logs as ended; the others no longer wait for them."""
@@ -193,6 +202,8 @@ class JoinedState(PartitionState):
         super().restore(counts, empty_unlike=empty_unlike)
         with damage_as_error(PREFIX):
             state = msgspec.msgpack.decode(join_parts[PREFIX], type=dict[str, Any])
+            if state.get("version") != LAYOUT:
+                raise StateVersionError(PREFIX, state.get("version"), LAYOUT)
             self.logs.restore(state["logs"])
             self._advances = msgspec.convert(state["advances"], Int64)
             self._proposed = dict(msgspec.convert(state["proposed"], list[tuple[Int64, Int64]]))
@@ -229,5 +240,6 @@ class JoinedState(PartitionState):
             "joiner": self.joiner.state_dict(),
             "logs": self.logs.state(),
             "proposed": sorted(self._proposed.items()),
+            "version": LAYOUT,
         }
         return lambda: iter([msgspec.msgpack.encode(state)])

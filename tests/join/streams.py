@@ -17,7 +17,6 @@ from streameval.engine.clock import ClockRule
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
-from streameval.join.joiner import Trace
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.batches import batch_of
@@ -125,13 +124,11 @@ class Fed:
     fed: the records of each log so far.
     """
 
-    def __init__(
-        self, frontend: JoinFrontend, logs: Iterable[Partition], trace: Trace | None = None
-    ) -> None:
-        self.frontend, self._trace = frontend, trace
+    def __init__(self, frontend: JoinFrontend, logs: Iterable[Partition]) -> None:
+        self.frontend = frontend
         self.events: list[Any] = []
         self.fed: dict[Partition, list[Any]] = {log: [] for log in logs}
-        self.state: JoinedState = frontend.state(dict.fromkeys(self.fed, 0), self._keep, trace)
+        self.state: JoinedState = frontend.state(dict.fromkeys(self.fed, 0), self._keep)
 
     @property
     def counted(self) -> int:
@@ -154,7 +151,7 @@ class Fed:
         positions = {log: log_progress.position for log, log_progress in progress.items()}
         rest = {log: records[positions[log] :] for log, records in before.fed.items()}
         self.fed = {log: records[: positions[log]] for log, records in before.fed.items()}
-        self.state = self.frontend.state(positions, self._keep, self._trace)
+        self.state = self.frontend.state(positions, self._keep)
         self.state.restore(content)
         assert self.content() == content
         assert self.state.joiner.size == before.state.joiner.size
@@ -174,14 +171,14 @@ class Fed:
 class Run(Fed):
     """The join of a case, with events as plain tuples."""
 
-    def __init__(self, case: Case, trace: Trace | None = None, **limits: Any) -> None:
+    def __init__(self, case: Case, **limits: Any) -> None:
         self.seen: list[tuple[str | None, Any]] = []
         self.logs = {
             log_name(stream, number): log
             for stream, logs in enumerate(case.streams)
             for number, log in enumerate(logs)
         }
-        super().__init__(join_frontend(case, **limits), self.logs, trace)
+        super().__init__(join_frontend(case, **limits), self.logs)
 
     def read(self, log: Partition, count: int, parts: float = math.inf) -> None:
         """Feed the next records of a log."""

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from streameval.events.records import Partition
 from streameval.join import joiner, state
-from streameval.join.explanation import ExplainedRecord, Explanation, KeyTrace
+from streameval.join.explanation import ExplainedRecord, Explanation, KeyListener
 from streameval.join.options import FOREVER, OUTCOMES
 from tests.effort import few_examples
 from tests.join.offline import Case, Log, joined
-from tests.join.streams import REQUESTS, USERS, Run, cases, join_frontend
+from tests.join.streams import REQUESTS, USERS, Run, cases
 
 Step: TypeAlias = tuple[int, int, int, bool]
 """Number of a log, number of its records to read, steps of work, and whether to restart then."""
@@ -174,13 +174,13 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
     listed = []
     run = Run(case)
     for key in USERS if case.key == "user_item" else REQUESTS:
-        trace = KeyTrace(key, join_frontend(case).rules)
-        run = Run(case, trace=trace)
+        run = Run(case)
+        listener = KeyListener(key, run.state)
         for partition, count in zip(run.logs, counts, strict=False):
             run.read(partition, count)
         if ended:
             run.joined()
-        explanation = trace.explanation(run.state)
+        explanation = listener.explanation()
         listed += [] if explanation is None else [explanation]
     return run, listed
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.daemon.log import Logfmt
 from streameval.daemon.loop import JoinDriver
@@ -19,17 +20,18 @@ from streameval.engine.snapshot import Health, JoinWait
 from streameval.events.errors import (
     DamagedStateError,
     SourceError,
+    StateVersionError,
     TooManyOpenError,
     UnevenStreamsError,
     UnlikeStateError,
 )
 from streameval.events.records import Partition
 from streameval.exporters.page.state import state
-from streameval.join import impression_buffer as module
+from streameval.join import open_records as module
 from streameval.join.frontend import JoinStats
 from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
-from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.options import LAYOUT, AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.source import SourceStatus
 from tests.batches import batch_of
@@ -304,6 +306,17 @@ def test_a_record_that_is_delivered_again_is_refused() -> None:
         fed.state.apply(again, fed.frontend.decode(again))
 
 
+def test_a_click_that_was_attributed_before_a_restart_counts_after_it() -> None:
+    fed = fed_with()
+    fed.feed(SHOWN, [shown(0, "r0"), shown(8, "r1")])
+    fed.feed(DONE, [click(1, "r0"), click(9, "r1")])
+    assert fed.state.joiner.watermark == 3_000_000
+    fed.restart()
+    fed.end()
+    assert (fed.counted, fed.state.outcomes[1].counted) == (2, 2)
+    assert [[*event.interactions] for event in fed.events] == [["a"], ["a"]]
+
+
 def test_a_state_of_other_logs_is_refused() -> None:
     fed = fed_with()
     other = fed.frontend.state({SHOWN: 0, DONE._replace(number=1): 0})
@@ -397,6 +410,20 @@ def test_damaged_parts_of_a_join_are_refused() -> None:
         state.restore({**fed.content(), "~join": msgspec.msgpack.encode(meta)})
 
 
+def test_the_layout_of_an_earlier_release_is_refused_by_its_version() -> None:
+    fed = fed_with()
+    meta = msgspec.msgpack.decode(fed.content()["~join"])
+    del meta["version"]
+    with pytest.raises(StateVersionError) as refused:
+        fed.state.restore({**fed.content(), "~join": msgspec.msgpack.encode(meta)})
+    assert (refused.value.what, refused.value.found, refused.value.known) == ("~join", None, LAYOUT)
+    here = {"attribution": OPTIONS.settings()}
+    saved = {"attribution": {k: v for k, v in OPTIONS.settings().items() if k != "layout"}}
+    said = "its state was made with other settings: attribution.layout is 2 here and was absent"
+    assert other_settings(here, saved) == said
+    assert not same_shape(here, saved), "counting cannot go on"
+
+
 def test_unused_items_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MANY", 20)
     fed, plain = fed_with(), fed_with()
@@ -408,8 +435,7 @@ def test_unused_items_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
         for fed_ in (fed, plain):
             fed_.feed(SHOWN, lists)
             fed_.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
-    kept = fed.state.joiner.impressions
-    assert len(kept._items) < 30
+    assert len(fed.state.joiner.items.codes) < 30
     assert fed.counted == plain.counted > 100
     assert fed.content() == plain.content()
     monkeypatch.setattr(module, "_MANY", 10**9)
@@ -428,7 +454,7 @@ def test_open_lists_keep_their_items_when_items_are_renumbered(
             fed_.feed(SHOWN, shows[start : start + 30])
     for minute in range(40):
         fed.feed(DONE, clicks[minute : minute + 1])
-    assert len(fed.state.joiner.impressions._items) < 20
+    assert len(fed.state.joiner.items.codes) < 20
     monkeypatch.setattr(module, "_MANY", 10**9)
     for minute in range(40):
         plain.feed(DONE, clicks[minute : minute + 1])

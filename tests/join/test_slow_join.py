@@ -283,7 +283,7 @@ def test_an_id_is_remembered_for_window_and_lateness_after_its_time() -> None:
 def test_ids_are_forgotten_once_their_repetition_would_be_late() -> None:
     joining = Run(Case([[[]], [[], []]], window=60, lateness=10, gains=GAINS, recent=1))
     first, *rest = joining.logs
-    (remembered,) = joining.state.joiner.deduplicators[1:]
+    remembered = joining.state.joiner.interactions
     sizes = []
     for minute in range(50):
         joining.feed(first, [shown(60 * minute, minute)])

@@ -1,0 +1,539 @@
+"""Open records of a join: a table for each side, in buckets of event time, and its bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, repeat
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+from numpy.typing import NDArray
+
+from streameval.decoding.columns import Decoded
+from streameval.engine.windows.sections import Section
+from streameval.events import Id
+from streameval.events.batch import ColumnSet
+from streameval.events.errors import TooManyOpenError
+from streameval.events.per_item import PerItem
+from streameval.events.ragged import IdColumn, Ragged
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.relation import decode_column, encode_column, next_version
+from streameval.statistics.vocabulary import Codes, builtin_id
+
+_NUMBER: Final = 105
+"""Type of the msgpack extension that holds the digits of a long integer."""
+
+_PLACES: Final = 24
+"""Bits of a row that are the place in its bucket; the others number buckets up to the year 9999."""
+
+_PLACE: Final = (1 << _PLACES) - 1
+
+_MANY: Final = 262_144
+"""Fewer items are never numbered anew: that would cost more than they take."""
+
+SavedItems: TypeAlias = tuple[list[str | int | Ext], Ext, Ext]
+"""Distinct items by first occurrence, the number of each item in them, and lengths of lists."""
+
+
+class OpenLists(ColumnSet, frozen=True, kw_only=True, eq=False):
+    """Lists that were shown.
+
+    Attributes:
+        items: numbers of their items.
+        dimensions: label and segment values.
+        requests: id of each list; empty if the stream has none.
+        users: user of each list; empty if users are not needed.
+        optional: what only some lists have, as `pack` writes it.
+        logs, offsets: of the record.
+    """
+
+    times: IntArray
+    items: Ragged
+    dimensions: list[tuple[str, ...]]
+    requests: list[str]
+    users: list[str]
+    optional: list[bytes]
+    logs: IntArray
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+
+class OpenInteractions(ColumnSet, frozen=True, kw_only=True, eq=False):
+    """Interactions that count.
+
+    Attributes:
+        items: number of the only item of each.
+        keys: id of the list, or the user.
+        ids: hash of stream and event id; 0 if the stream has none.
+        logs, offsets: of the record.
+    """
+
+    times: IntArray
+    items: Ragged
+    keys: list[str]
+    types: list[str | None]
+    gains: list[float]
+    ids: IntArray
+    logs: IntArray
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+OpenRecords: TypeAlias = OpenLists | OpenInteractions
+R = TypeVar("R", OpenLists, OpenInteractions)
+
+
+def size_of(records: OpenRecords) -> int:
+    """Approximate bytes of memory, with indexes."""
+    if isinstance(records, OpenLists):
+        each, texts = 250, chain[Any](records.requests, records.optional)
+    else:
+        each, texts = 300, chain[Any](records.keys)
+    return each * len(records) + records.items.values.nbytes + sum(map(len, texts))
+
+
+Key: TypeAlias = str | int
+"""By which rows are found; an empty text or 0 is none."""
+
+
+class SavedLists(msgspec.Struct, array_like=True):
+    """Saved columns of `OpenLists`; label values are numbered by first occurrence."""
+
+    times: Ext
+    items: SavedItems
+    dimensions: tuple[list[tuple[str, ...]], Ext]
+    requests: list[str]
+    users: list[str]
+    optional: list[bytes]
+    logs: Ext
+    offsets: Ext
+
+
+class SavedInteractions(msgspec.Struct, array_like=True):
+    """Saved columns of `OpenInteractions`."""
+
+    times: Ext
+    items: SavedItems
+    keys: list[str]
+    types: list[str | None]
+    gains: list[float]
+    ids: Ext
+    logs: Ext
+    offsets: Ext
+
+
+class ItemNumbers:
+    """The numbers of the items of open records, which all tables of a join share.
+
+    Attributes:
+        codes: number of each item.
+    """
+
+    def __init__(self) -> None:
+        self.codes: Codes[Id] = Codes()
+        self._kept = 0
+
+    def numbers(self, lists: Sequence[Sequence[Id]]) -> Ragged:
+        """The numbers of the items of lists; a new item gets the next."""
+        if isinstance(lists, IdColumn):
+            if lists.names is self.codes.names:
+                return lists.ragged
+            # Numbered before the last `compact`.
+            return Ragged(self.number(lists.ids()), lists.ragged.offsets)
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        return Ragged.of_lengths(self.number(chain.from_iterable(lists)), lengths)
+
+    def number(self, items: Iterable[Id]) -> NDArray[np.uint32]:
+        """The numbers of items, in half the memory."""
+        return self.codes.codes(items).astype(np.uint32)
+
+    def named(self, lists: Ragged) -> IdColumn:
+        """Numbers as a column of lists of ids."""
+        return IdColumn(Ragged(lists.values.astype(np.int64), lists.offsets), self.codes.names)
+
+    def compact(self, tables: Sequence[OpenTable[Any]]) -> None:
+        """Forget the items that no open record has, once they may be the majority."""
+        if len(self.codes) < max(_MANY, 4 * self._kept):
+            return
+        occurs = np.zeros(len(self.codes), dtype=np.bool_)
+        for table in tables:
+            for bucket in table.buckets.values():
+                occurs[bucket.rows.items.values] = True
+        numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
+        names = self.codes.names
+        self.codes = Codes([names[code] for code in np.flatnonzero(occurs).tolist()])
+        self._kept = len(self.codes)
+        for table in tables:
+            for bucket in table.buckets.values():
+                items = bucket.rows.items
+                fresh = Ragged(numbers[items.values], items.offsets)
+                bucket.parts = [msgspec.structs.replace(bucket.rows, items=fresh)]
+
+
+class Index:
+    """Rows by key; they are removed roughly in the order in which they were added.
+
+    >>> index = Index()
+    >>> index.extend(["r1", "", "r1"], 5); list(index.rows("r1")), list(index.rows(""))
+    ([5, 7], [])
+    >>> index.forget(["r1"], 5); list(index.rows("r1"))
+    [7]
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        # A single row to save memory, or several if a key was used again.
+        self._rows: dict[Key, int | deque[int]] = {}
+
+    def extend(self, keys: Sequence[Key], first: int) -> None:
+        """Add the rows `first`, `first` + 1, ...; an empty key has none."""
+        if self.are_new(keys) and all(keys):
+            self._rows.update(zip(keys, count(first), strict=False))
+            return
+        for row, key in enumerate(keys, first):
+            rows = self._rows.get(key)
+            if rows is None:
+                if key:
+                    self._rows[key] = row
+            elif isinstance(rows, deque):
+                rows.append(row)
+            else:
+                self._rows[key] = deque((rows, row))
+
+    def are_new(self, keys: Sequence[Key]) -> bool:
+        """Whether the keys are distinct, and none has a row."""
+        return len(set(keys)) == len(keys) and self._rows.keys().isdisjoint(keys)
+
+    def rows(self, key: Key) -> Sequence[int]:
+        """The rows of a key, in the order in which they were added; a view."""
+        rows = self._rows.get(key, ())
+        return (rows,) if isinstance(rows, int) else rows
+
+    def forget(self, keys: Iterable[Key], first: int) -> None:
+        """Remove one row of each key: `first`, `first` + 1, ..."""
+        for row, key in enumerate(keys, first):
+            remaining = self._rows.pop(key, None)
+            if isinstance(remaining, deque) and len(remaining) > 1:
+                remaining.remove(row)  # near the front, so quick
+                self._rows[key] = remaining
+
+
+class _Bucket(Generic[R]):
+    """The records of one short span of event time, in parts of falling size."""
+
+    __slots__ = ("parts", "version")
+
+    def __init__(self, part: R) -> None:
+        self.parts: list[R] = [part]
+        self.version = next_version()
+
+    @property
+    def rows(self) -> R:
+        if len(self.parts) > 1:
+            self.parts = [self.parts[0].joined(*self.parts[1:])]
+        return self.parts[0]
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def append(self, part: R) -> None:
+        self.parts.append(part)
+        # Each record is copied a few times only, however many batches it takes to fill the bucket.
+        while len(self.parts) > 1 and len(self.parts[-2]) < 2 * len(self.parts[-1]):
+            last = self.parts.pop()
+            self.parts[-1] = self.parts[-1].joined(last)
+        self.version = next_version()
+
+
+class OpenTable(Generic[R]):
+    """Open records of one side, and those that closed recently; a row is a bucket and a place.
+
+    Args:
+        prefix: of the names of its sections.
+        saved: saved form of its records.
+        width: of a bucket, microseconds of event time.
+        items: numbers of items.
+        keys: columns by which rows are found.
+
+    Attributes:
+        by: rows by the value of each of `keys`.
+        size: approximate bytes.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        saved: type[SavedLists | SavedInteractions],
+        width: int,
+        items: ItemNumbers,
+        keys: Sequence[str],
+    ) -> None:
+        self.buckets: dict[int, _Bucket[R]] = {}
+        self.by = {key: Index() for key in keys}
+        self.size = 0
+        self._prefix, self._saved = prefix, saved
+        self._width = width
+        self._items = items
+
+    def __len__(self) -> int:
+        return sum(map(len, self.buckets.values()))
+
+    def add(self, rows: R) -> None:
+        """Add records.
+
+        Raises:
+            TooManyOpenError: a bucket has too many records.
+        """
+        numbers = rows.times // self._width
+        for number in np.unique(numbers).tolist():
+            selected = np.flatnonzero(numbers == number)
+            part = rows if selected.size == numbers.size else rows.take(selected)
+            bucket = self.buckets.get(number)
+            begin = 0 if bucket is None else len(bucket)
+            if begin + selected.size > _PLACE:
+                raise TooManyOpenError("max_open", begin + selected.size, _PLACE)
+            if bucket is None:
+                self.buckets[number] = _Bucket(part)
+            else:
+                bucket.append(part)
+            self._index(part, (number << _PLACES) + begin)
+
+    def at(self, row: int) -> tuple[R, int]:
+        """The bucket of a row, and the place in it."""
+        return self.buckets[row >> _PLACES].rows, row & _PLACE
+
+    def time(self, row: int) -> int:
+        """The event time of a row."""
+        return int(self.buckets[row >> _PLACES].rows.times[row & _PLACE])
+
+    def take(self, rows: Sequence[int]) -> R:
+        """These rows, at least one, in this order."""
+        # Bucket by bucket, then back into their order.
+        order = np.argsort(rows, kind="stable")
+        ordered = np.array(rows, dtype=np.int64)[order]
+        numbers, places = ordered >> _PLACES, ordered & _PLACE
+        edges: IntArray = np.flatnonzero(np.diff(numbers)) + 1
+        parts = [
+            self.buckets[int(numbers[start])].rows.take(part)
+            for start, part in zip([0, *edges.tolist()], np.split(places, edges), strict=True)
+        ]
+        return parts[0].joined(*parts[1:]).take(np.argsort(order))
+
+    def between(self, begin: int, end: int) -> list[int]:
+        """The rows in [begin, end), by time, log and offset."""
+        rows: list[int] = []
+        for number, times in self._times_in(begin, end):
+            bucket = self.buckets[number].rows
+            places = np.flatnonzero((begin <= times) & (times < end))
+            columns = (bucket.offsets[places], bucket.logs[places], times[places])
+            rows += ((number << _PLACES) + places[np.lexsort(columns)]).tolist()
+        return rows
+
+    def moment_after(self, begin: int, end: int, most: int) -> int:
+        """A time up to `end`, so that about `most` records are from `begin` until then.
+
+        At least one record, if there is any, and all records of the same time together.
+        """
+        left, lowest = most, None
+        for _, column in self._times_in(begin, end):
+            times = column[(begin <= column) & (column < end)]
+            if times.size and lowest is None:
+                lowest = int(times.min())
+            if lowest is not None and times.size > left:
+                return max(int(np.partition(times, left)[left]), lowest + 1)
+            left -= times.size
+        return end
+
+    def _times_in(self, begin: int, end: int) -> Iterator[tuple[int, IntArray]]:
+        """Number and times of the buckets that overlap with [begin, end), ascending."""
+        for number in sorted(self.buckets):
+            if (number + 1) * self._width > begin and number * self._width < end:
+                yield number, self.buckets[number].rows.times
+
+    def drop(self, before: int) -> None:
+        """Remove all buckets that end at or before a time."""
+        for number in [n for n in self.buckets if (n + 1) * self._width <= before]:
+            rows = self.buckets.pop(number).rows
+            self.size -= size_of(rows)
+            for key, index in self.by.items():
+                index.forget(_listed(getattr(rows, key)), number << _PLACES)
+
+    def sections(self) -> Iterator[Section]:
+        """One section for each bucket."""
+        for number in sorted(self.buckets):
+            bucket = self.buckets[number]
+            yield Section(f"{self._prefix}{number}", bucket.version, self._content(bucket))
+
+    def restore(self, sections: Mapping[str, bytes]) -> None:
+        """Replace the content with the output of `sections`; `sections` may have others, too."""
+        for name, content in sorted(sections.items()):
+            if name.startswith(self._prefix):
+                number = int(name.removeprefix(self._prefix))
+                saved = msgspec.msgpack.decode(content, type=self._saved)
+                rows = cast("R", _decode(saved, self._items))
+                self.buckets[number] = _Bucket(rows)
+                self._index(rows, number << _PLACES)
+
+    def _index(self, rows: R, first: int) -> None:
+        self.size += size_of(rows)
+        for key, index in self.by.items():
+            index.extend(_listed(getattr(rows, key)), first)
+
+    def _content(self, bucket: _Bucket[R]) -> Callable[[], Callable[[], Iterator[bytes]]]:
+        def copied() -> Callable[[], Iterator[bytes]]:
+            # Columns are never changed in place, so nothing has to be copied.
+            rows, names = bucket.rows, self._items.codes.names
+            return lambda: iter([_encode(rows, self._saved, names)])
+
+        return copied
+
+
+def _listed(column: list[str] | IntArray) -> Sequence[Key]:
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def _encode(rows: OpenRecords, saved: type[msgspec.Struct], names: Sequence[Id]) -> bytes:
+    """The bytes of a bucket, in log order: independent of which log was read first."""
+    rows = rows.take(np.lexsort((rows.offsets, rows.logs)))
+    columns = [_saved_column(getattr(rows, name), names) for name in saved.__struct_fields__]
+    return msgspec.msgpack.encode(saved(*columns))
+
+
+def _saved_column(column: Any, names: Sequence[Id]) -> Any:
+    if isinstance(column, np.ndarray):
+        return encode_column(column)
+    if isinstance(column, Ragged):
+        items, numbers = _first_seen(column.values.astype(np.int64))
+        ids = [encode_id(names[item]) for item in items.tolist()]
+        return ids, encode_column(numbers), encode_column(column.lengths)
+    if isinstance(column[0], tuple):
+        labels: Codes[tuple[str, ...]] = Codes()
+        numbers = labels.codes(column)
+        return labels.names, encode_column(numbers)
+    return column
+
+
+def _decode(saved: SavedLists | SavedInteractions, items: ItemNumbers) -> OpenRecords:
+    columns: dict[str, Any] = {}
+    for name in saved.__struct_fields__:
+        column = getattr(saved, name)
+        if isinstance(column, Ext):
+            column = decode_column(column).astype(np.int64)
+        elif name == "items":
+            ids, numbers, lengths = column
+            codes = items.number(map(decode_id, ids))
+            column = Ragged.of_lengths(codes[decode_column(numbers)], decode_column(lengths))
+            if column.offsets[-1] != column.values.size or (column.lengths < 0).any():
+                raise ValueError(f"{column.values.size} items for lists of {column.offsets[-1]}")
+        elif name == "dimensions":
+            labels, numbers = column
+            column = [labels[number] for number in decode_column(numbers).tolist()]
+        columns[name] = column
+    if len({*map(len, columns.values())}) > 1:
+        raise ValueError("columns of several lengths")
+    if isinstance(saved, SavedInteractions):
+        return OpenInteractions(**columns)
+    for content in saved.optional:
+        _ = unpack(content)
+    return OpenLists(**columns)
+
+
+def _first_seen(column: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct values in order of first occurrence, and the index of each value in them."""
+    values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return values[order], rank[inverse]
+
+
+def as_open_lists(
+    lists: Decoded, items: ItemNumbers, log: int, offsets: IntArray, *, users: bool
+) -> OpenLists:
+    """Decoded impressions as open lists; `users`: whether users are needed."""
+    size = len(lists.batch)
+    none = [""] * size
+    known = lists.batch.users if users else None
+    return OpenLists(
+        times=cast("IntArray", lists.times),
+        items=items.numbers(lists.batch.recommendations),
+        dimensions=[*lists.dimensions] if lists.dimensions is not None else [()] * size,
+        requests=none if lists.event_ids is None else [*lists.event_ids],
+        users=none if known is None else [str(user or "") for user in known],
+        optional=pack(lists),
+        logs=np.full(size, log),
+        offsets=offsets,
+    )
+
+
+OPTIONAL: Final = ("positions", "scores", "baselines", "histories", "per_item")
+"""Columns of a batch that only some lists have; the lists of rankers come after them."""
+
+Optional: TypeAlias = tuple[
+    list[int] | None,
+    list[float] | None,
+    list[Any] | None,
+    list[Any] | None,
+    PerItem | None,
+    list[list[Any]] | None,
+]
+"""What a list has of these columns."""
+
+NOTHING: Final[Optional] = (None,) * 6
+
+
+def pack(lists: Decoded) -> list[bytes]:
+    """What only some lists have, as msgpack; empty if a list has nothing."""
+    columns = [*(getattr(lists.batch, name) for name in OPTIONAL), lists.rankers]
+    if all(column is None for column in columns):
+        return [b""] * len(lists.batch)
+    rows = zip(*(repeat(None) if column is None else column for column in columns), strict=False)
+    return [b"" if row == NOTHING else _packed(row) for row in rows]
+
+
+def _packed(row: tuple[Any, ...]) -> bytes:
+    try:
+        return msgspec.msgpack.encode(row)
+    except OverflowError:  # an id beyond 64 bits
+        return msgspec.msgpack.encode(_escaped(row))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [*map(_escaped, value)]
+    return encode_id(value) if type(value) is int else value
+
+
+_decode_optional = msgspec.msgpack.Decoder(
+    Optional, ext_hook=lambda _, digits: int(bytes(digits))
+).decode
+
+
+def unpack(content: bytes) -> Optional:
+    """What `pack` wrote."""
+    return _decode_optional(content) if content else NOTHING
+
+
+def encode_id(item: Id) -> str | int | Ext:
+    """An id for msgpack: text, an integer, or the digits of a long integer.
+
+    >>> encode_id(2**70).data
+    b'1180591620717411303424'
+    """
+    item = builtin_id(item)
+    if isinstance(item, int) and not -(2**63) <= item < 2**64:
+        return Ext(_NUMBER, b"%d" % item)
+    return item
+
+
+def decode_id(saved: str | int | Ext) -> Id:
+    """The id that `encode_id` converted."""
+    return int(saved.data) if isinstance(saved, Ext) else saved
