@@ -4,7 +4,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streameval.accumulator import Accumulator, SharedAccumulator
+from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_at
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
@@ -45,7 +45,6 @@ __all__ = [
     "Intervals",
     "Popularity",
     "Reading",
-    "SharedAccumulator",
     "Similarity",
     "changes",
     "compare",

@@ -2,7 +2,4 @@
 
 from streameval.accumulator.accumulator import Accumulator
 
-SharedAccumulator = Accumulator
-"""Another name: several threads may use any accumulator."""
-
-__all__ = ["Accumulator", "SharedAccumulator"]
+__all__ = ["Accumulator"]

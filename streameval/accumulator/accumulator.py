@@ -9,7 +9,7 @@ from weakref import WeakMethod
 
 import numpy as np
 
-from streameval.accumulator.blocks import Adder, Blocks, add_nothing
+from streameval.accumulator.blocks import Adder, Blocks, add_nothing, frozen
 from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
@@ -118,9 +118,6 @@ class Accumulator:
     """
 
     _changes: int
-    _flushed: int
-    """The version of the table at its last flush."""
-
     _running: Running | None
     """Means that follow the events; None while something else than a single event is counted."""
 
@@ -163,9 +160,7 @@ class Accumulator:
             if len(self._blocks):
                 self._count_blocks()
             with self._guard:
-                if self._flushed != self._table.version:
-                    self._table.flush()
-                    self._flushed = self._table.version
+                self._table.flush()
             return self._table
 
     @property
@@ -240,7 +235,7 @@ class Accumulator:
                     users=as_column(user),
                     times=as_column(ts),
                 ),
-                waits=True,
+                alone=True,
             )
 
     def update_many(
@@ -396,9 +391,6 @@ class Accumulator:
                 self.doubts.add(other.doubts)
                 self._note_change(other.lists)
 
-    def share(self) -> None:
-        """Nothing to do: several threads may use any accumulator."""
-
     def reset(self) -> None:
         """Discard all counts.
 
@@ -518,21 +510,19 @@ class Accumulator:
     def _empty_table(self) -> Table:
         return Table(self._plan, self.context, ids=self._ids)
 
-    def _take(self, given: Any, *, waits: bool = False) -> None:
-        """Count events, or let one wait that has fields, ids or metrics which no block takes."""
+    def _take(self, given: Any, *, alone: bool = False) -> None:
+        """Count events; `alone`: one, with fields, ids or metrics which no block takes."""
         table = self._table
         kind, checked = checked_batch(table.ids, given, table.search)
         refuse_unshown(checked, table)
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
             self._changes, self._running = self._changes + 1, None  # Also if it fails.
-            take = self._blocks.append if waits else table.count
-            take(checked, values=values)
-            self.doubts.observe_batch(checked, self.lists if waits else None)
+            kept = frozen(checked) if alone else checked
+            table.count(kept, values=values, lent=not alone)
+            self.doubts.observe_batch(checked, self.lists if alone else None)
             table.users, table.ids = users, kind
-            self._note_change(0 if waits else len(checked))
-        if self._blocks.are_full:
-            self._count_blocks()
+            self._note_change(len(checked))
 
     def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
@@ -541,7 +531,7 @@ class Accumulator:
         self._table, self._lists = table, lists
         self._guard = Guard(WeakMethod(self._refuse_updates))
         self._blocks = Blocks(self._plan)
-        self._running, self._flushed, self._calm = None, 0, (0, 0)
+        self._running, self._calm = None, (0, 0)
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
@@ -580,9 +570,9 @@ class Accumulator:
         if running is not None:
             running.leave(self._blocks)
         with self._guard:
-            for batch, values in self._blocks.take():
+            for batch in self._blocks.take():
                 # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
-                self._table.count(batch, values=values)
+                self._table.count(batch)
                 self._lists += len(batch)
         self._running = running
 

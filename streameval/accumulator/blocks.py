@@ -1,19 +1,17 @@
 """Blocks of events that were given one at a time, and are counted together as batches.
 
 An event is checked when it is given. What the kernel does not take goes the way of any batch, which
-converts it, or says what is wrong with it, and then waits, too.
+converts it, or says what is wrong with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
-from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.guard import between
 from streameval.accumulator.intake import NOWADAYS, checked_scores
 from streameval.accumulator.plan import Plan
@@ -56,7 +54,7 @@ class Blocks:
     """Events that no table has counted yet.
 
     `plan`: of the table. Before the kind of the ids is known, and if a formula reads each event,
-    only `append` takes any.
+    none is taken.
 
     Attributes:
         waiting: events without positions, and events with them; empty before any are taken.
@@ -69,7 +67,7 @@ class Blocks:
         >>> blocks.begin("text", None, Search(2))
         >>> blocks.add(["a", "b"], ["b"]), blocks.add(["a", 7], [])
         (True, False)
-        >>> [batch.matches.place.tolist() for batch, _ in blocks.take()], len(blocks)
+        >>> [batch.matches.place.tolist() for batch in blocks.take()], len(blocks)
         ([[1]], 0)
     """
 
@@ -79,7 +77,6 @@ class Blocks:
         self._shown = slice(None) if plan.reads_lists else plan.shown
         self._user_type: type | None = None
         self.waiting: tuple[Waiting, ...] = ()
-        self._checked: list[tuple[Batch, EventValues]] = []
         self.add: Adder = add_nothing
         self.add_ranked: Adder = add_nothing
 
@@ -96,18 +93,12 @@ class Blocks:
         self.add_ranked = self.add_event if self._keeps_rows else ranked
 
     def __len__(self) -> int:
-        return sum(len(waiting.block) for waiting in self.waiting) + len(self._checked)
+        return sum(len(waiting.block) for waiting in self.waiting)
 
     @property
     def are_full(self) -> bool:
         """Whether one of the blocks takes no more."""
-        sizes = (*(len(waiting.block) for waiting in self.waiting), len(self._checked))
-        return max(sizes) >= BLOCK
-
-    @property
-    def has_others(self) -> bool:
-        """Whether events wait that no kernel block took."""
-        return bool(self._checked)
+        return any(len(waiting.block) >= BLOCK for waiting in self.waiting)
 
     def add_event(
         self,
@@ -146,20 +137,11 @@ class Blocks:
             waiting.rows.append((shown, acts, scores, user, ts))
         return added
 
-    def append(self, event: Batch, values: EventValues) -> None:
-        """Append a checked batch of one event, and its values for formulas."""
-        columns = {name: _frozen(getattr(event, name)) for name in event.__struct_fields__}
-        self._checked.append((msgspec.structs.replace(event, **columns), values))
-
-    def take(self) -> Iterator[tuple[Batch, EventValues | None]]:
-        """The events taken since the last call, and their values for formulas if they are known."""
+    def take(self) -> Iterator[Batch]:
+        """The events taken since the last call."""
         for waiting in self.waiting:
             if len(waiting.block):
-                yield self._batch(waiting), None
-        checked, self._checked = self._checked, []
-        if checked:
-            (first, *others), values = zip(*checked, strict=True)
-            yield first.joined(*others), [*chain.from_iterable(values)]
+                yield self._batch(waiting)
 
     def _batch(self, waiting: Waiting) -> Batch:
         search, block, rows = waiting
@@ -199,6 +181,12 @@ def _copy(interactions: Any) -> Any:
     if type(interactions) in _FIXED:
         return interactions
     return interactions.copy() if type(interactions) in _CHANGING else None
+
+
+def frozen(event: Batch) -> Batch:
+    """A batch of one event whose caller may change its lists later."""
+    columns = {name: _frozen(getattr(event, name)) for name in event.__struct_fields__}
+    return msgspec.structs.replace(event, **columns)
 
 
 def _frozen(value: Any) -> Any:

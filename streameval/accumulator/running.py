@@ -386,7 +386,7 @@ class Running:
 
         Means that nobody read since the last time are dropped, so that nobody pays for them.
         """
-        if self._is_read and not blocks.has_others:
+        if self._is_read:
             self.take(blocks)
             taken = sum(self._seen)
         else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.accumulator.codec import TableContent, dump_content, restore_content
 from streameval.accumulator.formulas import (
@@ -39,12 +42,13 @@ from streameval.catalogue.metric import Metric
 from streameval.events import Batch
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
+from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.groups import Groups, GroupsOptions
-from streameval.statistics.hits import CollectedLists, Hits, Listener
-from streameval.statistics.lists import HitsOptions, Lists
+from streameval.statistics.hits import Hits, explicit_ranks_kept
+from streameval.statistics.lists import HitsOptions, lists_of
 from streameval.statistics.matching import Search, matched
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.placements import ItemPlacements, PlacementsOptions
@@ -57,14 +61,17 @@ from streameval.statistics.scores import (
 )
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.terms import (
-    EventCollector,
-    ListCollector,
-    ListsByUser,
+    ListTerms,
     SummedMetric,
+    Terms,
+    terms_of_lists,
+    terms_of_ranks,
 )
 from streameval.statistics.user_sums import UserSums, UserSumsOptions
-from streameval.statistics.users import Users, UsersOptions
+from streameval.statistics.users import ListUsers, Users, UsersOptions, times_of, users_of
 from streameval.statistics.vocabulary import Items
+
+S = TypeVar("S", bound=Statistic)
 
 _KINDS: Final[Mapping[type, type[Statistic]]] = {
     HitsOptions: Hits,
@@ -74,27 +81,66 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
     ScoresOptions: ScoredItems,
     RankSumsOptions: RankSumsOfLists,
 }
-_MOST_WAITING: Final = 256
-"""Number of batches at which their pending cells are counted."""
+_MOST_LISTS: Final = 16_384
+_MOST_IDS: Final = 4_096
+"""Lists that wait to be counted together: without their ids, and with them, which take memory."""
 
-_Kept: TypeAlias = tuple[Metric, Values]
+_READ_BY_FORMULAS: Final = dict.fromkeys(
+    ("baselines", "histories", "per_item", "shown_instead", "times")
+)
+"""Columns that nothing else reads, or that are passed on apart."""
+
+_Kept: TypeAlias = tuple[Metric, str]
+"""A metric, and the name of the statistic that keeps its values."""
 
 
-class _Consumers(NamedTuple):
-    """The consumers of a batch.
+class _Waiting(NamedTuple):
+    """Events that are not counted yet.
 
     Attributes:
-        by_user: lists that wait for statistics by user; None without any.
-        statistics: those that count batches, by the items whose lists they count; "" is all.
-        formulas: for each metric of events, its formula, values (None if only means over users
-            are read) and collector.
-        read: the part of each list that it reads; see `Metric.part_read`.
+        times: event time of each, microseconds; None without event time.
+        values: those of metrics of events.
     """
 
-    by_user: ListsByUser | None
-    statistics: dict[str, list[Statistic | CollectedLists]]
-    formulas: list[tuple[Formula, Values | None, EventCollector | None]]
-    read: list[tuple[str, int | None]]
+    batch: Batch
+    cells: IntArray
+    times: IntArray | None
+    values: EventValues
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Equal for events whose columns can be joined."""
+        matches, ranks = self.batch.matches, cast("object", self.batch.positions)
+        search = None if matches is None else matches.search
+        lists = type(self.batch.recommendations), type(self.batch.interactions)
+        return search, *lists, isinstance(ranks, Ragged), self.times is None
+
+    def joined(self, *others: _Waiting) -> _Waiting:
+        """These events, then others of this kind."""
+        parts = (self, *others)
+        batch = self.batch.joined(*(part.batch for part in others))
+        if self.batch.matches is not None:
+            matches: list[Any] = [part.batch.matches for part in others]
+            batch = replace(batch, matches=self.batch.matches.joined(*matches))
+        times = None if self.times is None else np.concatenate([part.times for part in parts])
+        cells = np.concatenate([part.cells for part in parts])
+        return _Waiting(batch, cells, times, [*chain.from_iterable(part.values for part in parts)])
+
+
+class _Lists(NamedTuple):
+    """What is counted of lists with the same options.
+
+    Attributes:
+        hits: name of the statistic; None if only sums by user are.
+        graded: metrics whose values are kept of lists with gains.
+        values: metrics whose values are kept of all lists.
+        summed: metrics that are summed by user.
+    """
+
+    hits: str | None
+    graded: list[_Kept]
+    values: list[_Kept]
+    summed: list[SummedMetric]
 
 
 class Table:
@@ -107,14 +153,12 @@ class Table:
     `ids`: the kind of ids counted; None before the first id.
     `statistics`: its content; new ones by default.
 
+    Events wait, and are then counted together: a batch becomes lists with their hits, and these
+    rows of relations. What is read here has counted them.
+
     Attributes:
         seen: input with a version -> digests of the contents that events were counted with.
         users: the kind of user ids; None before the first one.
-        groups: sums by user group, if the plan has any; complete after `flush`.
-        user_sums: sums by user, if the plan has any; complete after `flush`.
-        audience: the users of each cell, if the plan has them; complete after `flush`.
-        events: (cell) -> events; read only, complete after `flush`.
-        statistics: by name, in the order of the names; complete after `flush`.
         version: a number unique in this process; every change assigns a new one.
     """
 
@@ -133,9 +177,37 @@ class Table:
         self.seen: Digests = {}
         self.items = Items() if items is None else items
         self.version = next_version()
-        self.events = Relation(Shape(keys=1))
-        self._where: list[IntArray] = []
+        self._events = Relation(Shape(keys=1))
+        self._waiting: list[_Waiting] = []
+        self._lists = self._flushed = 0
         self.set_statistics(self._new_statistics() if statistics is None else dict(statistics))
+
+    @property
+    def statistics(self) -> Mapping[str, Statistic]:
+        """The statistics by name, in the order of the names."""
+        self._count_waiting()
+        return self._statistics
+
+    @property
+    def events(self) -> Relation:
+        """(cell) -> events."""
+        self._count_waiting()
+        return self._events
+
+    @property
+    def groups(self) -> Groups | None:
+        """Sums by user group, if the plan has any."""
+        return self._of_kind(Groups)
+
+    @property
+    def user_sums(self) -> UserSums | None:
+        """Sums by user, if the plan has any."""
+        return self._of_kind(UserSums)
+
+    @property
+    def audience(self) -> Users | None:
+        """The users of each cell, if the plan has them."""
+        return self._of_kind(Users)
 
     def count(
         self,
@@ -143,50 +215,57 @@ class Table:
         cells: Cells = 0,
         times: IntArray | None = None,
         values: EventValues | None = None,
+        *,
+        lent: bool = False,
     ) -> None:
         """Count events.
 
-        `times`: event time of each, microseconds since the epoch; by default those of the batch.
-        `values`: the `event_values` of the batch, if they are known.
+        Args:
+            batch: the events.
+            cells: the cell of each.
+            times: event time of each, microseconds since the epoch; by default those of the batch.
+            values: the `event_values` of the batch, if they are known.
+            lent: whether the caller may change the lists afterwards.
         """
         if not len(batch):
             return
         # First, because a formula may raise, and then nothing may be counted.
         values = self.event_values(batch) if values is None else values
-        consumers = self._consumers
+        batch = matched(batch, self.search)
+        if times is None and self.plan.reads_users:
+            times = times_of(batch)
         self.seen = united(self.seen, digests_of(self.context))
-        if consumers.by_user is not None:
-            if consumers.by_user.is_full:
-                self.flush()
-            consumers.by_user.begin(batch, cells, times)
-        where = cell_of_each(cells, len(batch))
-        for among, statistics in consumers.statistics.items():
-            part = matched(self._among(batch, among), self.plan.search_among(among))
-            for statistic in statistics:
-                statistic.count(part, where)
-        self._count_lists(where)
-        if consumers.formulas:
-            self._count_values(values, where)
+        # Arrays of a caller may be reused, too.
+        columns = (batch.recommendations, batch.interactions)
+        lent = lent or any(isinstance(lists, IdColumn) for lists in columns)
+        reads_ids, reads_users = self.plan.reads_ids, self.plan.reads_users
+        kept = replace(batch if reads_ids else _without_lists(batch), **_READ_BY_FORMULAS)
+        self._waiting.append(_Waiting(kept, cell_of_each(cells, len(batch)), times, values))
+        self._lists += len(batch)
+        is_full = self._lists >= (_MOST_IDS if reads_ids else _MOST_LISTS)
+        if is_full or (lent and (reads_ids or reads_users or batch.positions is not None)):
+            self._count_waiting()
         self.version = next_version()
 
     def event_values(self, batch: Batch) -> EventValues:
         """For each event, the value of each metric of events; raises what a formula raises."""
-        formulas, read = self._consumers.formulas, self._consumers.read
+        formulas, read = self._formulas, [metric.part_read for metric in self._event_metrics]
         if not formulas:
             return []
         if not any(among for among, _ in read):
-            return [[value(event) for value, _, _ in formulas] for event in batch.events()]
+            return [[value(event) for value in formulas] for event in batch.events()]
         parts = {part: [*self._among(batch, *part).events()] for part in {*read}}
-        pairs = zip(formulas, read, strict=True)
-        columns = [list(map(value, parts[part])) for (value, _, _), part in pairs]
+        columns = [
+            list(map(value, parts[part])) for value, part in zip(formulas, read, strict=True)
+        ]
         return list(zip(*columns, strict=True))
 
     def flush(self) -> None:
-        """Move pending counts into the relations; the content does not change."""
-        self._flush_counts()
-        # Hits first, because their listeners add to the values of lists.
-        for statistic in sorted(self.statistics.values(), key=_is_not_hits):
-            statistic.flush()
+        """Count the events that wait, and reduce cells that are too large."""
+        if self._flushed != self.version:
+            for statistic in self.statistics.values():
+                statistic.reduce()
+            self._flushed = self.version
 
     @cached_property
     def search(self) -> Search:
@@ -194,19 +273,12 @@ class Table:
         return self.plan.search
 
     @property
-    def waiting(self) -> int:
-        """Number of pending rows that the next `flush` moves."""
-        return sum(statistic.waiting for statistic in self.statistics.values())
-
-    @property
     def cells(self) -> IntArray:
         """The cells with events, ascending."""
-        self.flush()
         return self.events.cells
 
     def lists(self, cells: IntArray) -> IntArray:
         """Number of events of each cell."""
-        self.flush()
         return self.events.value(cells)
 
     @property
@@ -242,7 +314,6 @@ class Table:
             targets: upper bits -> table. Tables share one vocabulary, may keep less by user, and
                 one table may appear several times.
         """
-        self.flush()
         for upper, lists in self.events.split(bits):
             targets[upper].events.merge(lists)
         for name, statistic in self.statistics.items():
@@ -279,8 +350,8 @@ class Table:
         self.seen = united(self.seen, *(other.seen for other in others))
         for table in (*others, self):
             table.flush()
-        self.events.merge(*(other.events for other in others))
-        for name, statistic in self.statistics.items():
+        self._events.merge(*(other.events for other in others))
+        for name, statistic in self._statistics.items():
             theirs: list[Any] = [other.counterpart(name) for other in others]
             statistic.merge(*theirs)
         self.version = next_version()
@@ -298,8 +369,8 @@ class Table:
         """Subtract counts that were added before; exact, if neither table is `reduced`."""
         self.flush()
         other.flush()
-        self.events.subtract(other.events)
-        for name, statistic in self.statistics.items():
+        self._events.subtract(other.events)
+        for name, statistic in self._statistics.items():
             theirs: Any = other.counterpart(name)
             statistic.subtract(theirs)
         self.version = next_version()
@@ -307,7 +378,7 @@ class Table:
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; cells that get one number are summed."""
         self.flush()
-        self.events = self.events.renamed(names)
+        self._events = self._events.renamed(names)
         for statistic in self.statistics.values():
             statistic.rename(names)
         self.version = next_version()
@@ -341,128 +412,149 @@ class Table:
             DamagedStateError: it is not the output of `dump`.
         """
         content = restore_content(self._content, data, cells, empty_unlike=empty_unlike)
-        self.ids, self.events, missing, self.seen = content
+        self.ids, self._events, missing, self.seen = content
         self.users = self._kind_of_users()
         self.version = next_version()
         return missing
 
-    def set_statistics(self, statistics: dict[str, Statistic]) -> None:
-        """Replace the content by other statistics of the same plan."""
-        self.statistics = statistics
-        self.groups = next(
-            (statistic for statistic in statistics.values() if isinstance(statistic, Groups)), None
+    def set_statistics(
+        self, statistics: Mapping[str, Statistic], events: Relation | None = None
+    ) -> None:
+        """Replace the content by other statistics of the same plan, and the events if given."""
+        self._statistics, self._flushed = dict(statistics), 0
+        self._events = self._events if events is None else events
+
+    def _count_waiting(self) -> None:
+        """Count the events that wait, those of a kind together."""
+        if not self._waiting:
+            return
+        waiting, self._waiting, self._lists = self._waiting, [], 0
+        by_kind: defaultdict[tuple[object, ...], list[_Waiting]] = defaultdict(list)
+        for events in waiting:
+            by_kind[events.kind].append(events)
+        for first, *others in by_kind.values():
+            self._count_rows(first.joined(*others) if others else first)
+
+    def _count_rows(self, events: _Waiting) -> None:
+        """Add the rows of events to every statistic."""
+        batch, cells, times, values = events
+        self._events.add([cells], [np.ones_like(cells)])
+        terms = self._count_values(values, cells) if self._formulas else []
+        for among, (listed, others) in self._counted.items():
+            part = matched(self._among(batch, among), self.plan.search_among(among))
+            for options, lists in listed.items():
+                terms += self._count_lists(options, lists, part, cells)
+            for name in others:
+                self._statistics[name].count(part, cells)
+        if self.plan.reads_users:
+            self._count_users(users_of(batch, cells, times), terms)
+
+    def _count_values(self, values: EventValues, cells: IntArray) -> list[ListTerms]:
+        """Count the values of metrics of events; the terms that they add to sums by user."""
+        terms, every = [], np.arange(cells.size)
+        for metric, column in zip(self._event_metrics, zip(*values, strict=True), strict=True):
+            kept = cast("Values | None", self._statistics.get(f"events:{metric.per_list}"))
+            if kept is not None:
+                kept.add_events(cells, column)
+            if metric.per_list in self._column_of:
+                sums = map(np.array, of_events(column))
+                summed = Terms(self._column_of[metric.per_list], largest_rounded(metric), *sums)
+                terms.append(ListTerms(every, every, [summed]))
+        return terms
+
+    def _count_lists(
+        self, options: HitsOptions, counted: _Lists, part: Batch, cells: IntArray
+    ) -> Iterator[ListTerms]:
+        """Count the lists of a batch and their values; the terms that they add to sums by user."""
+        hits = cast("Hits | None", self._statistics.get(counted.hits or ""))
+        if part.positions is not None:
+            rows, ranks = explicit_ranks_kept(options, part)
+            if hits is not None:
+                hits.add_ranks(cells[rows], ranks)
+            if counted.summed:
+                yield terms_of_ranks(counted.summed, rows, ranks)
+        for rows, unsealed in lists_of(options, part, cells):
+            lists = unsealed.sealed()
+            if hits is not None:
+                hits.add(lists)
+            for metric, name in (*(counted.graded if lists.is_graded else ()), *counted.values):
+                values = values_of(metric, lists, self.context)
+                kept = cast("Values", self._statistics[name])
+                kept.add(lists.cell, values, mean_counts(metric, lists))
+            if counted.summed:
+                yield terms_of_lists(counted.summed, rows, lists)
+
+    def _count_users(self, users: ListUsers, terms: Sequence[ListTerms]) -> None:
+        """Add lists with their users to the audience, and their terms to the sums by user."""
+        audience = cast("Users | None", self._statistics.get("users"))
+        if audience is not None:
+            who = slice(None) if users.named.all() else users.named
+            audience.add(users.cells[who], users.hashes[who], users.days[who])
+        for statistic in self._statistics.values():
+            if isinstance(statistic, Groups | UserSums):
+                columns = [self._column_of[text] for text in statistic.options.metrics]
+                statistic.take(users, terms, columns)
+
+    def _of_kind(self, kind: type[S]) -> S | None:
+        found = (each for each in self.statistics.values() if isinstance(each, kind))
+        return next(found, None)
+
+    @cached_property
+    def _column_of(self) -> Mapping[str, int]:
+        """Metric that is summed by user -> the column of its terms."""
+        return {metric.per_list: column for column, metric in enumerate(self.plan.summed)}
+
+    @cached_property
+    def _event_metrics(self) -> Sequence[Metric]:
+        return (*self.plan.events, *self.plan.events_by_user)
+
+    @cached_property
+    def _formulas(self) -> Sequence[Formula]:
+        """The formula of each metric of events."""
+        return [formula(metric, self.context) for metric in self._event_metrics]
+
+    @cached_property
+    def _counted(self) -> Mapping[str, tuple[Mapping[HitsOptions, _Lists], Sequence[str]]]:
+        """Which items ("" is all) -> what is counted of their lists, and the other statistics."""
+        counted: dict[str, tuple[dict[HitsOptions, _Lists], list[str]]] = {}
+        for options in self.plan.needs:
+            listed, others = counted.setdefault(getattr(options, "among", ""), ({}, []))
+            if isinstance(options, HitsOptions):
+                listed[options] = self._lists_with(options)
+            else:
+                others.append(name_of(options))
+        if self.plan.activity:
+            listed, _ = counted.setdefault("", ({}, []))
+            listed.setdefault(ALL_CLICKS, self._lists_with(ALL_CLICKS))
+        return counted
+
+    def _lists_with(self, options: HitsOptions) -> _Lists:
+        plan, name = self.plan, name_of(options)
+
+        def reading(metrics: Sequence[Metric]) -> list[Metric]:
+            return [m for m in metrics if hits_options(m, plan.depth) == options]
+
+        return _Lists(
+            name if options in plan.needs else None,
+            [(metric, f"graded:{metric.text}") for metric in reading(plan.graded)],
+            [(metric, f"values:{metric.per_list}") for metric in reading(plan.values)],
+            [
+                sum_metric(metric, column, self.context)
+                for column, metric in enumerate(plan.summed)
+                if metric.definition.reads in ("hits", "lists")
+                and plan.summed_lists(metric) == options
+            ],
         )
-        sums = (statistic for statistic in statistics.values() if isinstance(statistic, UserSums))
-        self.user_sums = next(sums, None)
-        self.audience = cast("Users | None", statistics.get("users"))
-        if self.groups is not None:
-            self.groups.users = self.audience
-        # Consumers of the old statistics; new ones are made if this table counts.
-        self._made: _Consumers | None = None
-
-    @property
-    def _consumers(self) -> _Consumers:
-        if self._made is None:
-            self._made = self._connected()
-        return self._made
-
-    def _connected(self) -> _Consumers:
-        """The consumers, connected to the statistics that keep what they compute."""
-        by_user = self._lists_by_user()
-        consumers = _Consumers(by_user, {}, [], [])
-        for metric in (*self.plan.events, *self.plan.events_by_user):
-            values = cast("Values | None", self.statistics.get(f"events:{metric.per_list}"))
-            collector = None if by_user is None else self._event_collector(metric, by_user)
-            consumers.formulas.append((formula(metric, self.context), values, collector))
-            consumers.read.append(metric.part_read)
-        for statistic in self.statistics.values():
-            if isinstance(statistic, Hits):
-                statistic.listener = self._listener(statistic.options)
-                statistic.collector = (
-                    None if by_user is None else self._list_collector(statistic.options, by_user)
-                )
-            if not isinstance(statistic, Values | Groups | UserSums | Users):
-                among = getattr(statistic.options, "among", "")
-                consumers.statistics.setdefault(among, []).append(statistic)
-        if by_user is not None and self.plan.activity and ALL_CLICKS not in self.plan.needs:
-            lists = by_user.collect_lists(self._summed(ALL_CLICKS))
-            consumers.statistics.setdefault("", []).append(CollectedLists(ALL_CLICKS, lists))
-        return consumers
 
     def _among(self, batch: Batch, among: str, last: int | None = None) -> Batch:
         """The batch with only the items of a value, such as "tier:tail"; "" is all items."""
         return batch.among(self.context.group(among), last) if among else batch
 
-    def _lists_by_user(self) -> ListsByUser | None:
-        places = {metric.per_list: place for place, metric in enumerate(self.plan.summed)}
-        takers = [taker for taker in (self.groups, self.user_sums) if taker is not None]
-        if not takers:
-            return None
-        lists = ListsByUser(
-            [(taker, [places[text] for text in taker.options.metrics]) for taker in takers]
-        )
-        for taker in takers:
-            taker.pending = lists
-        return lists
-
-    def _values(self, name: str) -> Values:
-        return cast("Values", self.statistics[name])
-
-    def _listener(self, options: HitsOptions) -> Listener | None:
-        def kept(kind: str, metrics: Sequence[Metric]) -> list[_Kept]:
-            reading = [m for m in metrics if hits_options(m, self.plan.depth) == options]
-            return [
-                (m, self._values(f"{kind}:{m.text if kind == 'graded' else m.per_list}"))
-                for m in reading
-            ]
-
-        graded, values = kept("graded", self.plan.graded), kept("values", self.plan.values)
-        # Not a bound method: a reference cycle would keep the table until garbage collection.
-        return partial(_add_values, graded, values, self.context) if graded or values else None
-
-    def _list_collector(self, options: HitsOptions, by_user: ListsByUser) -> ListCollector | None:
-        summed = self._summed(options)
-        return by_user.collect_lists(summed) if summed else None
-
-    def _summed(self, options: HitsOptions) -> list[SummedMetric]:
-        """The metrics that are summed by user of lists with these options."""
-        return [
-            sum_metric(metric, column, self.context)
-            for column, metric in enumerate(self.plan.summed)
-            if metric.definition.reads in ("hits", "lists")
-            and self.plan.summed_lists(metric) == options
-        ]
-
-    def _event_collector(self, metric: Metric, by_user: ListsByUser) -> EventCollector | None:
-        texts = [summed_metric.per_list for summed_metric in self.plan.summed]
-        if metric.per_list not in texts:
-            return None
-        return by_user.collect_events(texts.index(metric.per_list), largest_rounded(metric))
-
-    def _count_lists(self, cells: IntArray) -> None:
-        self._where.append(cells)
-        if len(self._where) >= _MOST_WAITING:
-            self._flush_counts()
-
-    def _flush_counts(self) -> None:
-        if self._where:
-            cells = np.concatenate(self._where)
-            self._where.clear()
-            self.events.add([cells], [np.ones_like(cells)])
-
-    def _count_values(self, values: EventValues, where: IntArray) -> None:
-        columns = zip(*values, strict=True)
-        for (_, kept, collector), column in zip(self._consumers.formulas, columns, strict=True):
-            if kept is not None:
-                kept.enqueue(where, column)
-            if collector is not None:
-                collector.take(*of_events(column))
-
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.flush()
         statistics = {name: statistic.mapped(change) for name, statistic in self.statistics.items()}
         twin = Table(self.plan, self.context, self.items, self.ids, statistics)
-        twin.users, twin.seen, twin.events = self.users, self.seen, change(self.events)
+        twin.users, twin.seen, twin._events = self.users, self.seen, change(self._events)
         return twin
 
     def _new_statistics(self) -> dict[str, Statistic]:
@@ -505,15 +597,7 @@ class Table:
         return None
 
 
-def _is_not_hits(statistic: Statistic) -> bool:
-    return not isinstance(statistic, Hits)
-
-
-def _add_values(
-    graded: Sequence[_Kept], values: Sequence[_Kept], context: Context, lists: Lists
-) -> None:
-    if lists.is_graded:
-        for metric, kept in graded:
-            kept.add(lists.cell, values_of(metric, lists, context), mean_counts(metric, lists))
-    for metric, kept in values:
-        kept.add(lists.cell, values_of(metric, lists, context), mean_counts(metric, lists))
+def _without_lists(batch: Batch) -> Batch:
+    """The batch without its lists, which are let go so that the next batch gets their memory."""
+    none: list[Any] = [()] * len(batch)
+    return replace(batch, recommendations=none, interactions=none, scores=None, typed=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from streameval.events.records import Partition
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals, Kind
 from streameval.statistics.matching import Search, matched, widest
-
-_MOST_WAITING: Final = 65_536
-"""Rows that may wait, such as items shown, so that memory does not grow with the events."""
 
 
 class _Cells:
@@ -194,8 +191,6 @@ class Counts:
         batch = lists.batch if len(self._families) == 1 else matched(lists.batch, self.search)
         for of_family, of_metrics in zip(self._families, values, strict=True):
             of_family.table.count(batch, of_family.of(lists, starts), days, of_metrics)
-            if of_family.table.waiting >= _MOST_WAITING:
-                of_family.table.flush()
 
     def dump(self) -> Dumped:
         """The counts for `merge`."""

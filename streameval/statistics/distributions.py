@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
-from itertools import compress
+from itertools import chain, compress
 from sys import float_info
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -196,7 +196,6 @@ class BinnedFloats(CellCap):
 
 Quantile: TypeAlias = Literal["lower", "linear"]
 _ONE_OR_NONE: Final = frozenset({float, type(None)})
-_MOST_WAITING, _MOST_BATCHES = 8_192, 256
 _LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
 
@@ -276,9 +275,6 @@ class Values(Statistic):
         super().__init__(options, items)
         on_binned = partial(_add_moments, self.relations)
         self.cap = BinnedFloats(self.relations, "values", options.cap, options.bits, on_binned)
-        self._lists: list[IntArray] = []
-        self._waiting: list[float] = []
-        self._where: list[int] = []
 
     def add(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
         """Count each value (shape (n,)) in its cell, `counts` times."""
@@ -291,35 +287,26 @@ class Values(Statistic):
             cells, values, counts = cells[finite], values[finite], counts[finite]
         self.cap.put(cells, values + 0.0, [counts])
 
-    def enqueue(self, cells: IntArray, results: Sequence[float | Sequence[float] | None]) -> None:
-        """Count events at the next `flush`, and their values: of each one, several or none."""
-        self._lists.append(cells)
-        where = cells.tolist()
+    def add_events(
+        self, cells: IntArray, results: Sequence[float | Sequence[float] | None]
+    ) -> None:
+        """Count events, and their values: of each one, several or none."""
+        self._mark(_LISTS, cells, np.ones_like(cells))
         if (single := single_values(results)) is not None:
-            self._where += where if single.given is None else compress(where, single.given)
-            self._waiting += single.values
+            values = single.values
+            where = cells if single.given is None else cells[np.array(single.given)]
         else:
-            for cell, result in zip(where, results, strict=True):
-                values = [result] if isinstance(result, (int, float)) else result or ()
-                self._waiting += values
-                self._where += [cell] * len(values)
-        if len(self._waiting) >= _MOST_WAITING or len(self._lists) >= _MOST_BATCHES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Move pending counts into the relations."""
-        if self._lists:
-            lists, self._lists = np.concatenate(self._lists), []
-            self._mark(_LISTS, lists, np.ones_like(lists))
-        if self._waiting:
-            cells, values = np.array(self._where, np.int64), np.array(self._waiting, np.float64)
-            self._waiting, self._where = [], []
-            self.add(cells, values, np.ones_like(cells))
-        super().flush()
+            of_events = [
+                [result] if isinstance(result, (int, float)) else result or () for result in results
+            ]
+            values = [*chain.from_iterable(of_events)]
+            where = np.repeat(cells, [*map(len, of_events)])
+        if values:
+            self.add(where, np.array(values, np.float64), np.ones_like(where))
 
     def view(self, cells: IntArray) -> list[Distribution]:
         """The distribution of each of these cells."""
-        self.flush()
+        self.reduce()
         values, marks, sums = (
             self.relations[name].by_cell(cells) for name in ("values", "marks", "sums")
         )

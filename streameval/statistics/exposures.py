@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from streameval.events import Batch, Event, Id
-from streameval.events.ragged import IdColumn, Ragged
+from streameval.events.ragged import IdColumn
 from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of, item_sample
@@ -20,9 +20,6 @@ from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 MAX_ITEMS = 1_000_000
-_MOST_WAITING = 1_048_576
-"""Number of pending lists and items at which they are flushed."""
-
 _FIRST = 1_000
 """Items that `meets` looks up first."""
 
@@ -74,10 +71,6 @@ class ItemsShown(Statistic):
     def __init__(self, options: ExposuresOptions, items: Items) -> None:
         super().__init__(options, items)
         self.cap = item_sample(self.relations, "shown", options.max_items, items, "lost")
-        self._pending: list[tuple[IntArray, Ragged]] = []
-        self._lists: list[IntArray] = []
-        self._counted: list[tuple[IntArray, IntArray, IntArray]] = []
-        self.waiting = 0
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists, or the users of those lists that have one."""
@@ -89,44 +82,23 @@ class ItemsShown(Statistic):
             )
             where = where[rows_with_user]
             batch = _of_users(batch.take(rows_with_user), hits=self.options.of == "users_with_hits")
+        self.relations["lists"].add([where], [np.ones_like(where)])
         lists = self._shown(batch)
         if where.size and (where == where[0]).all():
             codes, counts = self.items.occurrences(lists)
-            self._counted.append((np.full_like(codes, where[0]), codes, counts))
-            self.waiting += codes.size
+            cells = np.full_like(codes, where[0])
         else:
             shown = self.items.coded(lists)
-            self._pending.append((where, shown))
-            self.waiting += shown.values.size
-        self._lists.append(where)
-        self.waiting += where.size
-        if self.waiting >= _MOST_WAITING:
-            self.flush()
-
-    def flush(self) -> None:
-        """Move pending counts into the relations, and thin cells that are too large."""
-        waiting, self._lists, self.waiting = self._lists, [], 0
-        if waiting:
-            cells = np.concatenate(waiting)
-            self.relations["lists"].add([cells], [np.ones_like(cells)])
-        counted, self._counted = self._counted, []
-        if counted:
-            cells, codes, counts = map(np.concatenate, zip(*counted, strict=True))
-            self.relations["shown"].add([cells, codes], [counts])
-        pending, self._pending = self._pending, []
-        if pending:
-            cells = np.concatenate([where for where, _ in pending])
-            shown = pending[0][1].joined(*(lists for _, lists in pending[1:]))
             # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
-            distinct_cells, places = place_values(cells)
+            distinct_cells, places = place_values(where)
             rows = [shown.spread(places), shown.values]
             (places, codes), (counts,) = group_sum(rows, [np.ones_like(shown.values)])
-            self.relations["shown"].add([distinct_cells[places], codes], [counts])
-        super().flush()
+            cells = distinct_cells[places]
+        self.relations["shown"].add([cells, codes], [counts])
 
     def view(self, cells: IntArray) -> list[Exposures]:
         """The argument of metrics for each of these cells."""
-        self.flush()
+        self.reduce()
         lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
         shown_by_cell = self.relations["shown"].by_cell(cells)
         return [

@@ -16,14 +16,13 @@ from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.terms import (
-    ListsByUser,
     ListTerms,
     MetricRows,
     OwnerTotals,
     SavedSums,
     group_owners,
 )
-from streameval.statistics.users import ListUsers, Users
+from streameval.statistics.users import ListUsers
 from streameval.statistics.vocabulary import Items
 
 MOST_DAYS: Final = 90
@@ -64,10 +63,6 @@ class Groups(Statistic):
         exact: (cell, day, group, metric, exponent) -> three integers, the exact sum of which is
             added to the numerator.
         lists: (cell, day, 1 for lists without a user) -> lists.
-
-    Attributes:
-        users: the statistic of users that the lists are added to, if any.
-        pending: lists that wait, if the table counts.
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {
@@ -80,24 +75,22 @@ class Groups(Statistic):
     def __init__(self, options: GroupsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.relations["sums"] = Relation(Shape(keys=3, counts=2 * len(options.metrics)))
-        self.pending: ListsByUser | None = None
-        self.users: Users | None = None
         self._view: _View | None = None
 
-    def flush(self) -> None:
-        """Move pending lists into the relations, and merge the oldest days."""
-        if self.pending is not None:
-            self.pending.flush()
-        self._merge_oldest_days()
+    def reduce(self) -> None:
+        """Merge the oldest days."""
+        if self.relations["lists"].size <= MOST_DAYS:
+            return
+        goals = {cell: days[-MOST_DAYS] for cell, days in self._days() if days.size > MOST_DAYS}
+        if goals:
+            for name, relation in self.relations.items():
+                self.relations[name] = _from_day(relation, goals)
 
     def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
         """Add lists.
 
         `columns`: for each metric, its column in the terms.
         """
-        if self.users is not None:
-            who = slice(None) if users.named.all() else users.named
-            self.users.add(users.cells[who], users.hashes[who], users.days[who])
         self.relations["lists"].add(*_lists(users))
         keys, owner = group_owners(users, self.options.groups)
         totals = OwnerTotals(owner, keys[0].size, columns)
@@ -112,14 +105,14 @@ class Groups(Statistic):
         for other in others:
             if not self.options.within(other.options):
                 raise UnlikeStateError("groups", self.options, other.options)
-            other.flush()
+            other.reduce()
         for name, relation in self.relations.items():
             relation.merge(*(self._of(other, name) for other in others))
-        self.flush()
+        self.reduce()
 
     def by_day(self, bits: int) -> dict[int, Self]:
         """Split by event day; cells with equal lower bits are summed."""
-        self.flush()
+        self.reduce()
         by_day: dict[int, Self] = {}
         for name, relation in self.relations.items():
             cells, days, *columns = (column.astype(np.int64) for column in relation.columns)
@@ -142,7 +135,7 @@ class Groups(Statistic):
     @property
     def reduced(self) -> bool:
         """Whether any cell may have merged its oldest days, so that it cannot be subtracted."""
-        self.flush()
+        self.reduce()
         return any(days.size >= MOST_DAYS for _, days in self._days())
 
     def of(self, metric: str, cells: IntArray) -> list[GroupSums]:
@@ -151,7 +144,7 @@ class Groups(Statistic):
 
     def summed(self, metric: str, cells: Sequence[int]) -> GroupSums:
         """The sums of one metric over all of these cells."""
-        self.flush()
+        self.reduce()
         column = self.options.metrics.index(metric)
         return self._sums(column, cells, self._integers(column, cells))
 
@@ -160,7 +153,7 @@ class Groups(Statistic):
 
         Quicker than `summed` if many slices are left out in turn, as the sums of all are kept.
         """
-        self.flush()
+        self.reduce()
         column, view = self.options.metrics.index(metric), self._current()
         rest = sorted({*cells} - {*some})
         key = column, tuple(cells)
@@ -211,13 +204,13 @@ class Groups(Statistic):
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""
-        self.flush()
+        self.reduce()
         owner, (_, anonymous, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * anonymous, cells.size)
 
     def lists_by_day(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Days, ascending; the lists of these cells on each, and those without a user."""
-        self.flush()
+        self.reduce()
         _, (days, anonymous, lists) = self.relations["lists"].of(cells)
         distinct_days = distinct(days)
         place = np.searchsorted(distinct_days, days)
@@ -228,7 +221,7 @@ class Groups(Statistic):
 
     def listed(self, until: int) -> int:
         """The lists of all cells up to a day, inclusive."""
-        self.flush()
+        self.reduce()
         _, days, _, lists = self.relations["lists"].columns
         return int(lists[days <= until].sum())
 
@@ -276,14 +269,6 @@ class Groups(Statistic):
         cells, days = cells[new], days[new].astype(np.int64)
         edges = np.flatnonzero(np.diff(cells, prepend=-1, append=-1)).tolist()
         return [(int(cells[start]), days[start:stop]) for start, stop in pairwise(edges)]
-
-    def _merge_oldest_days(self) -> None:
-        if self.relations["lists"].size <= MOST_DAYS:
-            return
-        goals = {cell: days[-MOST_DAYS] for cell, days in self._days() if days.size > MOST_DAYS}
-        if goals:
-            for name, relation in self.relations.items():
-                self.relations[name] = _from_day(relation, goals)
 
     def _rows(self, cell: int) -> _Rows:
         rows_by_cell = self._current().rows

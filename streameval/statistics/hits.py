@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 
 from streameval.events import Batch
-from streameval.events.batch import batch_of
-from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import IntArray, group_sum, sums, up_to
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitRows, HitsView
 from streameval.statistics.lists import (
@@ -24,11 +21,7 @@ from streameval.statistics.lists import (
 )
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
-from streameval.statistics.terms import ListCollector
 from streameval.statistics.vocabulary import Items
-
-_MOST_PENDING: Final = 16_384
-"""Lists and hits at which pending ones are flushed, which takes milliseconds."""
 
 _SHOWN: Final = 3
 """A further meaning of `size`, with value 0: items shown at explicit positions."""
@@ -36,23 +29,16 @@ _SHOWN: Final = 3
 _Rows: TypeAlias = tuple[IntArray, ...]
 """Owner, size, rank, hits, ordinals and first hits."""
 
-Listener: TypeAlias = Callable[[Lists], None]
-
 
 class Hits(Statistic):
     """Counts lists by the ranks of their hits.
 
-    Lists are appended as columns, and the pending lists of all cells are flushed together into
-    relations of integers. No metric runs per event.
+    No metric runs per event.
 
     Relations:
         hits: (cell, 2 x meaning of size, + 1 with gains, size, rank) -> hits, sum of the ordinals
             of the hits, lists with their first hit there.
         lists: (cell, 2 x kind of list, + 1 with gains, interacted items, list length) -> lists.
-
-    Attributes:
-        listener: called with all lists that are flushed.
-        collector: takes the lists in order.
 
     Example:
         >>> hits = Hits(HitsOptions(depth=10), Items())
@@ -69,103 +55,19 @@ class Hits(Statistic):
 
     def __init__(self, options: HitsOptions, items: Items) -> None:
         super().__init__(options, items)
-        self.listener: Listener | None = None
-        self.collector: ListCollector | None = None
-        self._pending: list[Lists] = []
-        self._matched: list[tuple[Batch, IntArray]] = []
-        self._ranks: list[tuple[IntArray, IntArray]] = []
-        self._waiting = 0
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists."""
         where = cell_of_each(cells, len(batch))
-        if not self._can_wait(batch) or batch.matches is None:
-            self._take(batch, where)
-        else:
-            if self._matched and not _join(self._matched[0][0], batch):
-                self._take_matched()
-            # The lists themselves are let go, so that the next batch gets their memory.
-            kept = msgspec.structs.replace(batch_of(batch.matches), positions=batch.positions)
-            self._matched.append((kept, where))
-            self._waiting += len(batch) + batch.matches.owner.size
-        if self._waiting >= _MOST_PENDING:
-            self.flush()
-
-    def _can_wait(self, batch: Batch) -> bool:
-        """Whether its hits are all that is read of it, so that other batches join it first.
-
-        Converting hits to lists takes as long for a few as for hundreds.
-        """
-        ranks: object = batch.positions
-        return (
-            batch.matches is not None
-            and (ranks is None or isinstance(ranks, Ragged))
-            and self.collector is None
-            and self.options.reads_hits_only
-            and batch.matches.covers(*self.options.search)
-        )
-
-    def _take_matched(self) -> None:
-        waiting, self._matched = self._matched, []
-        if not waiting:
-            return
-        batches, cells = zip(*waiting, strict=True)
-        matches = [batch.matches for batch in batches]
-        self._waiting -= sum(part.length.size + part.owner.size for part in matches)
-        whole = batch_of(matches[0].joined(*matches[1:]))
-        if batches[0].positions is not None:
-            ranks = batches[0].positions.joined(*(batch.positions for batch in batches[1:]))
-            whole = msgspec.structs.replace(whole, positions=ranks)
-        self._take(whole, np.concatenate(cells))
-
-    def _take(self, batch: Batch, cells: IntArray) -> None:
         if batch.positions is not None:
-            self._take_ranks(batch, cells)
-        for rows, lists in lists_of(self.options, batch, cells):
-            if self.collector is not None:
-                self.collector.take(rows, lists)
-            self._pending.append(lists)
-            self._waiting += len(lists) + lists.owner.size
+            rows, ranks = explicit_ranks_kept(self.options, batch)
+            self.add_ranks(where[rows], ranks)
+        for _, lists in lists_of(self.options, batch, where):
+            self.add(lists)
 
-    def flush(self) -> None:
-        """Move pending lists into the relations."""
-        self._take_matched()
-        pending, self._pending, self._waiting = self._pending, [], 0
-        for graded in (False, True):
-            parts = [lists for lists in pending if lists.is_graded == graded]
-            if parts:
-                self._flush_lists(parts[0].joined(*parts[1:]).sealed())
-        ranks, self._ranks = self._ranks, []
-        if ranks:
-            cell, rank = map(np.concatenate, zip(*ranks, strict=True))
-            none = np.zeros_like(rank)
-            keys = [cell, np.full_like(rank, 2 * _SHOWN), none, rank]
-            self.relations["hits"].add(keys, [np.ones_like(rank), none, none])
-
-    def view(self, cells: IntArray) -> HitsOfCells:
-        """The argument of metrics, with one sum for each of these cells."""
-        self.flush()
-        cached = self._view
-        if cached is None or cached[0] != self._versions or not np.array_equal(cached[1], cells):
-            rows = (self.relations[name].of(cells) for name in ("hits", "lists"))
-            view = HitsOfCells(_CellRows(cells.size, *rows))
-            cached = self._view = self._versions, cells, view
-        return cached[2]
-
-    @property
-    def _versions(self) -> list[object]:
-        return [(relation, relation.version) for relation in self.relations.values()]
-
-    def _take_ranks(self, batch: Batch, cells: IntArray) -> None:
-        """Take the items at explicit positions."""
-        row, rank = _ranks_kept(self.options, batch)
-        self._ranks.append((cells[row], rank))
-        self._waiting += rank.size
-        if self.collector is not None:
-            self.collector.take_ranks(row, rank)
-
-    def _flush_lists(self, lists: Lists) -> None:
+    def add(self, lists: Lists) -> None:
+        """Count lists by their columns."""
         graded = int(lists.is_graded)
         count, owner = lists.count[lists.owner], lists.owner
         # Group first: the many hits have few distinct keys, and each key is written three times.
@@ -186,40 +88,32 @@ class Hits(Statistic):
         self.relations["lists"].add(
             [lists.cell, 2 * lists.kind + graded, lists.interacted, lists.length], [lists.count]
         )
-        if self.listener is not None:
-            self.listener(lists)
+
+    def add_ranks(self, cells: IntArray, ranks: IntArray) -> None:
+        """Count items at explicit positions, by the cell and rank of each."""
+        none = np.zeros_like(ranks)
+        keys = [cells, np.full_like(ranks, 2 * _SHOWN), none, ranks]
+        self.relations["hits"].add(keys, [np.ones_like(ranks), none, none])
+
+    def view(self, cells: IntArray) -> HitsOfCells:
+        """The argument of metrics, with one sum for each of these cells."""
+        cached = self._view
+        if cached is None or cached[0] != self._versions or not np.array_equal(cached[1], cells):
+            rows = (self.relations[name].of(cells) for name in ("hits", "lists"))
+            view = HitsOfCells(_CellRows(cells.size, *rows))
+            cached = self._view = self._versions, cells, view
+        return cached[2]
+
+    @property
+    def _versions(self) -> list[object]:
+        return [(relation, relation.version) for relation in self.relations.values()]
 
 
-class CollectedLists:
-    """Hands lists to a collector, and counts nothing of them itself."""
-
-    def __init__(self, options: HitsOptions, collector: ListCollector) -> None:
-        self._options, self._collector = options, collector
-
-    def count(self, batch: Batch, cells: Cells) -> None:
-        """Hand many lists on."""
-        if batch.positions is not None:
-            self._collector.take_ranks(*_ranks_kept(self._options, batch))
-        for rows, lists in lists_of(self._options, batch, cell_of_each(cells, len(batch))):
-            self._collector.take(rows, lists)
-
-
-def _ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
+def explicit_ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
     """The list and the rank of each item at an explicit position that is kept."""
     ranks = explicit_ranks(batch)
     here = np.flatnonzero(ranks.values <= options.last)
     return ranks.owners(here), ranks.values[here]
-
-
-def _join(first: Batch, other: Batch) -> bool:
-    """Whether matched batches can be joined: of one search, both with ranks or none."""
-    ranked = (first.positions is None) == (other.positions is None)
-    return (
-        ranked
-        and first.matches is not None
-        and other.matches is not None
-        and (first.matches.search == other.matches.search)
-    )
 
 
 class _CellRows(NamedTuple):

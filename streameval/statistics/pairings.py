@@ -18,7 +18,6 @@ from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 MAX_ROWS = 1_000_000
-_MOST_WAITING = 1_048_576
 
 
 class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +59,6 @@ class ItemPairings(Statistic):
     def __init__(self, options: PairingsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.cap = item_sample(self.relations, "pairs", options.max_rows, items)
-        self._mixed: list[list[IntArray]] = []
-        self._waiting = 0
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists."""
@@ -73,22 +70,12 @@ class ItemPairings(Statistic):
         counts = [np.ones_like(lengths), repeating.astype(np.int64)]
         self.relations["lengths"].add([where, lengths], counts)
         codes = self.items.codes(chain.from_iterable(sets), int(lengths.sum()))
-        self._mixed.append([np.repeat(where, lengths), codes, np.repeat(lengths, lengths)])
-        self._waiting += codes.size
-        if self._waiting >= min(_MOST_WAITING, self.options.max_rows):
-            self.flush()
-
-    def flush(self) -> None:
-        """Move pending counts into the relations, and thin cells that are too large."""
-        if self._mixed:
-            keys = [np.concatenate(parts) for parts in zip(*self._mixed, strict=True)]
-            self._mixed, self._waiting = [], 0
-            self.relations["pairs"].add(keys, [np.ones_like(keys[0])])
-        super().flush()
+        keys = [np.repeat(where, lengths), codes, np.repeat(lengths, lengths)]
+        self.relations["pairs"].add(keys, [np.ones_like(codes)])
 
     def view(self, cells: IntArray) -> list[Pairings]:
         """The argument of metrics for each of these cells."""
-        self.flush()
+        self.reduce()
         pairs, lengths = (self.relations[name].by_cell(cells) for name in ("pairs", "lengths"))
         rows = zip(pairs, lengths, self.cap.shares(cells), strict=True)
         return [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from typing import ClassVar, Final, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,8 +24,6 @@ KindsOf: TypeAlias = Callable[[Id], tuple[str, ...]]
 
 Discount: TypeAlias = Literal["log2", "none"]
 """Worth of a rank: 1 / log2(rank + 1), or 1."""
-
-_MOST_WAITING: Final = 65_536
 
 
 class PlacementsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,8 +70,6 @@ class ItemPlacements(Statistic):
     def __init__(self, options: PlacementsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.kinds_of: KindsOf = _kindless
-        self._places: list[tuple[IntArray, ...]] = []
-        self._acts: list[tuple[IntArray, ...]] = []
 
     def empty(self) -> Self:
         """See `Statistic.empty`."""
@@ -90,23 +86,9 @@ class ItemPlacements(Statistic):
         wanted = list(map(relevant_items, batch.interactions))
         self._count_acts(where, wanted)
         self._count_places(where, batch, wanted)
-        if self.waiting >= _MOST_WAITING:
-            self.flush()
-
-    def flush(self) -> None:
-        """Move pending counts into the relations."""
-        places, acts = self._places, self._acts
-        self._places, self._acts, self.waiting = [], [], 0
-        if places:
-            cell, kind, rank, hits = map(np.concatenate, zip(*places, strict=True))
-            self.relations["places"].add([cell, kind, rank], [np.ones_like(hits), hits])
-        if acts:
-            cell, kind = map(np.concatenate, zip(*acts, strict=True))
-            self.relations["acts"].add([cell, kind], [np.ones_like(kind)])
 
     def view(self, cells: IntArray) -> list[Placements]:
         """The argument of metrics for each of these cells."""
-        self.flush()
         places, acts = (self.relations[name].by_cell(cells) for name in ("places", "acts"))
         lists = self.relations["lists"].value(cells).tolist()
         return [
@@ -118,8 +100,7 @@ class ItemPlacements(Statistic):
         kinds = [self._codes(item) for items in wanted for item in items]
         owner = np.repeat(cells, np.fromiter(map(len, wanted), np.int64, len(wanted)))
         codes, places = _flat(kinds)
-        self._acts.append((owner[places], codes))
-        self.waiting += codes.size
+        self.relations["acts"].add([owner[places], codes], [np.ones_like(codes)])
 
     def _count_places(self, cells: IntArray, batch: Batch, wanted: Sequence[set[Id]]) -> None:
         shown = [*batch.recommendations]
@@ -136,8 +117,8 @@ class ItemPlacements(Statistic):
                 hits[[start + place for place in _hits(items, explicit, items_wanted)]] = 1
         codes, places = _flat([self._codes(item) for items in shown for item in items])
         owner = np.repeat(cells, lengths)
-        self._places.append((owner[places], codes, ranks[places], hits[places]))
-        self.waiting += codes.size
+        keys, hits = [owner[places], codes, ranks[places]], hits[places]
+        self.relations["places"].add(keys, [np.ones_like(hits), hits])
 
     def _codes(self, item: Id) -> tuple[int, ...]:
         return _codes_of(self.kinds_of(item))

@@ -110,7 +110,7 @@ def relevant_items(interactions: Interactions) -> set[Id]:
     return {item for item, gain in interactions.items() if gain > 0}
 
 
-_MOST_WAITING, _MOST_LISTS = 65_536, 8_192
+_MOST_LISTS = 8_192
 
 
 class ScoredItems(Statistic):
@@ -140,32 +140,17 @@ class ScoredItems(Statistic):
     def __init__(self, options: ScoresOptions, items: Items) -> None:
         super().__init__(options, items)
         self.cap = BinnedFloats(self.relations, "scores", options.cap)
-        self._waiting: list[tuple[IntArray, FloatArray, IntArray]] = []
-        self._lists: list[IntArray] = []
-        self._waits = 0
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the scored items of many lists; lists without scores are left out."""
         for lists, scores, positive in samples(batch, self.options, cells):
-            self._lists.append(lists)
-            self._waiting.append((scores.spread(lists), scores.values, positive.astype(np.int64)))
-            self._waits += scores.values.size
-            if self._waits >= _MOST_WAITING:
-                self.flush()
-
-    def flush(self) -> None:
-        """Move pending counts into the relations."""
-        if self._waiting:
-            cells, scores, positive = map(np.concatenate, zip(*self._waiting, strict=True))
-            lists = np.concatenate(self._lists)
-            self._waiting, self._lists, self._waits = [], [], 0
             self.relations["lists"].add([lists], [np.ones_like(lists)])
-            self.cap.put(cells, scores, [positive, 1 - positive])
-        super().flush()
+            outcomes = positive.astype(np.int64)
+            self.cap.put(scores.spread(lists), scores.values, [outcomes, 1 - outcomes])
 
     def view(self, cells: IntArray) -> list[Scores]:
         """The argument of metrics for each of these cells."""
-        self.flush()
+        self.reduce()
         lists = self.relations["lists"].value(cells).tolist()
         estimated = (self.relations["binned"].value(cells) > 0).tolist()
         rows = zip(lists, estimated, self.relations["scores"].by_cell(cells), strict=True)
@@ -227,33 +212,23 @@ class RankSumsOfLists(Statistic):
     shapes: ClassVar[Mapping[str, Shape]] = {"sums": Shape(keys=3, counts=2)}
     options: RankSumsOptions
 
-    def __init__(self, options: RankSumsOptions, items: Items) -> None:
-        super().__init__(options, items)
-        self._waiting: list[tuple[int, int, int, int]] = []
-
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists; those without scores are left out."""
         for lists, ragged, positives in samples(batch, self.options, cells):
+            rows: list[tuple[int, int, int]] = []
             edges = pairwise(ragged.offsets.tolist())
-            for cell, (start, stop) in zip(lists.tolist(), edges, strict=True):
+            for start, stop in edges:
                 scores, positive = ragged.values[start:stop], positives[start:stop]
                 places = np.searchsorted(np.sort(scores[~positive]), scores[positive], "left")
                 ends = np.searchsorted(np.sort(scores[~positive]), scores[positive], "right")
                 p = int(positive.sum())
-                self._waiting.append((cell, p, scores.size - p, int((places + ends).sum())))
-        if len(self._waiting) >= _MOST_LISTS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Move pending counts into the relation."""
-        if self._waiting:
-            cell, p, n, twice = np.array(self._waiting, np.int64).T
-            self._waiting = []
-            self.relations["sums"].add([cell, p, n], [twice, np.ones_like(p)])
+                rows.append((p, scores.size - p, int((places + ends).sum())))
+            positive_items, negative_items, twice = np.array(rows, np.int64).T
+            keys = [lists, positive_items, negative_items]
+            self.relations["sums"].add(keys, [twice, np.ones_like(twice)])
 
     def view(self, cells: IntArray) -> list[RankSums]:
         """The argument of metrics for each of these cells."""
-        self.flush()
         return [RankSums(*columns) for columns in self.relations["sums"].by_cell(cells)]
 
 

@@ -95,12 +95,10 @@ class Statistic:
     The content is a function of the events of each cell, whatever their order or partitioning.
 
     Attributes:
-        relations: the state; complete only after `flush`.
-        waiting: pending rows that the next `flush` moves; 0 if they are always few.
+        relations: the state; cells may be too large until `reduce`.
         cap: bounds the rows of each cell; None if no cell is ever reduced.
     """
 
-    waiting = 0
     cap: CellCap | None = None
     shapes: ClassVar[Mapping[str, Shape]]
 
@@ -117,8 +115,8 @@ class Statistic:
         """The argument of metrics for these cells."""
         raise NotImplementedError
 
-    def flush(self) -> None:
-        """Move pending counts into the relations, and reduce cells that are too large."""
+    def reduce(self) -> None:
+        """Reduce the cells that are too large."""
         if self.cap is not None and not self.cap.fits:
             self.cap.reduce()
 
@@ -131,8 +129,8 @@ class Statistic:
         for other in others:
             if other.options != self.options:
                 raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
-            other.flush()
-        self.flush()
+            other.reduce()
+        self.reduce()
         alike = others if self.cap is None else self.cap.align(others)
         for name, relation in self.relations.items():
             relation.merge(
@@ -141,8 +139,8 @@ class Statistic:
 
     def subtract(self, other: Self) -> None:
         """Subtract counts that were added before; neither statistic may be `reduced`."""
-        self.flush()
-        other.flush()
+        self.reduce()
+        other.reduce()
         for name, relation in other.relations.items():
             self.relations[name].subtract(_translate(relation, other.items, self.items))
         if self.cap is not None:
@@ -160,7 +158,7 @@ class Statistic:
 
     def rename(self, names: Mapping[int, int]) -> None:
         """Renumber cells; cells that get one number are summed."""
-        self.flush()
+        self.reduce()
         if self.cap is not None:
             self.cap.unite(names)
         for name, relation in self.relations.items():
@@ -168,7 +166,7 @@ class Statistic:
 
     def mapped(self, change: Callable[[Relation], Relation]) -> Self:
         """A copy with `change` applied to each relation; under a cap it may only remove cells."""
-        self.flush()
+        self.reduce()
         twin = self.empty()
         for name, relation in self.relations.items():
             twin.relations[name] = change(relation)
@@ -186,7 +184,7 @@ class Statistic:
 
     def distribute(self, bits: int, targets: Mapping[int, Self]) -> None:
         """Add the counts to other statistics with one vocabulary; see `Table.distribute`."""
-        self.flush()
+        self.reduce()
         additive = self.is_additive and all(
             target.options == self.options for target in targets.values()
         )

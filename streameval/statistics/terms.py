@@ -1,21 +1,20 @@
-"""Collects the terms that lists add to sums by user group, and sums them in bulk."""
+"""The terms that lists add to sums by user or user group, and their sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
 from streameval.statistics.relation import Relation
-from streameval.statistics.statistic import Cells, Statistic
-from streameval.statistics.users import ListUsers, UserCollector
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.users import ListUsers
 
 BOUNDED: Final = 2.0
 WEIGHTED: Final = 1024.0
@@ -23,8 +22,6 @@ WEIGHTED: Final = 1024.0
 fit, or 2^21 lists of the largest weight."""
 
 _DENSE: Final = 8
-
-_MOST_WAITING: Final = 65_536
 
 Values: TypeAlias = tuple[FloatArray, IntArray]
 """Numerators and denominators, shape (n,) each."""
@@ -56,10 +53,10 @@ class Terms(NamedTuple):
 
 
 class ListTerms(NamedTuple):
-    """The terms of pending lists.
+    """The terms of some lists of a batch.
 
     Attributes:
-        rows: indices of the lists among those pending.
+        rows: their indices in the batch.
         codes: which of the terms each of these lists has.
         terms: for each metric, the terms of distinct lists.
     """
@@ -126,133 +123,23 @@ class SavedSums(NamedTuple):
         ]
 
 
-class ListCollector:
-    """Collects lists until their terms are summed.
-
-    Attributes:
-        first: index of the first list of the batch among those pending.
-    """
-
-    def __init__(self, metrics: Sequence[SummedMetric]) -> None:
-        self.first = 0
-        self._metrics = metrics
-        self._lists: list[tuple[IntArray, Lists]] = []
-        self._ranks: list[tuple[IntArray, IntArray]] = []
-
-    def take(self, rows: IntArray, lists: Lists) -> None:
-        """Take lists of a batch; `rows` are their indices there."""
-        self._lists.append((rows + self.first, lists))
-
-    def take_ranks(self, rows: IntArray, ranks: IntArray) -> None:
-        """Take items at explicit positions: the index of each list in the batch, and the rank."""
-        self._ranks.append((rows + self.first, ranks))
-
-    def drain(self) -> Iterator[ListTerms]:
-        """The terms of everything taken since the last call."""
-        taken, self._lists = self._lists, []
-        for graded in (False, True):
-            parts = [pair for pair in taken if pair[1].is_graded == graded]
-            if parts:
-                rows, lists = zip(*parts, strict=True)
-                distinct, codes = lists[0].joined(*lists[1:]).distinct()
-                distinct = distinct.sealed()
-                values = [metric.values(distinct) for metric in self._metrics]
-                yield ListTerms(np.concatenate(rows), codes, self._terms(values))
-        ranks, self._ranks = self._ranks, []
-        if ranks:
-            row, rank = map(np.concatenate, zip(*ranks, strict=True))
-            none = np.zeros(rank.size)
-            values = [(none, metric.items(rank)) for metric in self._metrics]
-            yield ListTerms(row, np.arange(rank.size), self._terms(values))
-
-    def _terms(self, values: Iterable[Values]) -> list[Terms]:
-        pairs = zip(self._metrics, values, strict=True)
-        return [Terms(metric.column, metric.largest, *columns) for metric, columns in pairs]
+def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> ListTerms:
+    """The terms of lists of a batch; `rows` are their indices there."""
+    distinct, codes = lists.distinct()
+    distinct = distinct.sealed()
+    terms = [Terms(m.column, m.largest, *m.values(distinct)) for m in metrics]
+    return ListTerms(rows, codes, terms)
 
 
-class EventCollector:
-    """Collects the values of events for one metric until they are summed."""
-
-    def __init__(self, column: int, largest: float) -> None:
-        self.first = 0
-        self._column, self._largest = column, largest
-        self._rows: list[IntArray] = []
-        self._numerators: list[float] = []
-        self._denominators: list[int] = []
-
-    def take(self, numerators: Sequence[float], denominators: Sequence[int]) -> None:
-        """Take the terms of all events of a batch."""
-        self._rows.append(np.arange(self.first, self.first + len(numerators)))
-        self._numerators += numerators
-        self._denominators += denominators
-
-    def drain(self) -> Iterator[ListTerms]:
-        """The terms of everything taken since the last call."""
-        if self._rows:
-            rows = np.concatenate(self._rows)
-            counts = np.array(self._numerators), np.array(self._denominators)
-            self._rows, self._numerators, self._denominators = [], [], []
-            terms = Terms(self._column, self._largest, *counts)
-            yield ListTerms(rows, np.arange(rows.size), [terms])
-
-
-class ByUser(Protocol):
-    """A statistic that takes lists with their users."""
-
-    def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
-        """Add lists.
-
-        `columns`: for each metric of the statistic, its column in the terms.
-        """
-
-
-class ListsByUser:
-    """Lists that wait with their users and terms, for all statistics by user of one table.
-
-    `takers`: each with the columns of its metrics in the terms.
-    """
-
-    def __init__(self, takers: Sequence[tuple[ByUser, Sequence[int]]]) -> None:
-        self._takers = takers
-        self._collectors: list[ListCollector | EventCollector] = []
-        self._users = UserCollector()
-
-    def collect_lists(self, metrics: Sequence[SummedMetric]) -> ListCollector:
-        """A new collector of list outcomes, for metrics of lists."""
-        self._collectors.append(collector := ListCollector(metrics))
-        return collector
-
-    def collect_events(self, column: int, largest: float) -> EventCollector:
-        """A new collector of event values, for one metric; larger ones are summed exactly."""
-        self._collectors.append(collector := EventCollector(column, largest))
-        return collector
-
-    @property
-    def is_full(self) -> bool:
-        """Whether enough lists are pending that `flush` should come before the next batch."""
-        return self._users.waiting >= _MOST_WAITING
-
-    def begin(self, batch: Batch, cells: Cells, times: IntArray | None) -> None:
-        """Start a batch; every collector then takes all of its lists in order.
-
-        `times`: event time of each list, microseconds; by default those of the batch.
-        """
-        for collector in self._collectors:
-            collector.first = self._users.waiting
-        self._users.take(batch, cells, times)
-
-    def flush(self) -> None:
-        """Hand the pending lists to the statistics."""
-        users = self._users.drain()
-        if users is None:
-            return
-        parts = [part for collector in self._collectors for part in collector.drain()]
-        for statistic, columns in self._takers:
-            statistic.take(users, parts, columns)
+def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntArray) -> ListTerms:
+    """The terms of items at explicit positions: the index of each list, and the rank."""
+    none = np.zeros(ranks.size)
+    terms = [Terms(m.column, m.largest, none, m.items(ranks)) for m in metrics]
+    return ListTerms(rows, np.arange(ranks.size), terms)
 
 
 def group_owners(users: ListUsers, width: int) -> tuple[list[IntArray], IntArray]:
-    """Keys (cell, day, group) of pending lists, and the index of each list's key.
+    """Keys (cell, day, group) of lists, and the index of each list's key.
 
     A list without a group has the number of keys as its index.
     """
@@ -272,7 +159,7 @@ def group_owners(users: ListUsers, width: int) -> tuple[list[IntArray], IntArray
 
 
 class OwnerTotals:
-    """Sums of pending lists by owner: a user, or a group of them.
+    """Sums of lists by owner: a user, or a group of them.
 
     `owner`: of each list; lists with the number of owners as their owner are in no sum. `columns`:
     for each metric, its column in the terms. `exactly`: whether values that are unbounded or large

@@ -14,7 +14,7 @@ from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import ListsByUser, ListTerms, MetricRows, OwnerTotals, SavedSums
+from streameval.statistics.terms import ListTerms, MetricRows, OwnerTotals, SavedSums
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -92,7 +92,6 @@ class UserSums(Statistic):
             self.relations, "sums", options.max_users, hash_units, adds_only_sampled=True
         )
         self.relations["sums"] = Relation(Shape(keys=2, counts=2 * len(options.metrics)))
-        self.pending: ListsByUser | None = None
 
     @property
     def cells(self) -> IntArray:
@@ -108,12 +107,6 @@ class UserSums(Statistic):
     def is_additive(self) -> bool:
         """Never: a thinned cell takes only some of the rows."""
         return False
-
-    def flush(self) -> None:
-        """Move pending lists into the relations, and thin the cells that are too large."""
-        if self.pending is not None:
-            self.pending.flush()
-        super().flush()
 
     def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
         """Add lists.
@@ -143,16 +136,16 @@ class UserSums(Statistic):
         for other in others:
             if other.options.metrics != self.options.metrics:
                 raise UnlikeStateError("sums by user", self.options, other.options)
-            other.flush()
-        self.flush()
+            other.reduce()
+        self.reduce()
         self.cap.forget()  # Others may have users above the threshold.
         for name, relation in self.relations.items():
             relation.merge(*(other.relations[name] for other in others))
-        self.flush()
+        self.reduce()
 
     def over(self, metric: str, cells: Sequence[int]) -> UserMeans:
         """The users' means of one metric over all of these cells together."""
-        self.flush()
+        self.reduce()
         here = np.array(sorted(cells), np.int64)
         share = min(self.cap.shares(here), default=1.0)
         column, width = self.options.metrics.index(metric), len(self.options.metrics)
@@ -167,7 +160,7 @@ class UserSums(Statistic):
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""
-        self.flush()
+        self.reduce()
         owner, (nameless, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
 

@@ -16,7 +16,7 @@ from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
-from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 
 HashArray: TypeAlias = NDArray[np.uint64]
@@ -113,48 +113,33 @@ class ListUsers(NamedTuple):
     days: IntArray
 
 
-class UserCollector:
-    """Collects the users of lists, and hashes them in bulk."""
+def users_of(batch: Batch, cells: IntArray, times: IntArray | None) -> ListUsers:
+    """The users of the lists of a batch.
 
-    def __init__(self) -> None:
-        self._cells: list[IntArray] = []
-        self._days: list[IntArray] = []
-        self._named: list[BoolArray] = []
-        self._ids: list[Any] = []
+    `times`: event time of each list, microseconds; None without event time.
+    """
+    ids: Sequence[Any] = batch.users or [None] * len(batch)
+    named = np.ones(len(batch), np.bool_)
+    if None in ids:
+        named = np.array([user is not None for user in ids])
+        pairs = zip(ids, batch.event_ids or repeat(None), strict=False)
+        ids = [event if user is None else user for user, event in pairs]
+    grouped = np.ones(len(batch), np.bool_)
+    if None in ids:
+        grouped = np.array([item_id is not None for item_id in ids])
+        ids = ["" if item_id is None else item_id for item_id in ids]
+    days = np.zeros(len(batch), np.int64) if times is None else times // _DAY
+    return ListUsers(cells, user_hashes(ids), named, grouped, days)
 
-    @property
-    def waiting(self) -> int:
-        """Number of pending lists."""
-        return len(self._ids)
 
-    def take(self, batch: Batch, cells: Cells, times: IntArray | None = None) -> None:
-        """Take the users of a batch.
-
-        `times`: event time of each list, microseconds; by default those of the batch.
-        """
-        users: Sequence[Any] = batch.users or [None] * len(batch)
-        named = np.ones(len(batch), np.bool_)
-        if None in users:
-            named = np.array([user is not None for user in users])
-            pairs = zip(users, batch.event_ids or repeat(None), strict=False)
-            users = [event if user is None else user for user, event in pairs]
-        self._cells.append(np.full(len(batch), cells, np.int64))
-        self._days.append((_times(batch) if times is None else times) // _DAY)
-        self._named.append(named)
-        self._ids.extend(users)
-
-    def drain(self) -> ListUsers | None:
-        """The users of all lists taken since the last call, in order; None without lists."""
-        if not self._ids:
-            return None
-        cells, days = np.concatenate(self._cells), np.concatenate(self._days)
-        ids, named = self._ids, np.concatenate(self._named)
-        self._cells, self._days, self._named, self._ids = [], [], [], []
-        grouped = np.ones(len(ids), np.bool_)
-        if None in ids:
-            grouped = np.array([item_id is not None for item_id in ids])
-            ids = ["" if item_id is None else item_id for item_id in ids]
-        return ListUsers(cells, user_hashes(ids), named, grouped, days)
+def times_of(batch: Batch) -> IntArray | None:
+    """Event time of each list, 0 for those without; None if no list has one."""
+    if batch.times is None:
+        return None
+    try:
+        return np.array(batch.times, np.int64)
+    except TypeError:
+        return np.array([at or 0 for at in batch.times], np.int64)
 
 
 class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,7 +222,7 @@ class Users(Statistic):
             cells, codes, days = cells[kept], codes[kept], days[kept]
         cells, codes, days = _without_repeats(cells, codes, days)
         self.relations["users"].add([cells, codes], [-days, days])
-        self.flush()
+        self.reduce()
 
     def merge(self, *others: Self) -> None:
         """Add the users of others; users whose days are known do not change the version."""
@@ -262,11 +247,11 @@ class Users(Statistic):
                     [codes[start:stop], *(day[start:stop] for day in days)], part
                 )
         self.relations["users"].add([cells[owner][new], codes[new]], [day[new] for day in days])
-        self.flush()
+        self.reduce()
 
     def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
-        self.flush()
+        self.reduce()
         columns = self.relations["users"].columns
         halvings = self.relations["halvings"].value(cells).tolist()
         return [
@@ -313,12 +298,3 @@ def _sample(columns: Sequence[IntArray], threshold: int) -> UserSample:
         for column in columns
     )
     return UserSample(codes.view(np.uint64), -newest, last, threshold)
-
-
-def _times(batch: Batch) -> IntArray:
-    if batch.times is None:
-        return np.zeros(len(batch), np.int64)
-    try:
-        return np.array(batch.times, np.int64)
-    except TypeError:
-        return np.array([at or 0 for at in batch.times], np.int64)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from streameval import Accumulator, Columns
+from streameval.accumulator import table
 from streameval.events import Id
-from streameval.statistics import hits
 from tests.effort import few_examples
 
 Pairs: TypeAlias = Sequence[tuple[list[Id], list[Id]]]
@@ -189,7 +189,7 @@ def test_columns_are_events_bit_for_bit(pairs: Pairs) -> None:
 def test_earlier_and_pending_events_change_no_bit(pairs: Pairs, pending: int, cut: int) -> None:
     expected = bits(one_by_one(pairs, made()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hits, "_MOST_PENDING", pending)
+        patch.setattr(table, "_MOST_IDS", pending)
         assert bits(_counted(pairs, made())) == expected
     assert bits(_counted(pairs[cut:], one_by_one(pairs[:cut], made()), "table")) == expected
 

@@ -30,7 +30,7 @@ def refuses_long(event: Event) -> float:
 
 @metric(bounds=(0, 1), source="our own rule")
 def fails_on_long(lists: Lists) -> Any:
-    """An error for lists of three items, when lists are flushed."""
+    """An error for lists of three items, when lists are counted."""
     if (lists.length > 2).any():
         raise KeyError("long")
     return np.ones(len(lists))
@@ -113,13 +113,13 @@ def test_a_metric_that_fails_later_loses_no_lists_in_silence() -> None:
 
 @pytest.mark.parametrize("kind", [Hits, ItemsShown])
 def test_an_interrupt_in_the_middle_of_a_change_is_reported(kind: type[Any]) -> None:
-    def flush(accumulator: Accumulator) -> None:
-        accumulator.update(*SHORT)
+    def read(accumulator: Accumulator) -> None:
+        accumulator.update_many([SHORT])
         accumulator.compute()
 
     changes: Mapping[str, Callable[[Accumulator], None]] = {
-        "count": lambda accumulator: accumulator.update_many([SHORT]),
-        "flush": flush,
+        "add" if kind is Hits else "count": read,
+        "reduce": read,
         "merge": lambda accumulator: accumulator.merge(accumulator.copy()),
     }
     for name, change in changes.items():
@@ -140,19 +140,19 @@ def test_an_interrupt_in_the_middle_of_a_change_is_reported(kind: type[Any]) -> 
 def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     accumulator = Accumulator("hit_rate@2")
     errors: list[Exception] = []
-    count = Hits.count
+    add = Hits.add
 
     def handled(*args: Any) -> None:
-        """As a signal handler that saves the state, and runs in the middle of an update."""
-        count(*args)
+        """As a signal handler that saves the state, and runs in the middle of a change."""
+        add(*args)
         with pytest.raises(HalfCountedError, match="an interrupt or a signal handler") as told:
             accumulator.state_dict()
         errors.append(told.value)
 
-    monkeypatch.setattr(Hits, "count", handled)
+    monkeypatch.setattr(Hits, "add", handled)
     accumulator.update_many([SHORT])
-    assert len(errors) == 1
     assert accumulator.read("hit_rate@2").count == 1
+    assert len(errors) == 1
 
 
 def test_an_interrupt_between_two_lists_leaves_equal_counts() -> None:

@@ -57,7 +57,7 @@ class Kind:
 
 def state(statistic: Statistic) -> bytes:
     """The content of a statistic, with items by name."""
-    statistic.flush()
+    statistic.reduce()
     rows_by_table = {}
     for name, relation in statistic.relations.items():
         rows: list[list[Any]] = relation.rows()
@@ -83,7 +83,7 @@ def _wait(statistic: Values, cell: int, piece: Event) -> None:
     """A value, which may be left out, infinite or undefined."""
     shown, acts = len(piece.recommendations), len(piece.interactions)
     ratio = shown / acts if acts else math.inf if shown % 2 else math.nan
-    statistic.enqueue(np.array([cell]), [ratio if shown else None])
+    statistic.add_events(np.array([cell]), [ratio if shown else None])
 
 
 def _count(statistic: Statistic, cell: int, piece: Event) -> None:

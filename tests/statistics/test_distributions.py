@@ -96,7 +96,7 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     ones = np.ones(10_000, np.int64)
     for _ in range(30):
         values.add(0 * ones, 0.5 + 0.5 * draw.random(10_000), ones)
-        values.flush()
+        values.reduce()
     (distribution,) = values.view(np.array([0]))
     assert distribution.estimated
     # From 0.5 to 1 there are 32 powers of two of the distance from 1, with 2,048 bins each.
@@ -120,7 +120,7 @@ def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:
     few, many = (1, tiny[:15]), (1, tiny)
     merged, subtracted = counted(first, few), counted(first, few)
     merged.merge(counted(many))
-    subtracted.flush()
+    subtracted.reduce()
     subtracted.subtract(counted(few))
     put(merged, *more)
     put(subtracted, *more)

@@ -1,21 +1,20 @@
-"""Hits: folding is invisible, and memory does not grow with the stream."""
+"""Hits: when events are counted is invisible, and memory does not grow with the stream."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import sys
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
+from streameval import Accumulator
+from streameval.accumulator import table
 from streameval.catalogue import parse
 from streameval.events import Event
-from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.kernel import pure
 from streameval.statistics.lists import POSITIONED, REFUSED, HitsOptions, lists_of
-from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
@@ -23,22 +22,25 @@ from tests.effort import sampled
 from tests.statistics.kinds import batch
 from tests.strategies import event_of
 
-FlushAt = Callable[[int], None]
-
-
-@pytest.fixture
-def flush_at(monkeypatch: pytest.MonkeyPatch) -> FlushAt:
-    return lambda most: monkeypatch.setattr(module, "_MOST_PENDING", most)
-
 
 @pytest.mark.parametrize("most", sampled([2, 1, 7], 3))
-def test_a_flush_in_between_changes_no_bit(most: int, flush_at: FlushAt) -> None:
+def test_events_counted_a_few_together_have_the_same_bits(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [text for text in a_text_of_each() if parse(text).definition.reads == "hits"]
     whole = laws.bits(laws.counted(texts, stream(20)))
-    flush_at(most)
+    monkeypatch.setattr(table, "_MOST_LISTS", most)
     assert laws.bits(laws.counted(texts, stream(20))) == whole
     laws.any_form(texts, stream(20))
     laws.any_split(texts, stream(20), [5, 12])
+
+
+@pytest.mark.parametrize("metric", ["distinct_items", "hit_rate"])
+def test_lists_that_wait_are_bounded(metric: str) -> None:
+    accumulator, item = Accumulator(metric), "an item"
+    for _ in range(20_000):
+        accumulator.update([item], [])
+    assert sys.getrefcount(item) < 10_000
 
 
 def _profiles(count: int) -> list[Event]:
@@ -47,34 +49,8 @@ def _profiles(count: int) -> list[Event]:
     return [event_of(items, draw.sample(items, 8)) for _ in range(count)]
 
 
-def _waiting(hits: Hits) -> int:
-    return sum(map(len, hits._pending)) + sum(rank.size for _, rank in hits._ranks)
-
-
 def _view(hits: Hits) -> HitsOfCells:
     return hits.view(np.array([0]))
-
-
-@pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
-@pytest.mark.parametrize("cells", [0, np.array([0])])
-def test_pending_lists_are_bounded(form: str, cells: Cells, flush_at: FlushAt) -> None:
-    flush_at(50)
-    hits = Hits(HitsOptions(depth=40), Items())
-    for event in _profiles(300):
-        hits.count(batch(_shaped(event, form)), cells)
-        assert _waiting(hits) <= 50 * 3 + 40
-    assert _view(hits).count.tolist() == [300]
-
-
-def _shaped(event: Event, form: str) -> Event:
-    gain = {"gains": 2.0, "ones": 1.0}.get(form)
-    if form == "empty":
-        return replace(event, interactions=[])
-    if form == "positions":
-        return replace(event, positions=range(60, 0, -1))
-    if gain is not None:
-        return replace(event, interactions=dict.fromkeys(event.interactions, gain))
-    return event
 
 
 def test_the_tables_do_not_grow_with_the_stream() -> None:
@@ -82,7 +58,6 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
     sizes = []
     for _ in range(3):
         hits.count(batch(*_profiles(5_000)), 0)
-        hits.flush()
         sizes.append(sum(len(relation.rows()) for relation in hits.relations.values()))
     assert sizes[0] == sizes[1] == sizes[2] < 2_000
 

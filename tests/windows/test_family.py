@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from random import Random
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,20 +14,13 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import PANE_GROUPS
 from streameval.accumulator.readings import audiences
-from streameval.accumulator.table import Table
-from streameval.config import Config
-from streameval.config.pipeline import new_ingest
-from streameval.engine.windows import family
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import FoldingOptions
 from streameval.engine.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
 from streameval.engine.windows.views import FamilyView
 from streameval.events import columns_of
 from streameval.events.errors import DamagedStateError, UnlikeStateError
-from streameval.events.records import Partition
-from streameval.sources.options import SimulatorOptions
 from streameval.statistics.groups import MOST_DAYS
-from tests.batches import batch_of
 from tests.effort import few_examples
 from tests.windows.logs import (
     BY_USER,
@@ -187,39 +179,6 @@ def test_sections_of_other_families_are_ignored() -> None:
 
 def _panes(log: Log) -> list[str]:
     return sorted(name for name in log.section_bytes() if not name.endswith("/meta"))
-
-
-LISTS, LENGTH, MOST = 2_000, 5, 1_000
-HERE = Partition("here", 0)
-
-
-def test_shown_items_are_settled_before_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    settled: list[int] = []
-    distribute = Table.distribute
-
-    def noted(table: Table, *where: object) -> None:
-        settled.append(table.waiting)
-        distribute(table, *where)  # type: ignore[arg-type]  # whatever it is given
-
-    monkeypatch.setattr(Table, "distribute", noted)
-    monkeypatch.setattr(family, "_MOST_PENDING", MOST)
-    ingest = new_ingest(
-        Config(metrics=[f"distinct_items@{LENGTH}"], labels=["variant"], source=SimulatorOptions())
-    )
-    values = [
-        msgspec.json.encode(
-            {
-                "variant": f"v{number % 7}",
-                "recommendations": [f"i{number + rank}" for rank in range(LENGTH)],
-                "interactions": [],
-            }
-        )
-        for number in range(LISTS)
-    ]
-    for piece in batch_of(HERE, values).pieces(100):
-        ingest.apply(piece)
-    assert len(settled) == LISTS * LENGTH // MOST
-    assert max(settled) <= MOST + 100 * LENGTH
 
 
 partitions = st.lists(logs, min_size=1, max_size=3)

@@ -55,8 +55,6 @@ from streameval.statistics.statistic import Cells
 _META: Final = "meta"
 _USERS: Final = "users"
 _SLICE_BITS: Final = 20
-_MOST_PENDING: Final = 65_536
-"""Rows that may wait, such as items shown; settling them takes a few milliseconds."""
 
 
 class PendingCounts:
@@ -88,8 +86,6 @@ class PendingCounts:
         if self._table is None:
             self._table = spec.table.empty()
         self._table.count(batch, cells, times, values)
-        if self._table.waiting >= _MOST_PENDING:
-            self.settle()
 
     def settle(self) -> None:
         """Move all counts to the panes that they belong to now."""

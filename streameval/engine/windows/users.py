@@ -11,7 +11,7 @@ import numpy as np
 from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
 from streameval.accumulator.table import Table
 from streameval.statistics.groups import MOST_DAYS, Groups
-from streameval.statistics.relation import next_version
+from streameval.statistics.relation import Relation, next_version
 from streameval.statistics.user_sums import UserSums, UserSumsOptions
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
@@ -138,8 +138,8 @@ def with_users(
     table = days.empty(plan)
     by_user = {name: _chosen(name, *users) for name in table.empty(plan.of_users).statistics}
     statistics = {**events.copy().statistics, **days.copy().statistics, **by_user}
-    table.events = events.events.copy()
-    table.set_statistics({name: statistics[name] for name in table.statistics})
+    chosen = {name: statistics[name] for name in table.statistics}
+    table.set_statistics(chosen, events.events.copy())
     return table
 
 
@@ -168,12 +168,10 @@ def _move_to_day(table: Table, day: int) -> Table:
     """The table with all sums by user group moved to one day."""
     if table.groups is None:
         return table
-    result = _of_groups(table, table.groups.dated(day))
-    result.events = table.events
-    return result
+    return _of_groups(table, table.groups.dated(day), table.events)
 
 
-def _of_groups(like: Table, groups: Groups) -> Table:
+def _of_groups(like: Table, groups: Groups, events: Relation | None = None) -> Table:
     table = like.empty(like.plan.by_day)
-    table.set_statistics(dict.fromkeys(table.statistics, groups))
+    table.set_statistics(dict.fromkeys(table.statistics, groups), events)
     return table
