@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.plan import PrePeriod
 from streameval.catalogue import metric_at
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
@@ -44,6 +45,7 @@ __all__ = [
     "Interval",
     "Intervals",
     "Popularity",
+    "PrePeriod",
     "Reading",
     "Similarity",
     "changes",

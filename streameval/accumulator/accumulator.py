@@ -21,7 +21,7 @@ from streameval.accumulator.intake import (
     kind_of_users,
     side_by_side,
 )
-from streameval.accumulator.plan import Asked, Plan, asked_metrics, make_plan
+from streameval.accumulator.plan import Asked, Plan, PrePeriod, asked_metrics, make_plan
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
     Readings,
@@ -101,7 +101,8 @@ class Accumulator:
             id counted. Ids of the other kind are refused.
         intervals: settings of confidence intervals, which need the user of each event; None for no
             intervals.
-        experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks.
+        experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks;
+            a PrePeriod keeps what each of them did before the experiment, too.
 
     Raises:
         MetricError: a metric is unknown or lacks an input, the inputs have ids of both kinds, or
@@ -136,7 +137,7 @@ class Accumulator:
         max_items: int = MAX_ITEMS,
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
-        experiment: bool = False,
+        experiment: bool | PrePeriod = False,
     ) -> None:
         asked = asked_metrics(metrics)
         context = context_of(catalog, popularity, similarity, attributes, examination)

@@ -177,12 +177,12 @@ def _fill(
 
 
 def _fill_by_metric(
-    _: str, statistic: Any, inputs: Inputs, entry: _Entry, numbers: _Numbers
+    name: str, statistic: Any, inputs: Inputs, entry: _Entry, numbers: _Numbers
 ) -> frozenset[str]:
     """Likewise for sums of several metrics, of which some may be missing."""
     unlike = _unlike(inputs, entry.inputs)
     statistic.restore(SavedSums(entry.relations, list(entry.inputs), numbers[0], unlike))
-    if not isinstance(statistic, UserSums):
+    if not name.startswith(USER_SUMS_PREFIX):
         return frozenset()
     new = inputs.keys() - (entry.inputs.keys() - unlike)
     return frozenset(f"{USER_SUMS_PREFIX}{text}" for text in new)
@@ -190,7 +190,7 @@ def _fill_by_metric(
 
 def _names_of(name: str, statistic: Statistic) -> frozenset[str]:
     """The names under which a statistic is missing: sums by user have one for each metric."""
-    if isinstance(statistic, UserSums):
+    if isinstance(statistic, UserSums) and name.startswith(USER_SUMS_PREFIX):
         return frozenset(f"{USER_SUMS_PREFIX}{metric}" for metric in statistic.options.metrics)
     return frozenset((name,))
 

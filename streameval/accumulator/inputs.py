@@ -55,6 +55,9 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     if plan.user_sums:
         texts = {member.per_list: _text(_inputs_of(member, context)) for member in plan.per_user}
         identities[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = {**texts}
+    if plan.pre_period is not None:
+        texts = {metric.per_list: _text(_inputs_of(metric, context)) for metric in plan.before}
+        identities[plan.pre_period.name] = {**texts}
     return identities
 
 

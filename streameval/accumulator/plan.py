@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from datetime import date
 from functools import lru_cache
 from numbers import Integral
 from typing import Any, Final, TypeAlias
@@ -19,6 +20,7 @@ from streameval.events.errors import (
     MetricDeclarationError,
     MetricError,
 )
+from streameval.inference.days import number_of_day
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search
@@ -40,8 +42,41 @@ GROUPS_PREFIX = "groups:"
 USER_SUMS_PREFIX = "usersums:"
 """Beginning of the name of sums by user; the largest number of users follows."""
 
+PRE_PERIOD_PREFIX = "preperiod:"
+"""Beginning of the name of sums by user before an experiment; its first day and their number
+follow: another period starts empty."""
+
 PANE_GROUPS = 64
 """User groups of a pane, which has fewer lists than a lifetime."""
+
+
+class PrePeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The days before an experiment, whose sums by user adjust its values.
+
+    Attributes:
+        since: first day of the experiment (UTC), the first one that is not among them.
+        days: number of days.
+        metrics: canonical texts of metrics that are summed besides clicks and lists.
+
+    Example:
+        >>> PrePeriod(since=date(2026, 3, 1)).span
+        (20485, 20513)
+    """
+
+    since: date
+    days: int = 28
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first day, and the one after the last; days since 1970-01-01."""
+        end = number_of_day(self.since)
+        return end - self.days, end
+
+    @property
+    def name(self) -> str:
+        """The name of its sums in saved states."""
+        return f"{PRE_PERIOD_PREFIX}{self.since}:{self.days}"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +97,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             at every rank, however few the other metrics read.
         per_user: metrics whose sums by user are kept; one per `Metric.per_list`.
         user_sums: largest number of users per cell whose sums are kept; 0 without such metrics.
+        before: metrics among `grouped` whose sums by user are kept in the pre-period, too.
+        pre_period: the days before the experiment; None if they are not kept.
     """
 
     depth: int | None
@@ -77,6 +114,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     activity: tuple[Metric, ...] = ()
     per_user: tuple[Metric, ...] = ()
     user_sums: int = 0
+    before: tuple[Metric, ...] = ()
+    pre_period: PrePeriod | None = None
 
     def need(self, metric: Metric) -> Hashable:
         """Options of the statistic that a metric reads; None for a metric of events."""
@@ -163,7 +202,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan of a pane, which can be summed into windows."""
         groups, user_sums = min(self.groups, PANE_GROUPS), min(self.user_sums, PANE_USERS)
         return msgspec.structs.replace(
-            self, groups=groups, daily=False, users=0, user_sums=user_sums
+            self,
+            groups=groups,
+            daily=False,
+            users=0,
+            user_sums=user_sums,
+            before=(),
+            pre_period=None,
         )
 
     @property
@@ -178,21 +223,24 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             activity=(),
             per_user=(),
             user_sums=0,
+            before=(),
+            pre_period=None,
         )
 
     @property
     def by_day(self) -> Plan:
         """The plan of only the group sums."""
         bare = msgspec.structs.replace(self, needs=(), graded=(), values=(), events=())
-        return msgspec.structs.replace(bare, users=0, per_user=(), user_sums=0)
+        return msgspec.structs.replace(
+            bare, users=0, per_user=(), user_sums=0, before=(), pre_period=None
+        )
 
     @property
     def of_users(self) -> Plan:
         """The plan of only the users, and the sums by user."""
         bare = self.by_day.without_users
-        return msgspec.structs.replace(
-            bare, users=self.users, per_user=self.per_user, user_sums=self.user_sums
-        )
+        kept = ("users", "per_user", "user_sums", "before", "pre_period")
+        return msgspec.structs.replace(bare, **{name: getattr(self, name) for name in kept})
 
     def within(self, other: Plan) -> bool:
         """Whether `other` keeps the same statistics, and as much or more by user."""
@@ -200,9 +248,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return True
         grouped = not self.groups or (self.grouped == other.grouped and self.groups <= other.groups)
         summed = not self.user_sums or (other.user_sums > 0 and self.per_user == other.per_user)
+        before = self.before, self.pre_period
         return (
             grouped
             and summed
+            and before in (((), None), (other.before, other.pre_period))
             and self.daily <= other.daily
             and self.users <= other.users
             and self.without_users == other.without_users
@@ -219,7 +269,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         summed = (
             f"{by_user.per_list} of at most {self.user_sums} users" for by_user in self.per_user
         )
-        return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users, *summed)
+        before = (f"{metric.per_list} in {self.pre_period}" for metric in self.before)
+        by_user = (*users, *summed, *before)
+        return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *by_user)
 
     @property
     def valued(self) -> tuple[str, ...]:
@@ -272,7 +324,7 @@ def make_plan(
     max_items: int,
     groups: int = 0,
     *,
-    experiment: bool = False,
+    experiment: bool | PrePeriod = False,
 ) -> Plan:
     """The smallest plan for these metrics, independent of their order.
 
@@ -281,7 +333,8 @@ def make_plan(
         depth: ranks to keep; None for as few as possible, WHOLE for all.
         max_items: largest number of items whose exposures are counted exactly.
         groups: number of user groups; 0 for no group sums.
-        experiment: whether cells are variants of an experiment, which is checked by its users.
+        experiment: whether cells are variants of an experiment, which is checked by its users, and
+            the days before it if they adjust its values.
 
     Raises:
         MetricError: no metric is given, or a number is not valid.
@@ -308,6 +361,12 @@ def make_plan(
     plan = Plan(depth=depth, max_items=max_items if counted else MAX_ITEMS)
     needs = {options for options in map(plan.need, metrics) if options is not None}
     activity = (parse("hit_rate"), parse("ctr")) if groups and experiment else ()
+    pre_period = experiment if groups and isinstance(experiment, PrePeriod) else None
+    before = (
+        [*activity, *(m for m in by_list if m.has_interval and m.text in pre_period.metrics)]
+        if pre_period is not None
+        else []
+    )
     return msgspec.structs.replace(
         plan,
         needs=tuple(sorted(needs, key=str)),
@@ -323,6 +382,8 @@ def make_plan(
         activity=activity,
         per_user=per_user,
         user_sums=MOST_USERS if per_user else 0,
+        before=_by_text({m.per_list: m for m in before}),
+        pre_period=pre_period,
     )
 
 

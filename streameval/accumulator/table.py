@@ -202,7 +202,12 @@ class Table:
     @property
     def user_sums(self) -> UserSums | None:
         """Sums by user, if the plan has any."""
-        return self._of_kind(UserSums)
+        return self._user_sums(pre_period=False)
+
+    @property
+    def pre_period(self) -> UserSums | None:
+        """Sums by user before an experiment, if the plan has them."""
+        return self._user_sums(pre_period=True)
 
     @property
     def audience(self) -> Users | None:
@@ -495,6 +500,10 @@ class Table:
                 columns = [self._column_of[text] for text in statistic.options.metrics]
                 statistic.take(users, terms, columns)
 
+    def _user_sums(self, *, pre_period: bool) -> UserSums | None:
+        sums = (each for each in self.statistics.values() if isinstance(each, UserSums))
+        return next((each for each in sums if each.is_pre_period == pre_period), None)
+
     def _of_kind(self, kind: type[S]) -> S | None:
         found = (each for each in self.statistics.values() if isinstance(each, kind))
         return next(found, None)
@@ -578,6 +587,10 @@ class Table:
             texts = tuple(metric.per_list for metric in plan.per_user)
             limits = UserSumsOptions(max_users=plan.user_sums, metrics=texts)
             made[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = UserSums(limits, self.items)
+        if plan.pre_period is not None:
+            texts = tuple(metric.per_list for metric in plan.before)
+            limits = UserSumsOptions(max_users=plan.users, metrics=texts, days=plan.pre_period.span)
+            made[plan.pre_period.name] = UserSums(limits, self.items)
         if plan.users:
             made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
         return dict(sorted(made.items()))

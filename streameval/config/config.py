@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.plan import WHOLE, make_plan
+from streameval.accumulator.plan import WHOLE, PrePeriod, make_plan
 from streameval.catalogue import parse
 from streameval.catalogue.lookup import absent_module
 from streameval.catalogue.metric import Metric
@@ -206,8 +206,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         `given`: as in `inputs`.
         """
         inputs = self.inputs(given)
-        keeps_users = any(map(self._keeps_users, self.families()))
-        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=keeps_users)
+        needs = [need for need in map(self._users_kept, self.families()) if need]
+        kept = needs[0] if needs else False
+        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=kept)
 
     def accumulators(
         self, given: Mapping[str, Any] = _NOTHING
@@ -222,18 +223,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                     *self._overlap(),
                     **inputs,
                     depth=depth,
-                    experiment=self._keeps_users(group),
+                    experiment=self._users_kept(group),
                 ),
             )
             for group in self.families()
         ]
 
-    def _keeps_users(self, family: KeptFamily) -> bool:
-        """Whether an analysis needs the users of each slice of a family."""
-        return any(
-            analysis.users is not None and analysis.users(settings, family)
-            for analysis, settings in configured(self)
-        )
+    def _users_kept(self, family: KeptFamily) -> bool | PrePeriod:
+        """Whether an analysis needs the users of each slice of a family, and what they did when."""
+        for analysis, settings in configured(self):
+            if analysis.users is not None and (need := analysis.users(settings, family)):
+                return need
+        return False
 
     def kept(self) -> Kept:
         """What it counts, for the checks of analyses."""

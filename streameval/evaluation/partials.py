@@ -17,6 +17,7 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.codec import STATE_VERSION
+from streameval.accumulator.plan import PrePeriod
 from streameval.catalogue.context import Given
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.lookup import absent_module
@@ -73,7 +74,7 @@ class Inputs(Known, total=False):
     depth: int | None
     max_items: int
     ids: IdKind | None
-    experiment: bool
+    experiment: bool | PrePeriod
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -85,7 +86,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     max_items: int
     ids: IdKind | None
     intervals: Intervals | None
-    experiment: bool
+    experiment: bool | PrePeriod
     inputs: Any
     content: bytes = b""
     crc: int | None = None

@@ -35,5 +35,5 @@ class Request(NamedTuple):
 
 
 def given_options(**options: object) -> dict[str, Any]:
-    """The options without those that were left out: None, empty or False."""
-    return {name: value for name, value in options.items() if value}
+    """The options without those that were left out: None, empty or False; the number 0 is given."""
+    return {name: value for name, value in options.items() if value or type(value) is int}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.plan import make_plan
+from streameval.accumulator.plan import PrePeriod, make_plan
 from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Analysis, configured
@@ -53,6 +53,8 @@ class Setup(NamedTuple):
         config: with which a daemon would count the same; None without a file.
         analysis: that needs the counts; None if only values are read.
         notes: what of the configuration does not apply.
+        experiment: whether users of labels are counted one by one, for a comparison; and the days
+            before it, if what they did then adjusts it.
     """
 
     given: Given
@@ -65,6 +67,7 @@ class Setup(NamedTuple):
     config: Config | None = None
     analysis: Analysis[Any, Any] | None = None
     notes: Sequence[str] = ()
+    experiment: bool | PrePeriod = False
 
     @property
     def label_names(self) -> Sequence[str]:
@@ -122,12 +125,9 @@ class Setup(NamedTuple):
 
             as_id = int if ids == "integer" else str
             inputs["catalog"] = catalogue(inputs["catalog"], as_id)
-        # Users are counted one by one where variants of an experiment must not share them.
-        by_user = (
-            bool(self.labels) and self.analysis is not None and self.analysis.users is not None
-        )
+        experiment = bool(self.labels) and self.experiment
         return Accumulator(
-            *self.metrics, **inputs, ids=ids, intervals=intervals, experiment=by_user
+            *self.metrics, **inputs, ids=ids, intervals=intervals, experiment=experiment
         )
 
     def families(self, ids: IdKind) -> Sequence[FamilySpec]:

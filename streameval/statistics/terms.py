@@ -163,7 +163,7 @@ class OwnerTotals:
 
     `owner`: of each list; lists with the number of owners as their owner are in no sum. `columns`:
     for each metric, its column in the terms. `exactly`: whether values that are unbounded or large
-    are summed exactly; otherwise all are rounded to UNIT.
+    are summed exactly; otherwise all are limited to WEIGHTED and rounded to UNIT.
 
     Attributes:
         exact: owners, metrics, exponents and parts of the values that are summed exactly.
@@ -213,8 +213,10 @@ class OwnerTotals:
     def _whole(self, place: int, owner: IntArray, codes: IntArray, term: Terms) -> IntArray:
         """The numerators in UNIT, 0 for those that are summed exactly."""
         values = term.numerators
+        if not self._exactly:
+            return np.rint(np.clip(values, -WEIGHTED, WEIGHTED) / UNIT).astype(np.int64)
         loose = (values != 0) & (np.abs(values) > term.largest)
-        if self._exactly and loose.any():
+        if loose.any():
             self._add_exactly(place, owner, codes, np.where(loose, values, 0.0))
             values = np.where(loose, 0.0, values)
         return np.rint(values / UNIT).astype(np.int64)

@@ -28,10 +28,28 @@ class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         max_users: largest number of users kept per cell.
         metrics: `Metric.per_list` of each metric.
+        days: the only event days that count, the second one excluded; None: all.
     """
 
     max_users: int = 16_384
     metrics: tuple[str, ...] = ()
+    days: tuple[int, int] | None = None
+
+
+class UserTotals(NamedTuple):
+    """The sums of one metric by user.
+
+    Attributes:
+        hashes: of the users with a row, as signed integers with their bits, ascending.
+        numerators: in UNIT; shape (users,).
+        denominators: shape (users,).
+        share: sampled share of all users; 1 if all are kept.
+    """
+
+    hashes: IntArray
+    numerators: IntArray
+    denominators: IntArray
+    share: float
 
 
 class UserMeans(NamedTuple):
@@ -108,14 +126,33 @@ class UserSums(Statistic):
         """Never: a thinned cell takes only some of the rows."""
         return False
 
+    @property
+    def is_pre_period(self) -> bool:
+        """Whether they are of the days before an experiment, which no variant divides.
+
+        All slices of a family share one cell, and its cap.
+        """
+        return self.options.days is not None
+
+    def rename(self, names: Mapping[int, int]) -> None:
+        """Renumber cells; see `Statistic`. Sums of a pre-period are all in cell 0 from then on."""
+        if self.is_pre_period:
+            names = dict.fromkeys(filter(None, self.cells.tolist()), 0)
+        super().rename(names)
+
     def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
         """Add lists.
 
         `columns`: for each metric, its column in the terms.
         """
-        nameless = (~users.named).astype(np.int64)
-        self.relations["lists"].add([users.cells, nameless], [np.ones_like(nameless)])
-        here = users.named & self.cap.keeps(users.cells, users.hashes.view(np.int64))
+        inside = np.ones(users.cells.size, np.bool_)
+        if self.options.days is not None:
+            first, end = self.options.days
+            inside = (users.days >= first) & (users.days < end)
+        nameless = (~users.named[inside]).astype(np.int64)
+        self.relations["lists"].add([users.cells[inside], nameless], [np.ones_like(nameless)])
+        here = inside & users.named
+        here &= self.cap.keeps(users.cells, users.hashes.view(np.int64))
         if not here.any():
             return
         cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
@@ -145,18 +182,23 @@ class UserSums(Statistic):
 
     def over(self, metric: str, cells: Sequence[int]) -> UserMeans:
         """The users' means of one metric over all of these cells together."""
+        hashes, numerators, denominators, share = self.totals(metric, cells)
+        some = denominators > 0
+        means = numerators[some] * UNIT / denominators[some]
+        return UserMeans(means, hashes[some], share)
+
+    def totals(self, metric: str, cells: Sequence[int]) -> UserTotals:
+        """The users' sums of one metric over all of these cells together."""
         self.reduce()
         here = np.array(sorted(cells), np.int64)
         share = min(self.cap.shares(here), default=1.0)
         column, width = self.options.metrics.index(metric), len(self.options.metrics)
         _, (hashes, *counts) = self.relations["sums"].of(here)
-        chosen = [counts[column], counts[width + column]]
         # Cells may be thinned at unlike thresholds; all users below the smallest are in each.
-        kept = (chosen[1] > 0) & (self.cap.unit_hashes(hashes) < share)
-        (users,), (numerators, denominators) = group_sum(
-            [hashes[kept]], [chosen_column[kept] for chosen_column in chosen]
-        )
-        return UserMeans(numerators * UNIT / denominators, users, share)
+        kept = self.cap.unit_hashes(hashes) < share
+        chosen = [counts[column][kept], counts[width + column][kept]]
+        (users,), (numerators, denominators) = group_sum([hashes[kept]], chosen)
+        return UserTotals(users, numerators, denominators, share)
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""

@@ -25,7 +25,7 @@ from streameval.exporters.operations import (
     snapshot_age,
 )
 from tests.exporters.changing import changes_report
-from tests.exporters.experiments import findings, gap_series
+from tests.exporters.experiments import adjusted_report, findings, gap_series
 from tests.exporters.pictures import busy_health, picture, refused_value
 
 _JOIN = JoinHealth(
@@ -44,7 +44,11 @@ _JOIN = JoinHealth(
 def with_families(page: str) -> str:
     """The page of Prometheus with the families of the pipeline and of an experiment."""
     page = _with_list(page, "## The pipeline", map(_family, _families()))
-    found = (*findings(), Finding(CHANGES, changes_report()), Finding(GAPS, (gap_series(),)))
+    found = (
+        *findings(adjusted_report()),
+        Finding(CHANGES, changes_report()),
+        Finding(GAPS, (gap_series(),)),
+    )
     for finding in found:
         families = map(_family, found_families([finding]))
         page = _with_list(page, f"## {finding.analysis.title}", families)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from streameval.analyses.experiments.comparison import Comparison, compare_sums
-from streameval.analyses.experiments.course import compare_days
+from streameval.analyses.experiments.course import compare_days, course_of
 from streameval.inference.interval_formulas import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums, Method
 
@@ -36,7 +36,7 @@ class System(NamedTuple):
         """Whether any of daily looks shows a difference; both arms have the same days."""
         if self.compare is right:
             # The evidence is 20 where the bounds begin to exclude 0.
-            return any(day.evidence > 20 for day in compare_days(control, treatment))
+            return any(day.evidence > 20 for day in compare_days(course_of(control, treatment)))
         days = range(1, len(control.days) + 1)
         arms = ((_until(control, day), _until(treatment, day)) for day in days)
         return any(self.compare(*arm, "anytime", 0.02).excludes_zero for arm in arms)

@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from streameval.analyses.experiments.comparison import Comparison, Settings, compare_sums
-from streameval.analyses.experiments.course import compare_days, days_left, first_days, lifts_alone
+from streameval.analyses.experiments.course import (
+    compare_days,
+    course_of,
+    days_left,
+    first_days,
+    lifts_alone,
+)
 from streameval.statistics.intervals import GroupSums, Method
 from tests.present import present
 from tests.uncertainty.test_interval import binomial, sums
@@ -189,7 +195,7 @@ def test_each_day_has_the_result_at_its_end() -> None:
     control = chosen(control, control.days != control.days[1])
     treatment.denominators[3] = 0
     treatment.numerators[3] = 0
-    days = compare_days(control, treatment, Settings("anytime", 0.05, 0.9))
+    days = compare_days(course_of(control, treatment), Settings("anytime", 0.05, 0.9))
     first = int(control.days[0])
     numbers = [day_result.day.toordinal() - date(1970, 1, 1).toordinal() for day_result in days]
     assert numbers == [first, first + 2, first + 4, first + 5]
@@ -207,12 +213,15 @@ def test_each_day_has_the_result_at_its_end() -> None:
 
 def test_arms_without_a_common_day_have_no_days() -> None:
     arm = binomial(7, 0.1)
-    assert compare_days(arm, arm._replace(days=arm.days + 1)) == []
+    assert compare_days(course_of(arm, arm._replace(days=arm.days + 1))) == []
 
 
 def test_days_outside_the_calendar_are_its_first_and_last() -> None:
     outside = binomial(7, 0.1, days=2)._replace(days=np.array([-719_163, 2_932_897]))
-    assert [result.day for result in compare_days(outside, outside)] == [date.min, date.max]
+    assert [result.day for result in compare_days(course_of(outside, outside))] == [
+        date.min,
+        date.max,
+    ]
 
 
 def visits(
@@ -364,13 +373,15 @@ def test_days_left_follow_the_measured_course_of_the_width() -> None:
         return GroupSums(np.arange(days), values, lists)
 
     settings = Settings("fixed", 0.002, 0.95)
-    new, again = (present(days_left(arm(spread), arm(spread), settings)) for spread in (0.0, 0.02))
+    new, again = (
+        present(days_left(course_of(arm(spread), arm(spread)), settings)) for spread in (0.0, 0.02)
+    )
     comparison = compare_sums(arm(0.0), arm(0.0), method="fixed")
     half = (present(comparison.lift_high) - present(comparison.lift_low)) / 2
     assert new == pytest.approx(days * ((half / 0.002) ** 2 - 1), rel=0.6)
     assert again > 100 * new
     few = arm(0.0)
-    assert days_left(first_days(few, 3), first_days(few, 3), settings) is None
+    assert days_left(course_of(first_days(few, 3), first_days(few, 3)), settings) is None
 
 
 def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:

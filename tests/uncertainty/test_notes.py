@@ -18,6 +18,10 @@ from tests.cli.program import json_lines, run
 MONDAY = 1_772_409_600
 """2 March 2026, in seconds since the epoch."""
 
+NOT_ADJUSTED = (
+    "Not adjusted by what users did before: the first day of the experiment is not given (since)."
+)
+
 
 def visits(
     *,
@@ -49,10 +53,16 @@ def visits(
         }
 
 
-def compared(folder: Path, *metrics: str, time: str | None = "ts", **how: Any) -> ComparisonReport:
+def compared(
+    folder: Path,
+    *metrics: str,
+    time: str | None = "ts",
+    since: date | None = None,
+    **how: Any,
+) -> ComparisonReport:
     path = str(json_lines(folder / "log.ndjson", list(visits(**how))))
     unit: Any = {} if time is None else {"columns": {"time": time}, "time_unit": "s"}
-    found = compare(path, *metrics, **unit)
+    found = compare(path, *metrics, since=since, **unit)
     assert isinstance(found, ComparisonReport)
     return found
 
@@ -62,7 +72,8 @@ def test_lists_of_unlike_length_are_named_with_what_depends_on_it(tmp_path: Path
     found = compared(tmp_path, "ctr", "hit_rate", items=(5, 10))
     assert found["ctr"].verdict == "worse"
     assert found["hit_rate"].verdict == "not enough evidence"
-    period, note = found.notes
+    period, adjusted, note = found.notes
+    assert adjusted == NOT_ADJUSTED
     assert period == "Compared: 2 to 8 March 2026, 7 days that both have."
     assert note == (
         "Note: lists of b are 100.0 % longer: ctr is per item shown; read clicks_per_user and "
@@ -72,7 +83,7 @@ def test_lists_of_unlike_length_are_named_with_what_depends_on_it(tmp_path: Path
 
 def test_a_cut_off_below_the_end_of_shorter_lists_is_named(tmp_path: Path) -> None:
     found = compared(tmp_path, "ndcg@3", "precision@8", "ctr@3", items=(10, 5))
-    _, note = found.notes
+    *_, note = found.notes
     assert note == (
         "Note: lists of b are 50.0 % shorter: lists of b end before the cut-off of precision@8; "
         "read clicks_per_user and hit_rate with it."
@@ -80,8 +91,8 @@ def test_a_cut_off_below_the_end_of_shorter_lists_is_named(tmp_path: Path) -> No
 
 
 def test_metrics_that_do_not_depend_on_the_length_of_lists_need_no_note(tmp_path: Path) -> None:
-    assert compared(tmp_path, "ndcg@3", "ctr@3", items=(5, 10)).notes[1:] == []
-    assert compared(tmp_path, "ctr", "ndcg@9").notes[1:] == []
+    assert compared(tmp_path, "ndcg@3", "ctr@3", items=(5, 10)).notes[2:] == []
+    assert compared(tmp_path, "ctr", "ndcg@9").notes[2:] == []
 
 
 def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None:
@@ -93,8 +104,8 @@ def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None
         f"Note: one group of users makes {share} % of the uncertainty in hit_rate@5 of b: probably "
         "one account. Leave it out, or compare per user (hit_rate(per=user)@5)."
     )
-    assert found.notes[1:] == [said]
-    assert compared(tmp_path, "hit_rate@5").notes[1:] == []
+    assert found.notes[2:] == [said]
+    assert compared(tmp_path, "hit_rate@5").notes[2:] == []
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,7 @@ def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None
 def test_the_period_is_said_and_a_short_week(
     tmp_path: Path, days: list[int], notes: list[str]
 ) -> None:
-    assert compared(tmp_path, "hit_rate", days=days).notes == notes
+    assert compared(tmp_path, "hit_rate", days=days).notes == [notes[0], NOT_ADJUSTED, *notes[1:]]
 
 
 def test_without_event_time_the_period_is_not_known(tmp_path: Path) -> None:
@@ -178,24 +189,26 @@ def test_a_mean_over_users_that_cannot_be_compared_says_why(tmp_path: Path) -> N
 
 def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
     """Table, JSON, HTML and Python, of one comparison."""
-    how: dict[str, Any] = {"items": (5, 10), "bot": 40, "days": [0, 1, 2]}
-    found = compared(tmp_path, "ctr", "hit_rate@5", **how)
-    period, *notes = found.notes
+    how: dict[str, Any] = {"items": (5, 10), "bot": 40, "days": [-1, 0, 1, 2]}
+    found = compared(tmp_path, "ctr", "hit_rate@5", since=date(2026, 3, 2), **how)
+    period, adjusted, *notes = found.notes
     assert len(notes) == 3
-    asked = ("-m", "ctr", "-m", "hit_rate@5", "--time", "ts", "--time-unit", "s")
+    days = ("--time", "ts", "--time-unit", "s", "--since", "2026-03-02")
+    asked = ("-m", "ctr", "-m", "hit_rate@5", *days)
     command = ("compare", tmp_path / "log.ndjson", *asked)
     verdicts = [row.text for row in found.values()]
     lines = run(*command).stdout.splitlines()
-    assert [line for line in lines if line.startswith(("Compared: ", "Note: "))] == [period, *notes]
+    beside = [x for x in lines if x.startswith(("Compared: ", "Values adjusted ", "Note: "))]
+    assert beside == [period, adjusted, *notes]
     content = json.loads(run(*command, "--format", "json").stdout)
-    assert content["checks"]["period"] == period
+    assert [content["checks"][name] for name in ("period", "adjustment")] == [period, adjusted]
     assert [f"Note: {note}." for note in content["checks"]["notes"]] == notes
     assert [row["text"] for row in content["comparisons"]] == verdicts
     words = {text.strip() for text in text_of_page(run(*command, "--format", "html").stdout)}
-    assert period in words
+    assert {period, adjusted} <= words
     assert "; ".join(content["checks"]["notes"]) in words
     assert {*verdicts} <= words
-    assert repr(found).splitlines()[-4:] == [period, *notes]
+    assert repr(found).splitlines()[-5:] == [period, adjusted, *notes]
 
 
 class _Texts(HTMLParser):

@@ -16,6 +16,7 @@ from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.comparison import Settings, by_cell, compare_sums
 from streameval.analyses.experiments.course import (
     compare_days,
+    course_of,
     days_left,
     first_days,
     lifts_alone,
@@ -212,7 +213,8 @@ def test_the_course_within_countries_ends_with_the_comparison() -> None:
     arms = {"de": (arm(0.3, 60), arm(0.2, 90)), "nl": (arm(0.1, 40), arm(0.05, 20))}
     control, treatment = (by_cell([pair[at] for pair in arms.values()]) for at in (0, 1))
     settings = Settings("anytime", 0.02, 0.95, cells=2)
-    course = compare_days(control, treatment, settings)
+    contrasts = course_of(control, treatment, cells=2)
+    course = compare_days(contrasts, settings)
     whole = compare_sums(control, treatment)
     assert [day.day.toordinal() for day in course] == [719_163 + day for day in range(8)]
     assert (course[-1].lift, course[-1].evidence) == (whole.lift, whole.evidence)
@@ -221,7 +223,7 @@ def test_the_course_within_countries_ends_with_the_comparison() -> None:
     assert len(weekly) == 2
     first, other = (first_days(sums, 2) for sums in (control, treatment))
     assert daily[0].lift == compare_sums(first, other, method="fixed").lift
-    left = days_left(control, treatment, settings)
+    left = days_left(contrasts, settings)
     assert left is not None
     assert left > 0
 

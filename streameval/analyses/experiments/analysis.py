@@ -12,7 +12,7 @@ from streameval.analyses.experiments.settings import (
     Experiment,
     experiment_line,
     experiment_problems,
-    has_variants,
+    users_kept,
 )
 from streameval.engine.analysis import Analysis
 
@@ -38,7 +38,7 @@ EXPERIMENTS: Final = Analysis(
     answer=_answer,
     answers=Comparisons | None,
     about="the configured experiment; None without one.",
-    users=has_variants,
+    users=users_kept,
     line=experiment_line,
     baseline=_baseline,
 )

@@ -60,6 +60,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         uneven_evidence: e-value for lists without a user id being more frequent in some variant.
         notes: what to know about the metrics, one sentence each.
         period: the days that are compared, a sentence.
+        adjustment: how the values are adjusted by what users did before, or why not, a sentence;
+            empty without event time.
         segment_evidence: e-value against the planned split within segments: the mean over the
             values of the segment for which it is largest; None without segments.
     """
@@ -79,6 +81,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     uneven_evidence: float = 1.0
     notes: tuple[str, ...] = ()
     period: str = ""
+    adjustment: str = ""
     segment_evidence: float | None = None
 
 

@@ -133,6 +133,15 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             help="First day to compare (UTC), like 2026-03-01; also for the checks of users.",
         ),
     ] = None
+    pre_period: Annotated[
+        int | None,
+        Option(
+            metavar="DAYS",
+            help="Days before --since whose clicks and lists of each user adjust the values; 0 "
+            "adjusts nothing.",
+            show_default="28",
+        ),
+    ] = None
     fail_on: Annotated[
         list[FailureCondition],
         Option(
@@ -150,6 +159,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             same_users=self.same_users,
             within=self.within,
             since=None if self.since is None else day_option("--since", self.since),
+            pre_period=self.pre_period,
             guardrails={
                 metric_name(name): limit
                 for name, limit in number_options("--guardrail", self.guardrail).items()
@@ -365,7 +375,7 @@ def _checks(result: CompareResult) -> Iterator[str]:
         f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
         f"lists without a user id {percent(checks.anonymous)}."
     )
-    yield checks.period
+    yield from filter(None, (checks.period, checks.adjustment))
     if weight := heaviest_weight(rows):
         yield f"The group of users that weighs most: {' '.join(weight)}."
     for note in checks.notes:

@@ -12,9 +12,19 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import has_user_means, ungrouped
 from streameval.accumulator.objections import objections_to
 from streameval.accumulator.readings import activity
+from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.reader import everyone_in, segments_in, variants_in
-from streameval.analyses.experiments.settings import Experiment, deciding_metrics
+from streameval.analyses.experiments.reader import (
+    before_in,
+    everyone_in,
+    segments_in,
+    variants_in,
+)
+from streameval.analyses.experiments.settings import (
+    Experiment,
+    deciding_metrics,
+    pre_period_of,
+)
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.config.config import with_analyses
@@ -76,6 +86,7 @@ class Counted(NamedTuple):
         left_out: metric -> reason why it is not compared.
         segments: value of the field `by` or `within` -> variants.
         invalid: whether most records with interactions are invalid.
+        before: what users did in the days before the experiment; None if it is not kept.
     """
 
     metrics: Sequence[Metric]
@@ -83,6 +94,7 @@ class Counted(NamedTuple):
     left_out: Mapping[str, str]
     invalid: bool = False
     segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
+    before: Before | None = None
 
 
 def count_files(
@@ -93,6 +105,7 @@ def count_files(
     arms = count(setup, around)
     metrics, variants = variants_in(arms.families, experiment.label)
     counted = Counted(metrics, variants, _left_out(arms.families), arms.is_doubtful)
+    counted = counted._replace(before=before_in(arms.families, experiment.label))
     segment = options.segment(experiment)
     if segment is not None:
         segments = segments_in(arms.families, experiment.label, segment)
@@ -123,8 +136,9 @@ def experiment_setup(
         what = [Setting("shares"), " with dates"] if is_dated else [Setting("since")]
         time = Setting("columns", "FIELD", "time")
         raise InputError(*what, " needs event time: name its field with ", time, ".")
+    setup = setup._replace(experiment=pre_period_of(experiment, setup.metrics))
     if setup.config is not None:
-        counting = Configured(EXPERIMENTS, Experiment(label=known.label))
+        counting = Configured(EXPERIMENTS, experiment)
         setup = setup._replace(config=with_analyses(setup.config, [counting]))
     intervals = msgspec.structs.replace(setup.intervals or Intervals(), **options.intervals)
     return setup.with_intervals(intervals), experiment
@@ -215,6 +229,7 @@ def count_states(
     experiment = of_rankers(config.event, msgspec.structs.replace(known, **options.experiment))
     request = request._replace(added=deciding_metrics(experiment))
     counted = Counted(chosen_metrics(request, metrics), variants, _left_out(families))
+    counted = counted._replace(before=before_in(families, known.label))
     by = options.segment(experiment)
     if by is not None:
         names = [*config.series_labels(), *config.segments]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
 
+from streameval.analyses.experiments.adjustment import Covariates
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge, on_common_days
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import half_width, normal_quantile, standard_error
 from streameval.statistics.intervals import GroupSums
+
+Course: TypeAlias = Sequence[tuple[int, Contrast]]
+"""Days since 1970-01-01 (UTC), and the contrast over all days up to each."""
 
 _ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
 
@@ -54,23 +58,39 @@ class Day(msgspec.Struct, frozen=True):
     high: float | None
 
 
-def compare_days(
-    control: GroupSums, treatment: GroupSums, settings: Settings = _ANYTIME
-) -> list[Day]:
-    """The results of a comparison at the end of each day that both slices have.
+def course_of(
+    control: GroupSums,
+    treatment: GroupSums,
+    covariates: Covariates | None = None,
+    *,
+    cells: int = 1,
+) -> Course:
+    """The contrast up to the end of each day that both slices have.
 
-    A late list counts on its event day. The last entry is the current result of `compare_sums`.
-    Oldest days that were merged count as one day.
+    A late list counts on its event day. Oldest days that were merged count as one day.
+
+    `covariates`: of the users, to adjust by. `cells`: see `Settings`.
 
     Raises:
         UnlikeStateError: the numbers of groups differ.
     """
     common = on_common_days(control, treatment)
-    days, course = common[0].days // settings.cells, []
-    by_row = contrasts(*common, each_day=True) if days.size else []
-    for row in np.flatnonzero(np.diff(days, append=days[-1:] + 1)).tolist():
-        comparison, number = judge(by_row[row], settings), int(days[row])
-        course.append(
+    numbers = common[0].days // cells
+    # The rows of a day follow each other; its last one has all of them.
+    ends = np.flatnonzero(np.diff(numbers, append=numbers[-1:] + 1))
+    by_row = contrasts(*common, each_day=True) if numbers.size else []
+    days, daily = numbers[ends], [by_row[row] for row in ends.tolist()]
+    if covariates is not None:
+        daily = covariates.adjust_daily(daily, days)
+    return list(zip(days.tolist(), daily, strict=True))
+
+
+def compare_days(course: Course, settings: Settings = _ANYTIME) -> list[Day]:
+    """The results of a comparison at the end of each day; the last one is the current one."""
+    days = []
+    for number, contrast in course:
+        comparison = judge(contrast, settings)
+        days.append(
             Day(
                 date_of(number),
                 comparison.evidence,
@@ -79,7 +99,7 @@ def compare_days(
                 comparison.lift_high,
             )
         )
-    return course
+    return days
 
 
 class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,24 +150,22 @@ def lifts_alone(
     return lifts
 
 
-def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> float | None:
+def days_left(course: Course, settings: Settings) -> float | None:
     """Days until the half width of the lift's interval is the configured precision.
 
     The standard error goes on to fall with the power of time with which it fell in the second half
     of the days: slowly if the same users come again. None with too few days or users.
     """
-    now = contrast_of(control, treatment)
-    if now is None or not now.is_usable:
-        return None
-    common = on_common_days(control, treatment)
-    numbers = common[0].days // settings.cells
-    distinct_days = np.unique(numbers)
-    days = distinct_days.size
-    # The rows of a day follow each other.
-    ends = np.searchsorted(numbers, distinct_days, side="right").tolist()
-    power = power_of_time(days, lambda count: _lift_error_at(common, ends[count - 1]))
+
+    def error(count: int) -> float:
+        _, contrast = course[count - 1]
+        return lift_error(contrast) if contrast.is_usable else 0.0
+
+    days = len(course)
+    power = power_of_time(days, error) if days and error(days) else None
     if power is None:
         return None
+    _, now = course[-1]
     wanted = error_at(
         settings.precision,
         lift_error(now),
@@ -164,15 +182,10 @@ def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> f
     return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
 
 
-def detectable_lift(
-    control: GroupSums, treatment: GroupSums, settings: Settings, power: float = 0.8
-) -> float | None:
-    """The lift that such a comparison finds in a share `power` of experiments; None if unknown."""
-    now = contrast_of(control, treatment)
-    if now is None or not now.is_usable:
-        return None
-    error = lift_error(now)
-    return math.expm1(min(detectable_effect(error, now.groups, settings, power), _LARGEST_EFFECT))
+def detectable_lift(contrast: Contrast, settings: Settings, power: float = 0.8) -> float:
+    """The lift that a usable comparison finds in a share `power` of experiments."""
+    effect = detectable_effect(lift_error(contrast), contrast.groups, settings, power)
+    return math.expm1(min(effect, _LARGEST_EFFECT))
 
 
 def detectable_effect(error: float, groups: float, settings: Settings, power: float) -> float:
@@ -195,11 +208,6 @@ def power_of_time(days: int, error: Callable[[int], float]) -> float | None:
         return None
     power = math.log(before / now) / math.log(days / (days // 2))
     return min(max(power, _SLOWEST), _FASTEST)
-
-
-def _lift_error_at(common: tuple[GroupSums, GroupSums], rows: int) -> float:
-    (contrast,) = contrasts(*(first_days(sums, rows) for sums in common))
-    return lift_error(contrast) if contrast.is_usable else 0.0
 
 
 def lift_error(contrast: Contrast) -> float:

@@ -32,6 +32,11 @@ _COMPARED: Final = (
         "heaviest",
         "Largest share of the variance in one user group; much above 1 / groups, few users decide.",
     ),
+    (
+        "adjusted_ratio",
+        "narrower",
+        "Share of the width of the lift's interval that what users did before saves.",
+    ),
 )
 """Name of a gauge, the attribute of a comparison, and the HELP text."""
 

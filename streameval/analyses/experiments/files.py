@@ -81,9 +81,10 @@ def compare_variants(
     variants = counted.variants
     if experiment.within is not None:
         variants = with_strata(variants, counted.segments)
-    report = compare_with_control(experiment, counted.metrics, variants, intervals, method)
+    metrics, before = counted.metrics, counted.before
+    report = compare_with_control(experiment, metrics, variants, intervals, method, before=before)
     if options.by is not None:
-        report = with_segments(report, experiment, counted.metrics, counted.segments, method)
+        report = with_segments(report, experiment, metrics, counted.segments, method, before=before)
     if counted.segments:
         audiences = {
             value: {name: variant.audience for name, variant in variants.items()}

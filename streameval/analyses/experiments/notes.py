@@ -7,13 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from streameval.analyses.experiments.adjustment import LISTS, Before
 from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricError
 from streameval.inference.days import period_text
-from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS
 from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray
 
@@ -47,6 +49,37 @@ def period(days: IntArray) -> str:
         return "The events have no time: the period is not known."
     span = period_text([int(days[0]), int(days[-1])])
     return f"Compared: {span}{f', {days.size} days that both have' * (days.size > 1)}."
+
+
+def adjustment_text(experiment: Experiment, before: Before | None, rows: Sequence[Compared]) -> str:
+    """How the values are adjusted, or why they are not, in a sentence.
+
+    `rows`: those that decide first.
+    """
+    days, since = experiment.pre_period, experiment.since
+    for row in rows:
+        if row.known is None or row.narrower is None:
+            continue
+        of_variant = f" of {row.variant}" if len({each.variant for each in rows}) > 1 else ""
+        return (
+            f"Values adjusted by the clicks and lists of each user in the {days} days before "
+            f"{since} (known for {percent(row.known)} of the users): the interval of {row.metric}"
+            f"{of_variant} is {percent(abs(row.narrower))} "
+            f"{'narrower' if row.narrower >= 0 else 'wider'}."
+        )
+    if not days:
+        reason = "no days before it are kept (pre_period = 0)"
+    elif since is None:
+        reason = "the first day of the experiment is not given (since)"
+    elif experiment.same_users:
+        reason = "users are the same by design"
+    elif before is None or before.period.since != since or not before.totals[LISTS].hashes.size:
+        reason = f"the days before {since} were not counted"
+    elif before.anonymous > MOST_ANONYMOUS:
+        reason = f"{percent(before.anonymous)} of the lists before {since} have no user id"
+    else:
+        reason = f"too few users are known from before {since}"
+    return f"Not adjusted by what users did before: {reason}."
 
 
 def short_week(days: IntArray) -> Iterator[str]:

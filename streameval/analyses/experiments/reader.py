@@ -19,6 +19,7 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
+from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import (
@@ -48,6 +49,31 @@ def variants_in(
             earlier = variants.get(name)
             variants[name] = of_slice if earlier is None else earlier.joined(of_slice)
     return metrics, variants
+
+
+def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
+    """What users did in the days before the experiment; None if it is not kept.
+
+    Families keep the same days of the same users, and each the metrics that decide among its own.
+    """
+    before: Before | None = None
+    for family in families:
+        period, counted = family.table.plan.pre_period, family.table.pre_period
+        if counted is None or period is None or label not in family.names:
+            continue
+        sums = counted.copy()
+        sums.rename({})
+        cells = sums.cells
+        lists, anonymous = (int(count.sum()) for count in sums.lists(cells))
+        totals = {
+            metric.text: sums.totals(metric.per_list, cells.tolist())
+            for metric in (*family.table.plan.activity, *family.metrics)
+            if metric.per_list in sums.options.metrics
+        }
+        if before is not None:
+            totals |= before.totals
+        before = Before(period, totals, anonymous / max(lists, 1))
+    return before
 
 
 class ExperimentReader:
@@ -98,7 +124,13 @@ class ExperimentReader:
                 if segment == within
             ]
             variants = with_strata(variants, segments_in(families, label, within))
-        report = compare_with_control(self._experiment, metrics, variants, self._intervals)
+        report = compare_with_control(
+            self._experiment,
+            metrics,
+            variants,
+            self._intervals,
+            before=before_in(families, label),
+        )
         for segment, view in dict(self._divided).items():
             audiences = segment_audiences(view.by_slice(view.lifetime(), segment), label)
             report = check_segment(report, self._experiment, segment, audiences)

@@ -112,7 +112,8 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
     def notes(self) -> Sequence[str]:
         """What to know beside the verdicts: the days that are compared first."""
         checks = self._result.report.checks
-        return [checks.period, *(f"Note: {note}." for note in checks.notes)]
+        days = filter(None, (checks.period, checks.adjustment))
+        return [*days, *(f"Note: {note}." for note in checks.notes)]
 
     @property
     def promise(self) -> str:
@@ -222,6 +223,7 @@ def compare(  # noqa: PLR0913  each is an option
     confidence: float | None = None,
     precision: float | None = None,
     since: date | None = None,
+    pre_period: int | None = None,
     exclude: Any = None,
     **reading: Unpack[ReadingOptions],
 ) -> Comparison | ComparisonReport:
@@ -252,6 +254,8 @@ def compare(  # noqa: PLR0913  each is an option
         confidence: share of verdicts and bounds that are right; 0.95 by default.
         precision: smallest lift that matters; 0.02 by default.
         since: first day to compare.
+        pre_period: days before `since` whose clicks and lists of each user adjust the values; 28 by
+            default, 0 adjusts nothing.
         exclude: the items of each user to leave out of the lists.
         reading: arguments of `evaluate`: columns, ties, catalog, config, ...
 
@@ -284,7 +288,7 @@ def compare(  # noqa: PLR0913  each is an option
         "since": since,
         "shares": shares,
     }
-    decided = {"primary": primary, "guardrails": guardrails, **reading}
+    decided = {"pre_period": pre_period, "primary": primary, "guardrails": guardrails, **reading}
     if _are_counted(asked, truth, given_options(**of_events, **decided)):
         return _of_counts(asked, method or "fixed", chosen, against)
     if against is not None:
@@ -292,6 +296,7 @@ def compare(  # noqa: PLR0913  each is an option
     experiment = given_options(
         control=baseline or (next(iter(asked.runs)) if len(asked.runs) > 1 else None),
         since=since,
+        pre_period=pre_period,
         shares=shares,
         primary=[primary] if isinstance(primary, str) else list(primary),
         guardrails=dict(guardrails or {}),

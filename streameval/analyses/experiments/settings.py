@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from datetime import date
+from typing import Final
 
 import msgspec
 
 from streameval.accumulator.activity import USER_METRICS, Counted, Judged
+from streameval.accumulator.plan import PrePeriod
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares, shares_problem
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Kept, KeptFamily, Problem
 from streameval.engine.rankers import RANKER
 from streameval.events.errors import ConfigError, unknown_name_problem
+
+_LONGEST: Final = 366
+"""Most days of a pre-period."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,6 +36,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         same_users: whether users meet several variants by design.
         within: field, a segment or label, within whose values variants are compared: for variants
             whose users are assigned by it. It must not be what a variant changes.
+        pre_period: days before `since` whose clicks and lists of each user adjust the values, up to
+            366; 0 adjusts nothing.
 
     Example:
         >>> Experiment(guardrails={"ctr": -0.01}).control
@@ -45,6 +52,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     guardrails: dict[str, float] = {}
     same_users: bool = False
     within: str | None = None
+    pre_period: int = 28
 
     def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
         """Check the settings against the metrics.
@@ -65,6 +73,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+        if not 0 <= self.pre_period <= _LONGEST:
+            found = f"{self.pre_period}; give a number of days from 0 to {_LONGEST}."
+            raise ConfigError(where, "pre_period", found)
         if problem := shares_problem(self.shares, self.control):
             raise ConfigError(where, "shares", problem)
 
@@ -106,9 +117,26 @@ def experiment_problems(experiment: Experiment, kept: Kept) -> Iterator[Problem]
         yield f"experiment.{error.key}", error.problem
 
 
-def has_variants(experiment: Experiment, family: KeptFamily) -> bool:
-    """Whether a family has the variants of an experiment, whose users are checked."""
-    return family.segment in {None, experiment.within} and experiment.label in family.dimensions
+def users_kept(experiment: Experiment, family: KeptFamily) -> bool | PrePeriod:
+    """Whether a family has the variants of an experiment, whose users are checked.
+
+    If what they did before adjusts its values, the days before it: no segment divides them.
+    """
+    if family.segment not in {None, experiment.within} or experiment.label not in family.dimensions:
+        return False
+    return pre_period_of(experiment, family.metrics) if family.segment is None else True
+
+
+def pre_period_of(experiment: Experiment, metrics: Sequence[Metric]) -> bool | PrePeriod:
+    """The days that adjust an experiment with these metrics; True if none do."""
+    if experiment.since is None or not experiment.pre_period or experiment.same_users:
+        return True
+    decide = deciding_metrics(experiment)
+    return PrePeriod(
+        since=experiment.since,
+        days=experiment.pre_period,
+        metrics=tuple(metric.text for metric in metrics if metric.text in decide),
+    )
 
 
 def experiment_line(experiment: Experiment) -> str:

@@ -18,6 +18,12 @@ from streameval.accumulator.activity import (
     Judged,
 )
 from streameval.accumulator.objections import Objection
+from streameval.analyses.experiments.adjustment import (
+    Before,
+    Covariates,
+    UsersBefore,
+    narrower,
+)
 from streameval.analyses.experiments.checks import Checks, check_audiences, within_values
 from streameval.analyses.experiments.comparison import (
     Settings,
@@ -29,12 +35,14 @@ from streameval.analyses.experiments.comparison import (
 )
 from streameval.analyses.experiments.course import (
     compare_days,
+    course_of,
     days_left,
     detectable_lift,
     lifts_alone,
 )
 from streameval.analyses.experiments.notes import (
     MUCH,
+    adjustment_text,
     one_account,
     period,
     short_week,
@@ -58,7 +66,7 @@ from streameval.analyses.experiments.verdicts import (
 from streameval.catalogue.metric import Metric
 from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
-from streameval.inference.interval_formulas import pool_days
+from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
 from streameval.inference.words import percent
 from streameval.statistics.arrays import BoolArray, IntArray, distinct
 from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
@@ -120,11 +128,15 @@ def compare_with_control(
     variants: Mapping[str, Variant],
     intervals: Intervals,
     method: Method = "anytime",
+    *,
+    before: Before | None = None,
 ) -> Report:
     """Compare every variant with control in every comparable metric.
 
     Primary metrics share the error rate: each is compared at alpha / (variants x primary metrics),
     and guardrails share it likewise. The others are selected together, see `select`.
+
+    `before`: what users did in the days before, which adjusts the values.
     """
     named = {name for name in variants if name not in _NOT_VARIANTS}
     plans, first = plans_of(experiment.shares), day_number(experiment.since)
@@ -145,7 +157,9 @@ def compare_with_control(
     primary = [metric for metric in judged if metric.text in experiment.primary]
     primaries = max(len(primary) * len(chosen), 1)
     guardrails = max(len(experiment.guardrails) * len(chosen), 1)
-    comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails)
+    comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails, {})
+    comparisons.join(before)
+    checks = comparisons.balanced(checks)
     comparable = [metric for metric in judged if comparisons.has(metric)]
     followed = primary or comparable[:1]
     # Metrics per user are selected by themselves: asking for a metric must not cost it evidence.
@@ -160,6 +174,9 @@ def compare_with_control(
     ]
     days = comparisons.days(comparable)
     checks = msgspec.structs.replace(checks, period=period(days))
+    if days.any():
+        text = adjustment_text(experiment, before, sorted(rows, key=lambda row: not row.primary))
+        checks = msgspec.structs.replace(checks, adjustment=text)
     if not checks.trouble:
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
         checks = msgspec.structs.replace(checks, notes=notes)
@@ -174,13 +191,15 @@ def with_segments(
     metrics: Sequence[Metric],
     segments: Mapping[str, Mapping[str, Variant]],
     method: Method = "anytime",
+    *,
+    before: Before | None = None,
 ) -> Report:
     """The report with a comparison of each segment; all of them are selected together.
 
     Neither primary metrics nor guardrails are special in a segment. Values that were folded, and
     events without a value, are shown and not judged.
 
-    `segments`: value of the segment -> variants.
+    `segments`: value of the segment -> variants. `before`: see `compare_with_control`.
     """
     first, (control, *chosen) = day_number(experiment.since), [*report.checks.users]
     plain = msgspec.structs.replace(experiment, primary=[], guardrails={}, within=None)
@@ -190,7 +209,8 @@ def with_segments(
             each: variants.get(each, Variant({}, NOBODY)).since(first)
             for each in (control, *chosen)
         }
-        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1)
+        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1, {})
+        comparisons.join(before)
         drafts += [
             _in_segment(comparisons.draft(metric, variant), name)
             for metric in judged_metrics(metrics)
@@ -332,7 +352,12 @@ def _visits(rows: Sequence[Compared], control: str) -> Iterator[str]:
 
 
 class _Comparisons(NamedTuple):
-    """Common data of the comparisons of an experiment."""
+    """Common data of the comparisons of an experiment.
+
+    Attributes:
+        before: variant -> its users and those of control with what they did before; empty if that
+            adjusts nothing.
+    """
 
     experiment: Experiment
     arms: Mapping[str, Variant]
@@ -340,6 +365,7 @@ class _Comparisons(NamedTuple):
     method: Method
     primaries: int
     guardrails: int
+    before: dict[str, UsersBefore]
 
     def has(self, metric: Judged) -> bool:
         """Whether any variant has the sums of a metric.
@@ -379,6 +405,31 @@ class _Comparisons(NamedTuple):
     @property
     def _begun(self) -> list[Variant]:
         return [arm for arm in self.arms.values() if arm.audience.lists]
+
+    def join(self, before: Before | None) -> None:
+        """Join the users of each variant with what they did before, if that adjusts the values."""
+        experiment = self.experiment
+        days = experiment.since, experiment.pre_period
+        if before is None or experiment.same_users or before.anonymous > MOST_ANONYMOUS:
+            return
+        if (before.period.since, before.period.days) != days:
+            return
+        control, *others = self.arms
+        for name in others:
+            arms = (self._parts(self.arms[arm]) for arm in (control, name))
+            audiences = [(one.audience, other.audience) for one, other in zip(*arms, strict=True)]
+            self.before[name] = UsersBefore(before, audiences, self.intervals.groups)
+
+    def balanced(self, checks: Checks) -> Checks:
+        """The checks with those that users of the variants were alike before."""
+        precision, confidence = self.intervals.precision, self.intervals.confidence
+        settings = Settings("anytime", precision, confidence, higher_is_better=None)
+        unlike = tuple(
+            trouble
+            for name, users in self.before.items()
+            for trouble in users.troubles((self.experiment.control, name), settings)
+        )
+        return msgspec.structs.replace(checks, trouble=(*checks.trouble, *unlike))
 
     def days(self, metrics: Sequence[Judged]) -> IntArray:
         """The days that control and any variant have of the metrics."""
@@ -462,10 +513,12 @@ class _Comparisons(NamedTuple):
             cells=self.cells,
         )
         objection = self._objection(metric, name)
-        contrast = contrast_of(control, treatment) if objection is None else None
-        if contrast is not None and not self.values:
+        raw = contrast_of(control, treatment) if objection is None else None
+        covariates = self._covariates(metric, name)
+        if raw is not None and not self.values:
             arms = (self.arms[self.experiment.control], self.arms[name])
-            contrast = contrast.with_values(*(arm.exact(metric.text) for arm in arms))
+            raw = raw.with_values(*(arm.exact(metric.text) for arm in arms))
+        contrast = raw if raw is None or covariates is None else covariates.adjust(raw)
         comparison = judge(contrast, settings)
         if objection is not None:
             comparison = distrusted(comparison, objection)
@@ -473,9 +526,15 @@ class _Comparisons(NamedTuple):
         guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
         common = on_common_days(control, treatment)
         shown = common if common[0].days.size else (control, treatment)
-        values = dict(zip(("control", "treatment"), map(_value, shown), strict=True))
+        more = dict(zip(("control", "treatment"), map(_value, shown), strict=True))
+        if contrast is not None:
+            more = {}
+        if covariates is not None and contrast is not raw:
+            plain = judge(raw, settings)
+            saved = narrower(plain, comparison)
+            more = {"raw_lift": plain.lift, "known": covariates.known, "narrower": saved}
         row = Compared(
-            **(msgspec.structs.asdict(comparison) | (values if contrast is None else {})),
+            **(msgspec.structs.asdict(comparison) | more),
             metric=metric.text,
             variant=name,
             primary=primary,
@@ -485,6 +544,11 @@ class _Comparisons(NamedTuple):
             comparable=_comparable(common, (control, treatment)) if self.values else None,
         )
         return DraftComparison(row, contrast, settings)
+
+    def _covariates(self, metric: Judged, name: str) -> Covariates | None:
+        """What adjusts a metric of a variant; None if nothing does."""
+        users = self.before.get(name)
+        return None if users is None else users.covariates(metric.text)
 
     def _objection(self, metric: Judged, name: str) -> Objection | None:
         """Why not to judge a metric of a variant or of control; None without a reason."""
@@ -499,18 +563,19 @@ class _Comparisons(NamedTuple):
         settings = Settings(
             self.method, self.intervals.precision, 1.0 - alpha, level=level, cells=self.cells
         )
+        course = course_of(*arms, self._covariates(metric, row.variant), cells=self.cells)
         if row.lift_low is not None:
             row = msgspec.structs.replace(
                 row,
-                days_left=days_left(*arms, settings),
-                detectable=detectable_lift(*arms, settings),
+                days_left=days_left(course, settings),
+                detectable=detectable_lift(course[-1][1], settings),
             )
         if not daily or row.reason is not None or metric.counted is not None:
             return row
         alone = settings._replace(confidence=self.intervals.confidence)
         return msgspec.structs.replace(
             row,
-            days=tuple(compare_days(*arms, settings) if self.method == "anytime" else ()),
+            days=tuple(compare_days(course, settings) if self.method == "anytime" else ()),
             daily=tuple(lifts_alone(*arms, alone, days=1)),
             weekly=tuple(lifts_alone(*arms, alone, days=7)),
         )

@@ -61,6 +61,10 @@ class Compared(Comparison, frozen=True, kw_only=True):
             compared within these; None if not.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
+        raw_lift: the lift before it was adjusted by what users did before; None if it is not.
+        known: share of the users of both arms who came in the days before; None likewise.
+        narrower: share of the width of the lift's interval that adjusting saves, below 0 if it is
+            wider; None likewise.
     """
 
     metric: str
@@ -78,6 +82,9 @@ class Compared(Comparison, frozen=True, kw_only=True):
     comparable: float | None = None
     text: str = ""
     sentence: str = ""
+    raw_lift: float | None = None
+    known: float | None = None
+    narrower: float | None = None
 
     @property
     def needed(self) -> float:

@@ -6,6 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from operator import methodcaller
 from typing import Final, NamedTuple
 
 import msgspec
@@ -39,7 +41,7 @@ from streameval.engine.windows.times import (
     section_name,
     span_text,
 )
-from streameval.engine.windows.users import FamilyUsers, UsersCopy, users_alone
+from streameval.engine.windows.users import ByUser, FamilyUsers, UsersCopy, users_alone
 from streameval.events import Batch
 from streameval.events.errors import (
     BackfillError,
@@ -51,6 +53,7 @@ from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.matching import Search, widest
 from streameval.statistics.relation import next_version
 from streameval.statistics.statistic import Cells
+from streameval.statistics.user_sums import UserSums
 
 _META: Final = "meta"
 _USERS: Final = "users"
@@ -194,7 +197,7 @@ class Family:
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
         plan = spec.table.plan
-        self._users = FamilyUsers(plan) if plan.users or plan.user_sums else None
+        self._users = FamilyUsers(spec.table) if plan.users or plan.user_sums else None
         pending = counting.pending(spec.name)
         self._pending = pending if self._users is None else PendingCounts()
         self._fine = self._kept = PAST
@@ -372,10 +375,7 @@ class Family:
         if data is None:
             return frozenset(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
         table, missing = self._restore_table(name, data, plan.of_users)
-        if table.audience is not None:
-            here.add_users(table.audience)
-        if table.user_sums is not None:
-            here.add_sums(table.user_sums)
+        here.merge(table, _SLICE_BITS)
         return frozenset(each for each in missing if each.startswith(USER_SUMS_PREFIX))
 
     def _load_meta(self, name: str, data: bytes) -> None:
@@ -479,11 +479,14 @@ class Family:
         return self._dumped(copy, copy.cells.tolist())
 
     def _copied_users(self, here: FamilyUsers) -> Callable[[], Iterator[bytes]]:
-        copy = here.copied()
-        cells = set(copy.users.cells.tolist())
-        if copy.sums is not None:
-            cells.update(copy.sums.cells.tolist())
-        return self._dumped(users_alone(copy.users, copy.sums, self.spec.table), sorted(cells))
+        by_user = dict(here.copied().by_user)
+        undivided = [name for name, each in by_user.items() if _is_pre_period(each)]
+        of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in undivided)
+        cells = self._slices.sorted({*chain.from_iterable(of_slices)})
+        for name in undivided if cells else ():
+            # Sums that no slice has are saved with the first one.
+            by_user[name] = by_user[name].mapped(methodcaller("renamed", {0: cells[0]}))
+        return self._dumped(users_alone(by_user, self.spec.table), cells)
 
     def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
         order = self._slices.sorted(cells)
@@ -493,6 +496,10 @@ class Family:
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = msgspec.msgpack.encode([self.folding.state(), self._activity.state(self._slices)])
         return lambda: iter([state])
+
+
+def _is_pre_period(statistic: ByUser) -> bool:
+    return isinstance(statistic, UserSums) and statistic.is_pre_period
 
 
 def widest_search(families: Sequence[FamilySpec]) -> Search:

@@ -1,34 +1,34 @@
-"""Users of a family over its lifetime: their hashes, and sums by user group and event day."""
+"""Users of a family over its lifetime: their hashes and sums, and sums by group and event day."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
+from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.statistics.groups import MOST_DAYS, Groups
 from streameval.statistics.relation import Relation, next_version
-from streameval.statistics.user_sums import UserSums, UserSumsOptions
-from streameval.statistics.users import Users, UsersOptions
-from streameval.statistics.vocabulary import Items
+from streameval.statistics.user_sums import UserSums
+from streameval.statistics.users import Users
 
-S = TypeVar("S", Users, UserSums)
+ByUser: TypeAlias = Users | UserSums
+"""A statistic with a row for each user."""
 
 
 class UsersCopy(NamedTuple):
     """The users of a family at one moment, for reading on any thread.
 
     Attributes:
-        sums: sums by user; None if no mean is over users.
+        days: sums by user group, by event day.
+        by_user: statistics with a row for each user, by name.
     """
 
     days: Mapping[int, Table]
-    users: Users
-    sums: UserSums | None = None
+    by_user: Mapping[str, ByUser]
 
 
 class FamilyUsers:
@@ -36,15 +36,16 @@ class FamilyUsers:
 
     They outlast panes: a comparison spans days, and a returning user counts once. The newest 90
     days of a slice are kept apart; older days are added to the oldest of these.
+
+    `like`: an empty table of the family.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, like: Table) -> None:
         self.days: dict[int, Table] = {}
-        self.users = Users(UsersOptions(max_users=plan.users), Items())
-        self.sums = user_sums_of(plan)
+        self.by_user = by_user_of(like.empty(like.plan.of_users))
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
-        self._copied: tuple[int, Users, UserSums | None] | None = None
+        self._copied: tuple[int, Mapping[str, ByUser]] | None = None
 
     def add(self, table: Table, bits: int) -> None:
         """Add what a table counted by user."""
@@ -54,45 +55,36 @@ class FamilyUsers:
             else:
                 self.days[day] = part
         self._sum_up_days()
-        if table.audience is not None:
-            self.add_users(_below(table.audience, bits))
-        if table.user_sums is not None:
-            self.add_sums(_below(table.user_sums, bits))
+        self.merge(table, bits)
 
-    def add_users(self, users: Users) -> None:
-        """Add users of slices."""
-        before = self.users.version
-        self.users.merge(users)
-        if self.users.version != before:
-            self.version = next_version()
-
-    def add_sums(self, sums: UserSums) -> None:
-        """Add sums by user of slices."""
-        if self.sums is not None and sums.cells.size:
-            self.sums.merge(sums)
-            self.version = next_version()
+    def merge(self, table: Table, bits: int) -> None:
+        """Add the statistics by user of a table."""
+        added = by_user_of(table)
+        for name, statistic in self.by_user.items():
+            version, part = statistic.version, cast("Any", _below(added[name], bits))
+            statistic.merge(part)
+            if statistic.version != version:
+                self.version = next_version()
 
     def rename(self, moves: Mapping[int, int]) -> None:
         """Give slices other numbers; slices with the same new number are summed."""
         for table in self.days.values():
             if not moves.keys().isdisjoint(table.cells.tolist()):
                 table.rename(moves)
-        if not moves.keys().isdisjoint(self.users.cells.tolist()):
-            self.users.rename(moves)
-            self.version = next_version()
-        if self.sums is not None and not moves.keys().isdisjoint(self.sums.cells.tolist()):
-            self.sums.rename(moves)
-            self.version = next_version()
+        for statistic in self.by_user.values():
+            if not moves.keys().isdisjoint(statistic.cells.tolist()):
+                statistic.rename(moves)
+                self.version = next_version()
         self._sum_up_days()
 
     def copied(self) -> UsersCopy:
         """A copy for readers."""
         self._copies = {at: table.copied(self._copies.get(at)) for at, table in self.days.items()}
         if self._copied is None or self._copied[0] != self.version:
-            sums = None if self.sums is None else self.sums.copy()
-            self._copied = self.version, self.users.copy(), sums
+            copies = {name: statistic.copy() for name, statistic in self.by_user.items()}
+            self._copied = self.version, copies
         days = {day: table for day, (_, table) in self._copies.items()}
-        return UsersCopy(days, *self._copied[1:])
+        return UsersCopy(days, self._copied[1])
 
     def _sum_up_days(self) -> None:
         if len(self.days) <= MOST_DAYS:
@@ -116,38 +108,29 @@ class FamilyUsers:
                 self.days[day] = table.select(np.setdiff1d(table.cells, moved))
 
 
-def user_sums_of(plan: Plan) -> UserSums | None:
-    """Empty sums by user over the lifetime; None if no mean is over users."""
-    if not plan.user_sums:
-        return None
-    metrics = tuple(metric.per_list for metric in plan.per_user)
-    return UserSums(UserSumsOptions(max_users=plan.user_sums, metrics=metrics), Items())
+def by_user_of(table: Table) -> dict[str, ByUser]:
+    """The statistics of a table with a row for each user, by name."""
+    statistics = table.statistics.items()
+    return {name: each for name, each in statistics if isinstance(each, Users | UserSums)}
 
 
-def users_alone(users: Users, sums: UserSums | None, like: Table) -> Table:
-    """Users and their sums as a table that can be saved and loaded."""
+def users_alone(by_user: Mapping[str, ByUser], like: Table) -> Table:
+    """Statistics by user as a table that can be saved and loaded."""
     table = like.empty(like.plan.of_users)
-    table.set_statistics({name: _chosen(name, users, sums) for name in table.statistics})
+    table.set_statistics({name: by_user[name] for name in table.statistics})
     return table
 
 
-def with_users(
-    events: Table, days: Table, users: tuple[Users, UserSums | None], plan: Plan
-) -> Table:
+def with_users(events: Table, days: Table, by_user: Mapping[str, ByUser], plan: Plan) -> Table:
     """Events together with their users and the users' sums, for reading only."""
     table = days.empty(plan)
-    by_user = {name: _chosen(name, *users) for name in table.empty(plan.of_users).statistics}
     statistics = {**events.copy().statistics, **days.copy().statistics, **by_user}
     chosen = {name: statistics[name] for name in table.statistics}
     table.set_statistics(chosen, events.events.copy())
     return table
 
 
-def _chosen(name: str, users: Users, sums: UserSums | None) -> Users | UserSums:
-    return sums if sums is not None and name.startswith(USER_SUMS_PREFIX) else users
-
-
-def _below(statistic: S, bits: int) -> S:
+def _below(statistic: ByUser, bits: int) -> ByUser:
     """A copy whose cells have only the lower bits."""
     copy, lower = statistic.copy(), (1 << bits) - 1
     copy.rename({cell: cell & lower for cell in statistic.cells.tolist() if cell > lower})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from operator import is_
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,9 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.windows.family import FamilyCopy, FamilySpec
 from streameval.engine.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
 from streameval.engine.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
-from streameval.engine.windows.users import user_sums_of, with_users
-from streameval.statistics.user_sums import UserSums
-from streameval.statistics.users import Users, UsersOptions
-from streameval.statistics.vocabulary import Items
+from streameval.engine.windows.users import ByUser, by_user_of, with_users
 
-_C = TypeVar("_C", Table, Users, UserSums)
-_U = TypeVar("_U", Users, UserSums)
+_C = TypeVar("_C", Table, ByUser)
 _K = TypeVar("_K", bound=Hashable)
 
 _Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
@@ -111,10 +107,9 @@ class FamilyView:
         self._clocks: Sequence[float] = ()
         self._tables: _Folded = {}
         self._days: _Folded = {}
-        self._users: dict[int, tuple[Users, Users]] = {}
-        self._user_sums: dict[int, tuple[UserSums, UserSums]] = {}
-        self._everyone: tuple[list[Users], Users] | None = None
-        self._all_sums: tuple[list[UserSums], UserSums] | None = None
+        self._by_user: dict[tuple[int, str], tuple[ByUser, ByUser]] = {}
+        self._nobody = by_user_of(spec.table.empty(spec.table.plan.of_users))
+        self._everyone: dict[str, tuple[list[ByUser], ByUser]] = {}
         self._whole: tuple[tuple[object, ...], Table] | None = None
         self._folding = Folding(spec.folding, len(spec.columns))
         self._moves: dict[int, int] = {}
@@ -152,10 +147,10 @@ class FamilyView:
         if not plan.users and not plan.user_sums:
             return table
         days = self._sum(_DAYS, plan.by_day).of({at: day for at, (_, day) in self._days.items()})
-        users, sums, cached = self._together(), self._summed(), self._whole
-        parts = (table, days, users, sums)
+        by_user, cached = self._together(), self._whole
+        parts = (table, days, *by_user.values())
         if cached is None or not all(map(is_, cached[0], parts)):
-            whole = with_users(table, days, (users, sums), plan)
+            whole = with_users(table, days, by_user, plan)
             cached = self._whole = parts, whole
         return cached[1]
 
@@ -235,21 +230,12 @@ class FamilyView:
             self._sums[key] = RunningSum(empty)
         return self._sums[key]
 
-    def _together(self) -> Users:
-        """The users of all partitions; the same object until they change."""
-        options = UsersOptions(max_users=self.spec.table.plan.users)
-        parts = [folded for _, folded in self._users.values()]
-        self._everyone = _merged(parts, self._everyone, lambda: Users(options, Items()))
-        return self._everyone[1]
-
-    def _summed(self) -> UserSums | None:
-        """The sums by user of all partitions; None if no mean is over users."""
-        empty = user_sums_of(self.spec.table.plan)
-        if empty is None:
-            return None
-        parts = [folded for _, folded in self._user_sums.values()]
-        self._all_sums = _merged(parts, self._all_sums, lambda: empty)
-        return self._all_sums[1]
+    def _together(self) -> dict[str, ByUser]:
+        """The statistics by user of all partitions; the same objects until they change."""
+        for name, nobody in self._nobody.items():
+            parts = [folded for (_, of), (_, folded) in self._by_user.items() if of == name]
+            self._everyone[name] = _merged(parts or [nobody], self._everyone.get(name))
+        return {name: whole for name, (_, whole) in self._everyone.items()}
 
     def _fold(self) -> None:
         """Fold the tables of the families as all partitions together fold."""
@@ -271,10 +257,14 @@ class FamilyView:
                 for day, table in user_days.days.items()
             },
         )
-        users = {index: family_users.users for index, family_users in enumerate(by_user)}
-        self._users = self._folded_of({} if moved else self._users, users)
-        sums = {index: part.sums for index, part in enumerate(by_user) if part.sums is not None}
-        self._user_sums = self._folded_of({} if moved else self._user_sums, sums)
+        self._by_user = self._folded_of(
+            {} if moved else self._by_user,
+            {
+                (index, name): statistic
+                for index, family_users in enumerate(by_user)
+                for name, statistic in family_users.by_user.items()
+            },
+        )
 
     def _folded_of(
         self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
@@ -304,14 +294,14 @@ class FamilyView:
 
 
 def _merged(
-    parts: list[_U], cached: tuple[list[_U], _U] | None, empty: Callable[[], _U]
-) -> tuple[list[_U], _U]:
+    parts: list[ByUser], cached: tuple[list[ByUser], ByUser] | None
+) -> tuple[list[ByUser], ByUser]:
     """The parts, and all of them together; the same object until they change."""
     if cached is not None and len(cached[0]) == len(parts) and all(map(is_, cached[0], parts)):
         return cached
     if len(parts) == 1:
         return parts, parts[0]
-    whole = empty()
+    whole: Any = parts[0].empty()
     for part in parts:
         whole.merge(part)
     return parts, whole

@@ -1,0 +1,274 @@
+"""Values adjusted by what users did before the experiment, whose intervals are narrower (CUPED).
+
+Users differ, and most of that was known before the experiment began. A covariate is one number of
+each user from then: clicks and lists, or the sums of a metric that decides. Its difference between
+the arms is chance, because users were assigned at random; the part of it that the metric shares is
+taken away: control variates on the jackknife over user groups (Deng et al., 2013; Lin, 2013). The
+correction of the error for estimated weights is that of Lavenberg and Welch (1981).
+
+Users are compared by their first day in the arm: on a ramp, those who come early are more active,
+and other shares of them are in the arms. A covariate counts each user once: one that is averaged
+over the lists of the experiment would depend on how often they come, which a treatment may change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streameval.accumulator.plan import PrePeriod
+from streameval.analyses.experiments.comparison import (
+    Comparison,
+    Settings,
+    by_cell,
+    contrast_of,
+    judge,
+    on_common_days,
+)
+from streameval.analyses.experiments.sample_ratio import ALARM
+from streameval.inference.contrasts import Contrast, contrasts
+from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.words import percent
+from streameval.statistics.arrays import FloatArray, IntArray, distinct
+from streameval.statistics.intervals import UNIT, Audience, GroupSums
+from streameval.statistics.user_sums import UserTotals
+from streameval.statistics.users import HashArray
+
+CLICKS: Final = "ctr"
+LISTS: Final = "hit_rate"
+"""Metrics whose numerator is every click, and whose denominator is every list."""
+
+_RANK: Final = 1e-10
+"""Relative size from which on a combination of covariates is not taken for rounding."""
+
+
+class Before(NamedTuple):
+    """What users did in the days before an experiment, whatever their variant.
+
+    Attributes:
+        totals: text of a metric -> its sums by user; those of CLICKS and LISTS always.
+        anonymous: share of the lists of these days without a user id.
+    """
+
+    period: PrePeriod
+    totals: Mapping[str, UserTotals]
+    anonymous: float
+
+
+class Covariates(NamedTuple):
+    """Covariates of the users of two arms, by first day in the arm and user group.
+
+    Attributes:
+        pairs: for each covariate, its sums over users in control and in the treatment, on the first
+            days that both have.
+        known: share of these users who came before.
+        groups: effective number of user groups minus 1, of the known users in the smaller arm.
+        cells: rows of a day in the sums, one for each value of a segment; see `by_cell`.
+    """
+
+    pairs: Sequence[tuple[GroupSums, GroupSums]]
+    known: float
+    groups: float
+    cells: int
+
+    def adjust(self, contrast: Contrast) -> Contrast:
+        """The contrast over all days, adjusted; itself if there are too few users."""
+        return self._adjust(contrast, [contrasts(*pair)[0] for pair in self.pairs], None)
+
+    def adjust_daily(self, daily: Sequence[Contrast], days: IntArray) -> list[Contrast]:
+        """The contrasts up to each day, adjusted by the users who had come up to it."""
+        running = [contrasts(*pair, each_day=True) for pair in self.pairs]
+        first = self.pairs[0][0].days // self.cells
+        begun = np.searchsorted(first, days, side="right").tolist()
+        # All users count at the end, also those who came first on a day that one arm lacks.
+        begun[-1:] = [len(running[0])]
+        return [
+            self._adjust(contrast, [each[count - 1] for each in running], count)
+            if count
+            else contrast
+            for contrast, count in zip(daily, begun, strict=True)
+        ]
+
+    def _adjust(
+        self, contrast: Contrast, covariates: Sequence[Contrast], days: int | None
+    ) -> Contrast:
+        enough = FEWEST_GROUPS * len(covariates)
+        if not contrast.is_usable or min(contrast.groups, self.groups) < enough:
+            return contrast
+        users = [float(arm.denominators[:days].sum()) for arm in self.pairs[0]]
+        return adjust(contrast, covariates, users[1] / sum(users))
+
+
+def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> Contrast:
+    """The contrast with the part of its difference removed that covariates explain.
+
+    Args:
+        contrast: of the metric.
+        covariates: the contrast of each covariate, by first day.
+        share: of the users, those in the treatment.
+    """
+    control, treatment, *_ = contrast
+    moves = np.array([each.treatment.moves - each.control.moves for each in covariates])
+    # In units of their errors, so that a covariate of small numbers is not taken for rounding.
+    scales = np.sqrt(np.square(moves).sum(axis=1))
+    scales[scales == 0] = 1.0
+    moves /= scales[:, None]
+    differences = np.array([each.treatment.value - each.control.value for each in covariates])
+    differences /= scales
+    sizes, axes = np.linalg.eigh(moves @ moves.T)
+    apart = sizes > _RANK * sizes.max()
+    inverse = (axes[:, apart] / sizes[apart]) @ axes[:, apart].T
+    weights = inverse @ moves @ (treatment.moves - control.moves)
+    groups, width = contrast.groups, moves.shape[1]
+    left = groups - int(apart.sum())
+    surprise = differences @ inverse @ differences * width / (width - 1)
+    factor = math.sqrt((1.0 + surprise / left) * groups / left)
+    explained, shift = weights @ moves, float(weights @ differences)
+    return contrast._replace(
+        control=control._replace(
+            value=control.value + share * shift,
+            moves=factor * (control.moves + share * explained),
+            groups=left,
+        ),
+        treatment=treatment._replace(
+            value=treatment.value - (1.0 - share) * shift,
+            moves=factor * (treatment.moves - (1.0 - share) * explained),
+            groups=left,
+        ),
+    )
+
+
+def narrower(raw: Comparison, adjusted: Comparison) -> float | None:
+    """The share of the width of the lift's interval that is saved; None without intervals."""
+    widths = [
+        math.log1p(row.lift_high) - math.log1p(row.lift_low)
+        for row in (raw, adjusted)
+        if row.lift_low is not None and row.lift_high is not None
+    ]
+    return 1.0 - widths[1] / widths[0] if len(widths) == 2 and widths[0] > 0 else None
+
+
+class UsersBefore:
+    """The users of two arms with what they did before.
+
+    Users count whose hashes are below the smallest threshold of the three samples; the others are
+    in the difference of the metric only, and the weights shrink by themselves.
+
+    Args:
+        before: what users did.
+        arms: users of control and of the treatment; several for the values of a segment within
+            which they are compared.
+        groups: number of user groups.
+    """
+
+    def __init__(
+        self, before: Before, arms: Sequence[tuple[Audience, Audience]], groups: int
+    ) -> None:
+        self._before, self._groups = before, groups
+        hashes = before.totals[LISTS].hashes.view(np.uint64)
+        self._order = np.argsort(hashes)
+        whole = int(2**64 * before.totals[LISTS].share)
+        threshold = min(whole, *(arm.threshold for of_value in arms for arm in of_value))
+        self._arms = [
+            [_arm_of(arm.below(threshold), hashes[self._order], groups) for arm in of_arm]
+            for of_arm in zip(*arms, strict=True)
+        ]
+        self._kept: dict[str, Covariates | None] = {}
+
+    def covariates(self, metric: str) -> Covariates | None:
+        """The covariates of a metric; None if no user of one arm is known from before."""
+        own = metric in self._before.totals
+        if (key := metric if own else "") not in self._kept:
+            self._kept[key] = self._covariates(metric if own else CLICKS, metric if own else LISTS)
+        return self._kept[key]
+
+    def _covariates(self, above: str, below: str) -> Covariates | None:
+        pairs = [self._pair(self._values(above)), self._pair(self._counts(below))]
+        every = [np.concatenate([part.group for part in arm]) for arm in self._arms]
+        known = [
+            np.concatenate([part.group[part.row < self._order.size] for part in arm])
+            for arm in self._arms
+        ]
+        if not (pairs[0][0].days.size and all(users.size for users in known)):
+            return None
+        by_group = [np.bincount(users, minlength=self._groups) for users in known]
+        return Covariates(
+            pairs,
+            known=sum(users.size for users in known) / sum(users.size for users in every),
+            groups=min(float(users.sum() ** 2 / (users**2).sum()) - 1.0 for users in by_group),
+            cells=len(self._arms[0]),
+        )
+
+    def troubles(self, names: tuple[str, str], settings: Settings) -> Iterator[str]:
+        """Reasons not to trust the arms: users who differed before the experiment began.
+
+        `names`: of control and the treatment.
+        """
+        lists = self._counts(LISTS)
+        per_list = [
+            GroupSums(clicks.days, clicks.numerators, of_arm.numerators)
+            for clicks, of_arm in zip(
+                self._pair(self._values(CLICKS)), self._pair(lists), strict=True
+            )
+        ]
+        # Not the lists: of a few users with very many, a small arm has fewer or more by chance.
+        visits = self._pair(np.floor(np.log2(1.0 + lists)))
+        for what, (control, treatment) in (("clicks per list", per_list), ("visits", visits)):
+            row = judge(contrast_of(control, treatment), settings)
+            if row.lift is not None and row.evidence >= ALARM:
+                side = "higher" if row.lift > 0 else "lower"
+                yield (
+                    f"{what} of {names[1]}'s users were {percent(abs(row.lift))} {side} than of "
+                    f"{names[0]}'s before {self._before.period.since}: they were not assigned at "
+                    "random, or since is too late"
+                )
+
+    def _values(self, metric: str) -> FloatArray:
+        """The numerator of each user before."""
+        return np.asarray(self._before.totals[metric].numerators[self._order] * UNIT, np.float64)
+
+    def _counts(self, metric: str) -> FloatArray:
+        """The denominator of each user before."""
+        return np.asarray(self._before.totals[metric].denominators[self._order], np.float64)
+
+    def _pair(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:
+        """A column of those who came before, over the users of each arm."""
+        first, other = (
+            by_cell([_sums_of(part, column, self._groups) for part in arm]) for arm in self._arms
+        )
+        return on_common_days(first, other)
+
+
+class _ArmUsers(NamedTuple):
+    """The users of an arm; shape (users,) each.
+
+    Attributes:
+        first: first day.
+        group: user group.
+        row: index among those who came before; their number for users who did not.
+    """
+
+    first: IntArray
+    group: IntArray
+    row: IntArray
+
+
+def _arm_of(audience: Audience, before: HashArray, groups: int) -> _ArmUsers:
+    """`before`: hashes of those who came before, ascending."""
+    row = np.searchsorted(before, audience.hashes)
+    known = row < before.size
+    known[known] = before[row[known]] == audience.hashes[known]
+    group = (audience.hashes & np.uint64(groups - 1)).astype(np.int64)
+    return _ArmUsers(audience.first, group, np.where(known, row, before.size))
+
+
+def _sums_of(arm: _ArmUsers, column: FloatArray, groups: int) -> GroupSums:
+    """A column over the users of each first day and user group; 0 for who did not come before."""
+    days = distinct(arm.first)
+    code, size = np.searchsorted(days, arm.first) * groups + arm.group, days.size * groups
+    values = np.bincount(code, np.append(column, 0.0)[arm.row], size).astype(np.float64)
+    users = np.bincount(code, minlength=size).astype(np.int64)
+    return GroupSums(days, values.reshape(-1, groups), users.reshape(-1, groups))
