@@ -116,14 +116,14 @@ def test_one_moment_is_one_point_however_it_is_written() -> None:
 
 
 def test_no_label_is_cut_and_dates_fit_the_data() -> None:
-    text = "ndcg(best=whole,empty=zero,gain=exp2)@10"
+    text = "ndcg(empty=zero,gain=exp2,relevant=all)@10"
     drawn = readings(evaluate([["a", "b"]] * 9, [["b"]] * 9, "mrr", text))
     figure = drawn.figure
     figure.canvas.draw()
     for label in drawn.get_yticklabels():
         box = label.get_window_extent()
         assert 0 <= box.x0 < box.x1 <= drawn.get_window_extent().x0
-    for step, texts in ((3_600, {"03:00", "09:00"}), (86_400, {"08", "15"})):
+    for step, texts in ((3_600, {"06:00", "12:00"}), (86_400, {"05", "09"})):
         rows = [row(1_767_225_600 + number * step, _reading()) for number in range(31)]
         axes = over_time(rows, "mrr")
         axes.figure.canvas.draw()
@@ -131,7 +131,9 @@ def test_no_label_is_cut_and_dates_fit_the_data() -> None:
 
 
 def _reading() -> Reading:
-    return Accumulator("mrr").read("mrr")
+    accumulator = Accumulator("mrr")
+    accumulator.update(["a"], ["a"])
+    return accumulator.read("mrr")
 
 
 def test_an_evaluation_is_drawn_with_intervals_and_by_spans() -> None:
