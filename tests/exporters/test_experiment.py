@@ -83,7 +83,7 @@ def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
     coloured = re.findall(r'class="verdict (better|worse)">([^<]*)', drawn)
     assert [kind for kind, _ in coloured] == ["better", "better", "worse", "worse"]
     assert coloured[0][1].startswith("treatment is better: by at least ")
-    assert coloured[-1][1] == "treatment breaks the guardrail of -1.0 %"
+    assert coloured[-1][1] == "treatment breaks the guardrail of -1.0\N{NO-BREAK SPACE}%"
     assert drawn.count('class="verdict open"') == 1
     assert drawn.count('class="zero"') == len(usual.rows)
 

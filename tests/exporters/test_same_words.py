@@ -113,7 +113,8 @@ def _in_html(html: str) -> Texts:
     for row in rows:
         variant = re.findall(r'data-head="variant">(.*?)</td>', row)
         text = re.findall(r'<strong class="verdict \w+">(.*?)</strong>', row)
-        found[re.split(r"[ <]", row)[0], variant[0]] = unescape(text[0])
+        words = unescape(text[0]).replace("\N{NO-BREAK SPACE}", " ")
+        found[re.split(r"[ <]", row)[0], variant[0]] = words
     return found
 
 
