@@ -56,16 +56,16 @@ def grid(table: TextTable[T], width: int) -> RenderableType:
 
     `width`: in characters.
     """
-    needed = sum(_width(column, table.rows) + 3 for column in table.columns) + 1
-    if needed > width:
+    widths = [_least_width(column, table.rows) for column in table.columns]
+    room = width - 1 - sum(each + 3 for each in widths)
+    if room < 0:
         return _lists(table)
     drawn = Grid(header_style="bold", title=table.title or None, title_justify="left")
-    for column in table.columns:
+    for column, least in zip(table.columns, widths, strict=True):
+        more = min(room, _whole_width(column, table.rows) - least)
+        room -= more
         head = Text(printable(column.name))
-        cells = [_cell(column, row).plain for row in table.rows]
-        # Only what has blanks is drawn on several lines.
-        is_whole = column.align == "right" or all(len(cell.split()) < 2 for cell in cells)
-        drawn.add_column(head, overflow="fold", justify=column.align, no_wrap=is_whole)
+        drawn.add_column(head, overflow="fold", justify=column.align, width=least + more)
     for row in table.rows:
         drawn.add_row(*(_cell(column, row) for column in table.columns))
     return drawn
@@ -86,11 +86,18 @@ def _lists(table: TextTable[T]) -> RenderableType:
     return drawn
 
 
-def _width(column: TextColumn[T], rows: Iterable[T]) -> int:
-    """Characters that a column needs: its numbers whole, or its longest word."""
-    texts = [column.name, *(_cell(column, row).plain for row in rows)]
-    words = [word for text in texts for word in text.split()]
-    return max(map(cell_len, texts[1:] if column.align == "right" else words), default=0)
+def _least_width(column: TextColumn[T], rows: Iterable[T]) -> int:
+    """Characters that a column needs: for its longest word, and for numbers whole."""
+    cells = [_cell(column, row).plain for row in rows]
+    words = printable(column.name).split() + (
+        cells if column.align == "right" else " ".join(cells).split()
+    )
+    return max(map(cell_len, words), default=0)
+
+
+def _whole_width(column: TextColumn[T], rows: Iterable[T]) -> int:
+    """Characters of a column whose texts stand on one line."""
+    return max(map(cell_len, [printable(column.name), *(_cell(column, row).plain for row in rows)]))
 
 
 def _cell(column: TextColumn[T], row: T) -> Text:
