@@ -13,7 +13,7 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.config import Config, load
-from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
+from streameval.config.pipeline import join_frontend, layout, schemas_of
 from streameval.engine.ingest import Ingest
 from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import moment_text
@@ -32,6 +32,7 @@ from streameval.join.explanation import (
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
 from streameval.sources.kinds import build, probe
+from streameval.sources.schemas.registry import Schemas
 from streameval.sources.source import Source
 
 _CONNECT_SECONDS = 5.0
@@ -72,7 +73,7 @@ def explain(
     schemas = schemas_of(settings, os.environ)
     frontend = join_frontend(settings, settings.attribution, layout(settings), schemas)
     traced = _ListenedJoins(frontend, key)
-    _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
+    _read(_source(settings, since, schemas), settings, traced)
     explanations = dict(traced.explanations())
     if not explanations:
         logs = ", ".join(chain.from_iterable(settings.attribution.streams))
@@ -132,14 +133,14 @@ class _ListenedJoins:
                 yield partition, explanation
 
 
-def _source(config: Config, since: str | None) -> Source:
+def _source(config: Config, since: str | None, schemas: Schemas | None) -> Source:
     """The source, read from its beginning or from `since` on."""
     try:
         options = config.source.since(since)
     except OptionError as error:
         raise UsageError(f"--since: {error.problem}") from error
     probe(options, os.environ)
-    return build(options, os.environ)
+    return build(options, os.environ, schemas=schemas)
 
 
 def _read(source: Source, config: Config, joins: _ListenedJoins) -> None:

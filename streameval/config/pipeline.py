@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,7 +22,6 @@ from streameval.decoding.framing import (
     FramedDecoder,
     ToText,
     by_function,
-    by_schema,
     remove_frame,
 )
 from streameval.engine.analysis import KeptFamily, configured
@@ -38,13 +37,9 @@ from streameval.events.extras import import_extra, load_named
 from streameval.events.records import RecordBatch
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.sources.schemas.registry import Registry
-from streameval.sources.schemas.source import Schemas, SchemaSource
-from streameval.sources.source import Source
+from streameval.sources.schemas.registry import Registry, Schemas
 
 T = TypeVar("T")
-
-_SAMPLE_SECONDS: Final = 5.0
 
 
 def new_ingest(
@@ -149,7 +144,7 @@ def _frame_decoder(
 ) -> BatchDecoder[T]:
     to_text = _to_text(encoding)
     if encoding.has_schemas and schemas is not None:
-        to_text = by_schema(schemas.readers(encoding))
+        to_text = schemas.to_text(encoding)
     return decoder if to_text is None else FramedDecoder(decoder, to_text)
 
 
@@ -188,13 +183,6 @@ def _encodings(config: Config) -> dict[str, Encoding]:
     return by_topic
 
 
-def encodings(config: Config) -> dict[str, Encoding]:
-    """Topic -> encoding of its records, for topics that need schemas."""
-    return {
-        topic: encoding for topic, encoding in _encodings(config).items() if encoding.has_schemas
-    }
-
-
 def check_decoders(config: Config) -> None:
     """Load the classes and functions that decode records.
 
@@ -207,30 +195,18 @@ def check_decoders(config: Config) -> None:
 
 def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None:
     """The schemas of the records, fetched when first needed; None if no record needs any."""
-    needed = encodings(config)
-    if config.registry is None or not needed:
+    encodings = {
+        topic: encoding for topic, encoding in _encodings(config).items() if encoding.has_schemas
+    }
+    if config.registry is None or not encodings:
         return None
-    schemas = Schemas(Registry(config.registry, environment))
-    for encoding in needed.values():
-        schemas.readers(encoding)
-    return schemas
+    return Schemas(Registry(config.registry, environment), encodings)
 
 
-def with_schemas(source: Source, config: Config, schemas: Schemas | None) -> Source:
-    """The source; wrapped to wait for schemas if records need them."""
-    return source if schemas is None else SchemaSource(source, schemas, encodings(config))
-
-
-def readable_batches(
-    sample: Iterable[RecordBatch], config: Config, schemas: Schemas | None
+def decodable_batches(
+    sample: Iterable[RecordBatch], schemas: Schemas | None
 ) -> Iterator[RecordBatch]:
-    """The batches of a sample whose schemas, if needed, arrive within 5 s."""
-    needed = encodings(config)
+    """The batches of a sample whose schemas, if they need any, the registry gives now."""
     for batch in sample:
-        encoding = needed.get(batch.partition.topic)
-        if (
-            encoding is None
-            or schemas is None
-            or schemas.load(encoding, batch.values, _SAMPLE_SECONDS)
-        ):
+        if schemas is None or schemas.prepare(batch)[0] == len(batch.values):
             yield batch

@@ -17,7 +17,7 @@ from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
-from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
+from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
 from streameval.daemon.membership import MemberName
 from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.capture import SnapshotCapture
@@ -28,7 +28,7 @@ from streameval.engine.partition import Layout
 from streameval.engine.windows.times import SECOND, microseconds, unit_warning
 from streameval.events.records import RecordBatch
 from streameval.sources.kinds import build, newest_records
-from streameval.sources.schemas.source import Schemas
+from streameval.sources.schemas.registry import Schemas
 from streameval.sources.source import Source
 
 
@@ -60,6 +60,8 @@ class Assembly(msgspec.Struct, kw_only=True):
         self.worker.shutdown()
         if self.letters is not None:
             self.letters.close()
+        if self.schemas is not None:
+            self.schemas.close()
         if self.member is not None:
             self.member.close()
 
@@ -83,12 +85,14 @@ def assemble(
     last = None if checkpoints is None else checkpoints.last(config.source.logs)
     config = config if last is None else with_saved_depth(config, last.settings)
     member = member_name(config)
-    source = source or _built(config, environment, member)
     schemas = schemas_of(config, environment)
-    source = with_schemas(source, config, schemas)
-    options = letter_options(config)
-    letters = None if options is None else _open_letters(config, options, environment)
-    limits = None if options is None else Limits(options.max_ratio, options.max_run)
+    if source is None:
+        options = config.source if member is None else config.source.named(member.name)
+        shared = config.state is not None
+        source = build(options, environment, shared=shared, schemas=schemas)
+    letters_of = letter_options(config)
+    letters = None if letters_of is None else _open_letters(config, letters_of, environment)
+    limits = None if letters_of is None else Limits(letters_of.max_ratio, letters_of.max_run)
     ingest = new_ingest(
         config,
         schemas=schemas,
@@ -121,11 +125,6 @@ def member_name(config: Config) -> MemberName | None:
     if config.state is None or not config.source.needs_name:
         return None
     return MemberName(config.state)
-
-
-def _built(config: Config, environment: Mapping[str, str], member: MemberName | None) -> Source:
-    options = config.source if member is None else config.source.named(member.name)
-    return build(options, environment, shared=config.state is not None)
 
 
 def _checkpointer(

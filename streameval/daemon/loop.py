@@ -11,7 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import msgspec
 
 from streameval.checkpoints.scheduler import ProcessClock
-from streameval.config.pipeline import join_frontend, readable_batches
+from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
 from streameval.daemon.reading import SnapshotReader
@@ -158,8 +158,6 @@ class Loop:
                 dead_lettered=None if parts.letters is None else parts.letters.written,
                 recoveries=source.recoveries,
                 connection_failures=source.connection_failures,
-                registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),
-                waiting_partitions=None if parts.schemas is None else parts.schemas.waiting,
                 web_config=self._web_config(),
                 join=self._joins.health(),
             ),
@@ -256,7 +254,7 @@ def _check_keys(parts: Assembly) -> None:
     options = parts.config.attribution
     if options is not None and parts.tails is not None:
         frontend = join_frontend(parts.config, options, parts.ingest.layout, parts.schemas)
-        check_copartitioned(frontend, readable_batches(parts.tails(), parts.config, parts.schemas))
+        check_copartitioned(frontend, decodable_batches(parts.tails(), parts.schemas))
 
 
 class Backpressure:

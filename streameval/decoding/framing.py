@@ -79,22 +79,6 @@ class FramedDecoder(Generic[T]):
         return decoded
 
 
-def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
-    """A converter that reads each record with its own schema.
-
-    `readers`: header of a record -> reader of its schema; the caller may add more later.
-    """
-
-    def to_text(value: bytes) -> bytes:
-        reader = readers.get(value[:HEADER])
-        if reader is None:
-            check_framed(value)
-            raise Refusal("unknown_schema", f"schema {schema_id(value)} has not been fetched")
-        return reader(value)
-
-    return to_text
-
-
 def by_function(decode: Callable[[bytes], object], name: str) -> ToText:
     """A converter that decodes each record with a user's function."""
 

@@ -239,14 +239,11 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         folded: events counted under __other__, by family.
         dead_lettered: dead letters that are durable; None without a destination.
         recoveries: recoveries of the watchdog, by step.
-        connection_failures: failed attempts to reach Kafka, by reason.
+        connection_failures: failed attempts to reach Kafka or the schema registry, by reason.
         web_config: the result of the last reading of certificates and users.
         partitions: the progress of each partition.
         unknown_items: attribute of items -> share of the items shown that it does not have, in a
             sample of the events; empty without attributes.
-        registry_failures: failed requests to the schema registry, by reason; empty without one.
-        waiting_partitions: partitions whose next record waits for its schema; None without a
-            registry.
         checkpoint: the health of checkpoints; None if there are none.
         join: the health of the join; None if no streams are joined.
     """
@@ -269,8 +266,6 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions: tuple[PartitionHealth, ...] = ()
     unknown_items: Mapping[str, float] = {}
-    registry_failures: Mapping[str, int] = {}
-    waiting_partitions: int | None = None
     checkpoint: CheckpointHealth | None = None
     join: JoinHealth | None = None
 

@@ -165,14 +165,8 @@ _CONNECTIONS: Final = {
     ),
     _FromAttribute("kafka_connection_failures", "counter", "connection_failures", "reason"): (
         "Failed attempts to reach Kafka, by reason; an attempt follows a second after the last one "
-        "failed. /-/ready and the log have the remedy."
-    ),
-    _FromAttribute("schema_registry_failures", "counter", "registry_failures", "reason"): (
-        "Failed requests to the schema registry, by reason; absent without a registry. While it "
-        "grows, records that need a schema wait."
-    ),
-    _FromAttribute("schema_waiting_partitions", "gauge", "waiting_partitions"): (
-        "Partitions whose next record waits for its schema; absent without a registry."
+        "failed. schema_registry: the registry does not give the schema of a record. /-/ready and "
+        "the log have the remedy."
     ),
 }
 """Families of `Health` -> HELP text."""

@@ -14,21 +14,26 @@ from typing import Any
 
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
+from streameval.sources.schemas.registry import Schemas
 from streameval.sources.source import Positions, Source
 
 
 def build(
-    options: SourceOptions, environment: Mapping[str, str], *, shared: bool = False
+    options: SourceOptions,
+    environment: Mapping[str, str],
+    *,
+    shared: bool = False,
+    schemas: Schemas | None = None,
 ) -> Source:
     """The source, not yet opened.
 
     `shared`: share partitions with other members of the group, which needs durable state;
-    otherwise the source reads all of them. Only Kafka has groups.
+    otherwise the source reads all of them. `schemas`: of the records. Only Kafka has either.
     """
     if isinstance(options, KafkaOptions):
         from streameval.sources.kafka.source import KafkaSource  # noqa: PLC0415  heavy
 
-        return KafkaSource(options, environment, shared=shared)
+        return KafkaSource(options, environment, shared=shared, schemas=schemas)
     if isinstance(options, FilesOptions):
         from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
 
@@ -59,9 +64,9 @@ def rights(
     """
     if not isinstance(options, KafkaOptions):
         return ()
-    from streameval.sources.kafka import cluster  # noqa: PLC0415  heavy
+    from streameval.sources import topics  # noqa: PLC0415  heavy
 
-    needed = cluster.rights(options, environment, letters, shared=shared)
+    needed = topics.rights(options, environment, letters, shared=shared)
     return [right.require for right in needed]
 
 

@@ -1,4 +1,4 @@
-"""Kafka topics outside of a group: a test, samples and single records of them, and writing.
+"""Kafka topics outside of a group: tests, samples and single records of them, and writing.
 
 Functions raise ConfigError for a reserved setting, SourceError if the client rejects a setting, and
 PublishError if no broker answers, or the broker rejects a topic or a record.
@@ -17,18 +17,22 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.util import ensure_valid_topic_name
 
-from streameval.events.errors import PublishError
+from streameval.events.errors import PublishError, SourceError
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.cluster import Cluster, Topics, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
     as_source_errors,
     failure_of,
     settings_error,
-    silence_client_log,
 )
-from streameval.sources.kafka.kafka_python import batch_of, connect
-from streameval.sources.kafka.settings import client_config, source_config, source_topics
+from streameval.sources.kafka.kafka_python import batch_of
+from streameval.sources.kafka.settings import (
+    client_config,
+    group_config,
+    source_config,
+    source_topics,
+)
 from streameval.sources.kafka.source import try_connection
 from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
 
@@ -111,8 +115,8 @@ def publish_records(
     with the number of acknowledged records.
     """
     topic, key = destination.topic, UserKey(destination.user)
-    path = "Kafka settings"
-    user = client_config(destination.kafka, environment, path=path, client=KafkaProducer)
+    known = KafkaProducer.DEFAULT_CONFIG
+    user = client_config(destination.kafka, environment, known, "Kafka settings")
     config = {**_DEFAULTS, **user}
     try:
         ensure_valid_topic_name(topic)
@@ -146,7 +150,6 @@ def send(
 
     `topic`: named by an error before the first record.
     """
-    silence_client_log()
     unanswered: deque[Any] = deque()
     count = 0
     try:
@@ -215,7 +218,6 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
     It is smaller, or empty, if the broker does not answer for a few seconds.
     """
     config = source_config(options, environment)
-    silence_client_log()
     try:
         with closing(Cluster(config)) as cluster:
             partitions = cluster.topics(source_topics(options)).partitions
@@ -235,7 +237,6 @@ def batch_at(
 ) -> RecordBatch | None:
     """A batch with the record at an offset; None if the topic does not have it."""
     config = source_config(options, environment)
-    silence_client_log()
     with as_source_errors(config):
         with closing(Cluster(config)) as cluster:
             (begin,) = cluster.offsets([partition], EARLIEST).values()
@@ -282,12 +283,11 @@ def records_between(
 def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
     """Test the connection; one sentence about topics, partitions and records."""
     names, config = source_topics(options), source_config(options, environment)
-    silence_client_log()
     with as_source_errors(config):
         with closing(Cluster(config)) as cluster:
             findings = _findings(cluster, names)
         # The reader has more settings than the admin client used so far.
-        try_connection(options, environment, config)
+        try_connection(options, config)
     return findings
 
 
@@ -299,3 +299,74 @@ def _findings(cluster: Cluster, names: Sequence[str]) -> str:
     count = sum(ends[partition] - begins[partition] for partition in ends)
     listed = ", ".join(names)
     return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
+
+
+class Right(NamedTuple):
+    """A right that the daemon needs.
+
+    Attributes:
+        where: the topic or group.
+        action: what the daemon does there, after "may".
+        remedy: what to do if the right is missing.
+        granted: None if Kafka does not tell.
+    """
+
+    where: str
+    action: str
+    remedy: str
+    granted: bool | None
+
+    def require(self) -> str:
+        """The right in words.
+
+        Raises:
+            SourceError: it is missing.
+        """
+        if self.granted is None:
+            return f"perhaps to {self.action} {self.where}: this Kafka does not tell"
+        if not self.granted:
+            raise SourceError(self.where, f"this user may not {self.action} it", self.remedy)
+        return f"to {self.action} {self.where}"
+
+
+def rights(
+    options: KafkaOptions,
+    environment: Mapping[str, str],
+    letters: Sequence[str],
+    *,
+    shared: bool,
+) -> list[Right]:
+    """The rights to read, to commit and to write dead letters; nothing is written.
+
+    `letters`: topics of dead letters. `shared`: as of KafkaSource.
+    """
+    names, config = source_topics(options), group_config(options, environment, shared=shared)
+    with as_source_errors(config), closing(Cluster(config)) as cluster:
+        topics = cluster.topics([*names, *letters])
+        checked = [_right(topics, name, "read", "Read") for name in names]
+        checked.append(_right_to_join(cluster, config["group_id"], options.group))
+        for name in letters:
+            checked += _rights_to_write(cluster, topics, name)
+    return checked
+
+
+def _right(topics: Topics, name: str, action: str, operation: str) -> Right:
+    granted: bool | None = name not in topics.refused
+    if granted:
+        operations = topics.operations.get(name)
+        granted = None if operations is None else operation.upper() in operations
+    return Right(f"topic {name!r}", action, f"allow {operation} on this topic", granted)
+
+
+def _right_to_join(cluster: Cluster, group: str, prefix: str) -> Right:
+    remedy = f"allow Read on the group {group!r}"
+    if group != prefix:
+        remedy = f"allow Read on groups with the prefix '{prefix}-', or configure [state]"
+    return Right(f"group {group!r}", "join and commit to", remedy, cluster.may_join(group))
+
+
+def _rights_to_write(cluster: Cluster, topics: Topics, name: str) -> Iterator[Right]:
+    yield _right(topics, name, "write dead letters to", "Write")
+    if name in topics.missing:
+        remedy = "create the topic, or allow Create on it"
+        yield Right(f"topic {name!r}", "create", remedy, cluster.may_create(name))

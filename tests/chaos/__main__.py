@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from streameval.sources.kafka.diagnosis import silence_client_log
 from streameval.testing.broker import Broker
 from tests.chaos.proxy import Proxy, proxied_broker
 from tests.chaos.run import ScenarioRun
@@ -20,7 +19,6 @@ from tests.chaos.scenarios import IN_FOLDER, ON_S3, run_scenario
 def main(arguments: Sequence[str]) -> int:
     """Run scenarios one by one, and print a verdict for each."""
     options = _options(arguments)
-    silence_client_log()
     failed = 0
     with proxied_broker() as (broker, proxy):
         for name in options.scenario:

@@ -90,8 +90,6 @@ def busy_health() -> Health:
         recoveries={"seek": 2, "rejoin": 1},
         connection_failures={"authentication": 4, "certificate": 0},
         unknown_items={"genre": 0.125},
-        registry_failures={"unreachable": 2},
-        waiting_partitions=3,
         checkpoint=kept,
         web_config=WebConfigHealth(successful=False, at=STARTED + 8),
     )

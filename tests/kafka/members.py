@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from streameval.events.records import Assignment, Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
+from streameval.sources.schemas.registry import Schemas
 from tests.effort import PATIENCE
 
 
@@ -79,9 +80,12 @@ class Reading:
 
 
 @contextmanager
-def reading(options: KafkaOptions, **limits: float) -> Iterator[Reading]:
+def reading(
+    options: KafkaOptions, schemas: Schemas | None = None, **limits: float
+) -> Iterator[Reading]:
     """A member of the group, closed at the end."""
-    source, told = KafkaSource(options, {}, shared=True, **limits), RecordingOwner()
+    told = RecordingOwner()
+    source = KafkaSource(options, {}, shared=True, schemas=schemas, **limits)
     source.open(told)
     try:
         yield Reading(source, told)

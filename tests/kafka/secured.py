@@ -21,7 +21,6 @@ from kafka.admin import (
 )
 
 from streameval.events.errors import BrokerError, MissingExtraError
-from streameval.sources.kafka.diagnosis import silence_client_log
 from streameval.testing.broker import Broker, free_ports
 from tests.certificates import Authority
 from tests.kafka.topics import admin_of, read_by
@@ -121,7 +120,6 @@ def _keystore(authority: Authority, path: Path) -> Path:
 @pytest.fixture(scope="session")
 def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """The broker with every security protocol; most tests use none."""
-    silence_client_log()
     with ExitStack() as stack:
         try:
             cluster = stack.enter_context(secured(tmp_path_factory.mktemp("identities")))

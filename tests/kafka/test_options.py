@@ -32,12 +32,6 @@ PLAIN = {
         sasl_plain_password = "xyzzy"
         """,
         """
-        security.protocol = "SASL_SSL"
-        sasl.mechanism = "PLAIN"
-        "sasl.jaas.config" = '''org.apache.kafka.common.security.plain.PlainLoginModule required
-            username="me" password="xyzzy";'''
-        """,
-        """
         "security.protocol" = "sasl_ssl"
         sasl.mechanisms = "plain"
         sasl.username = "me"
@@ -45,7 +39,7 @@ PLAIN = {
         """,
     ],
 )
-def test_names_of_python_java_and_librdkafka_are_equivalent(written: str) -> None:
+def test_a_dot_is_an_underscore_and_librdkafka_has_names_of_its_own(written: str) -> None:
     assert client_config(tomllib.loads(written), {"PASSWORD": "xyzzy"}) == PLAIN
 
 
@@ -85,23 +79,19 @@ def test_a_list_of_servers_may_have_variables() -> None:
         ({"group_id": "x"}, "group_id", "`group` in [source]"),
         ({"isolation.level": "x"}, "isolation.level", "always read_committed"),
         ({"auto_offset_reset": "latest"}, "auto_offset_reset", "`start` in [source]"),
-        ({"ssl.truststore.location": "x"}, "ssl.truststore.location", "PEM"),
+        ({"sasl.jaas.config": "x"}, "sasl.jaas.config", "removed in 0.3.0; give sasl_plain_usern"),
         ({"client_id": "a", "client.id": "b"}, "client.id", "given twice"),
-        ({"fetch_min_bytes": "many"}, "fetch_min_bytes", "found 'many'; give a whole number"),
-        ({"check_crcs": "maybe"}, "check_crcs", "true or false"),
+        ({"fetch_min_bytes": "many"}, "fetch_min_bytes", "Expected `int`, got `str`"),
+        ({"check_crcs": "maybe"}, "check_crcs", "Expected `bool`, got `str`"),
         ({"client_id": "${NOT_SET}"}, "client_id", "environment variable NOT_SET is not set"),
         ({"client_id": "${file:/not/there}"}, "client_id", "/not/there cannot be read"),
         ({"client_id": "${never closed"}, "client_id", "never closed"),
         ({"client_id": "${a b}"}, "client_id", "neither"),
         ({"security_protocol": "TLS"}, "security_protocol", "found 'TLS'; give one of PLAINTEXT"),
-        ({**PLAIN, "sasl_mechanism": "MD5"}, "sasl_mechanism", "found 'MD5'; give one of"),
-        ({**PLAIN, "sasl_plain_password": ""}, "sasl_plain_password", "PLAIN needs it"),
         ({**PLAIN, "security_protocol": "SSL"}, "sasl_mechanism", "does not use this key"),
         ({"ssl_cafile": "x"}, "ssl_cafile", "security_protocol is PLAINTEXT"),
         ({"security_protocol": "SSL", "ssl_cafile": "/no"}, "ssl_cafile", "cannot be read"),
-        ({"sasl.jaas.config": "KerberosLoginModule"}, "sasl.jaas.config", "login module"),
-        ({"bootstrap_servers": "a:1,b:70000"}, "bootstrap_servers", "found 'b:70000'; give HOST"),
-        ({"bootstrap_servers": ["a:"]}, "bootstrap_servers", "found 'a:'; give HOST:PORT"),
+        ({"bootstrap_servers": " ,"}, "bootstrap_servers", "found ' ,'; give HOST:PORT"),
         ({"bootstrap_servers": "me:xyzzy@a:1"}, "bootstrap_servers", "and sasl_plain_password"),
         ({"bootstrap_servers": 9092}, "bootstrap_servers", "found 9092; give HOST:PORT"),
         ({"bootstrap_servers": ["a:1", 5]}, "bootstrap_servers", "found ['a:1', 5]; give HOST"),
@@ -153,8 +143,7 @@ def test_a_client_that_is_not_installed_names_the_extra(monkeypatch: pytest.Monk
 
 def _of_librdkafka(table: dict[str, Any]) -> dict[str, Any]:
     source = options("127.0.0.1:1", "topic", client="confluent", **table)
-    config = group_config(source, {}, shared=True)
-    return librdkafka_config(source, {}, config)
+    return librdkafka_config(group_config(source, {}, shared=True))
 
 
 @pytest.mark.parametrize(
@@ -189,19 +178,16 @@ def test_settings_reach_librdkafka_under_its_names(
 @pytest.mark.parametrize(
     ("table", "key", "says"),
     [
-        ({"proxy_url": "socks5://a:1"}, "proxy_url", 'remove it, or set client = "kafka-pyth'),
-        ({"api_version": "2.0"}, "api_version", "librdkafka has no such setting"),
+        ({"proxy_url": "socks5://a:1"}, "proxy_url", 'No such configuration property: "proxy.url"'),
         ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
-        ({"queued.max.messages.bytes": 1}, "queued.max.messages.bytes", "no such setting"),
-        ({"queued.min.messages": -1}, "queued.min.messages", "outside allowed range"),
+        ({"queued.min.messages": -1}, "queued_min_messages", "outside allowed range"),
         ({"fetch_min_bytes": 10**9}, "fetch_min_bytes", "outside allowed range"),
         ({"max_poll_interval_ms": 2_000}, "max_poll_interval_ms", "session.timeout.ms"),
         ({"enable.auto.offset.store": True}, "enable.auto.offset.store", "commits them after"),
         ({"enable.auto.commit": True}, "enable.auto.commit", "commits them after"),
         ({"group.protocol": "consumer"}, "group.protocol", "always range assignment"),
-        ({"stats_cb": "x"}, "stats_cb", "Python object"),
-        ({"ssl.ca.pem": "x"}, "ssl.ca.pem", "use kafka-python's security settings"),
-        ({**PLAIN, "sasl_mechanism": "GSSAPI"}, "sasl_mechanism", "with this client, give one of"),
+        ({"stats_cb": "x"}, "stats_cb", "librdkafka: "),
+        ({**PLAIN, "sasl_mechanism": "MD5"}, "client", "Unsupported SASL mechanism: MD5"),
         ({"queued.min.messages": "${NOT_SET}"}, "queued.min.messages", "NOT_SET is not set"),
         (
             {"security_protocol": "SSL", "ssl_cafile": __file__},

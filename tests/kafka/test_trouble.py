@@ -19,8 +19,8 @@ from kafka.errors import KafkaError
 
 from streameval.events.errors import SourceError
 from streameval.events.records import Partition
-from streameval.sources.kafka.cluster import Cluster, Topics
-from streameval.sources.kafka.kafka_python import close_producer, connect
+from streameval.sources.kafka.cluster import Cluster, Topics, connect
+from streameval.sources.kafka.kafka_python import close_producer
 from streameval.sources.source import Source
 from streameval.sources.topics import probe
 from streameval.testing.broker import Broker

@@ -19,6 +19,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
+from streameval.sources.schemas.registry import Schemas
 from streameval.sources.source import Positions, Source
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
@@ -121,10 +122,12 @@ def options(
 
 @contextmanager
 def opened(
-    options: KafkaOptions, positions: Mapping[Partition, int] | None = None
+    options: KafkaOptions,
+    positions: Mapping[Partition, int] | None = None,
+    schemas: Schemas | None = None,
 ) -> Iterator[KafkaSource]:
     """An open source, closed at the end."""
-    with closing(KafkaSource(options, {}, shared=False)) as source:
+    with closing(KafkaSource(options, {}, shared=False, schemas=schemas)) as source:
         source.open(Positions(positions))
         yield source
 

@@ -193,7 +193,6 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         dead_lettered=2 * steps,
         recoveries={"seek": 1},
         connection_failures={"unreachable": 1},
-        registry_failures={"unreachable": 1},
         checkpoint=kept,
         web_config=WebConfigHealth(successful=True, at=moment - 3600),
     )

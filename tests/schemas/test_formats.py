@@ -31,7 +31,6 @@ from streameval.decoding.framing import (
     FramedDecoder,
     ToText,
     by_function,
-    by_schema,
     remove_frame,
 )
 from streameval.decoding.invalid import Refusal
@@ -44,9 +43,8 @@ from streameval.sources.schemas.registry import (
     RegistryOptions,
     RejectedSchemaError,
     SchemaDefinition,
+    Schemas,
 )
-from streameval.sources.schemas.source import Schemas
-from tests.effort import PATIENCE
 from tests.schemas.messages import Shown, message_class
 from tests.schemas.producing import (
     AVRO,
@@ -82,23 +80,21 @@ DIMENSIONS = ["variant", "country"]
 
 @pytest.fixture
 def schemas(registry: SmallRegistry) -> Iterator[Schemas]:
-    with closing(Schemas(Registry(RegistryOptions(url=registry.url), {}))) as opened:
+    with closing(Schemas(Registry(RegistryOptions(url=registry.url), {}), {})) as opened:
         yield opened
 
 
 def decoded(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]) -> Decoded:
-    return FramedDecoder(decoder_of_json(), to_text(schemas, encoding, values)).decode_many(values)
+    return FramedDecoder(decoder_of_json(), to_text(schemas, encoding)).decode_many(values)
 
 
-def to_text(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]) -> ToText:
-    """The converter of these records, whose schemas are fetched if they need any."""
+def to_text(schemas: Schemas, encoding: Encoding) -> ToText:
+    """The converter of records, whose schemas are fetched if they need any."""
     if encoding.format == "protobuf":
         return protobuf.reader(Shown, encoding.time_unit)
     if not encoding.has_schemas:
         return remove_frame
-    converter = by_schema(schemas.readers(encoding))
-    assert schemas.load(encoding, values, PATIENCE)
-    return converter
+    return schemas.to_text(encoding)
 
 
 def decoder_of_json() -> Decoder:
@@ -156,8 +152,7 @@ def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Sche
     event = EventFields(time="at", time_unit="us")
     of_json, encoding = InteractionDecoder(options, event, "request_id"), Encoding("avro", "us")
     values: list[bytes | None] = [*as_evolved_avro(registry.url, events(30)), None, b"{}"]
-    assert schemas.load(encoding, values, PATIENCE)
-    framed_ones = FramedDecoder(of_json, by_schema(schemas.readers(encoding)))
+    framed_ones = FramedDecoder(of_json, schemas.to_text(encoding))
     decoded_here = framed_ones.decode_many(values)
     in_us = [record | {"at": 1_000 * record["at"]} for record in events(30)]
     expected = of_json.decode_many([*as_json(in_us), None, b"{}"])
@@ -486,8 +481,8 @@ def test_records_of_confluents_serializers_are_read(
     written = serialize(SchemaRegistryClient({"url": url}))
     values = [written(record) for record in records]
     encoding = Encoding(format_, "ms")
-    with closing(Schemas(Registry(RegistryOptions(url=url), {}))) as schemas:
-        converter = to_text(schemas, encoding, values)
+    with closing(Schemas(Registry(RegistryOptions(url=url), {}), {})) as schemas:
+        converter = to_text(schemas, encoding)
         assert plain(FramedDecoder(decoder_of_json(), converter).decode_many(values)) == json_of(
             records
         )

@@ -69,10 +69,8 @@ def test_the_check_reports_the_supported_types(url: str, client: Registry) -> No
 
 def test_an_unavailable_registry_is_unreachable(registry: SmallRegistry) -> None:
     registry.stop()
-    with asking(registry.url) as client:
-        with pytest.raises(RegistryError, match="cannot be reached") as error:
-            client.definition(1)
-        assert error.value.failure == "unreachable"
+    with asking(registry.url) as client, pytest.raises(RegistryError, match="cannot be reached"):
+        client.definition(1)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -109,9 +107,8 @@ def test_a_password_is_read_again_after_it_was_rejected(
     with asking(registry.url, user="reader", password=f"${{file:{secret}}}") as client:
         assert client.definition(number).text == '"string"'
         registry.user = ("reader", "second")
-        with pytest.raises(RegistryError, match="rejects this user") as error:
+        with pytest.raises(RegistryError, match="rejects this user"):
             client.definition(other)
-        assert error.value.failure == "authentication"
         secret.write_text("second\n")
         assert client.definition(other).text == '"long"'
 
@@ -145,9 +142,8 @@ def test_a_whole_answer_has_one_deadline(
     monkeypatch.setattr("streameval.sources.schemas.registry._SECONDS", 0.3)
     registry.pace = 0.1
     with asking(registry.url) as client:
-        with pytest.raises(RegistryError, match=r"no whole answer within 0\.3 s") as error:
+        with pytest.raises(RegistryError, match=r"no whole answer within 0\.3 s"):
             client.definition(number)
-        assert error.value.failure == "unreachable"
         registry.pace = 0.0
         assert client.definition(number).text == '"string"'
 
@@ -177,10 +173,11 @@ def test_the_certificate_of_the_registry_is_verified(tmp_path: Path) -> None:
     with small_registry(authority.issue("registry")) as registry:
         with asking(registry.url, ca_file=str(authority.file)) as client:
             assert "answers" in client.check()
-        with asking(registry.url) as client:
-            with pytest.raises(RegistryError, match=r"not trusted.*ca_file") as error:
-                client.definition(1)
-            assert error.value.failure == "certificate"
+        with (
+            asking(registry.url) as client,
+            pytest.raises(RegistryError, match=r"not trusted.*ca_file"),
+        ):
+            client.definition(1)
 
 
 def test_a_file_without_certificates_is_a_configuration_error(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Only records whose schemas are missing wait."""
+"""Only records whose schemas are missing wait, on a real broker; unknown ids are asked for once."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from random import Random
 
@@ -11,237 +10,171 @@ import pytest
 
 from streameval.decoding.framing import Encoding
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.schemas.registry import Registry, RegistryOptions
-from streameval.sources.schemas.source import Schemas, SchemaSource
-from streameval.sources.source import Positions
-from tests.effort import PATIENCE
-from tests.logs.group import Group, Log
-from tests.logs.source import LogSource
+from streameval.sources.schemas.registry import Registry, RegistryOptions, Schemas
+from streameval.testing.broker import Broker
+from tests.kafka.members import reading, until
+from tests.kafka.topics import awaited, by_partition, drained, fill, filled, on_each_client, opened
+from tests.kafka.topics import options as options_of
 from tests.schemas.producing import framed
-from tests.schemas.registries import SmallRegistry, register, small_registry
+from tests.schemas.registries import SmallRegistry, register
 
-AVRO, PLAIN = (Partition("avro", 0), Partition("avro", 1)), Partition("plain", 0)
 ENCODING = Encoding("avro", "ms")
+PLACE = Partition("avro", 0)
 
 
 class Stage:
-    """A log of two topics, one with schemas, a group, and a member that reads it."""
+    """The schemas of a topic, whose clock a test sets."""
 
-    def __init__(self, registry: SmallRegistry) -> None:
+    def __init__(self, registry: SmallRegistry, topic: str = "avro") -> None:
         self.registry = registry
-        self.log = Log()
-        self.log.add_topic("avro", partitions=2)
-        self.log.add_topic("plain", partitions=1)
-        self.group = Group(self.log, ["avro", "plain"], automatic=True)
         self.now = 0.0
-        self.schemas = Schemas(Registry(RegistryOptions(url=registry.url), {}), lambda: self.now)
-        self.schemas.readers(ENCODING)
-        self.members: list[SchemaSource] = []
-
-    def member(self, name: str, positions: dict[Partition, int] | None = None) -> SchemaSource:
-        member_source = SchemaSource(LogSource(self.group, name), self.schemas, {"avro": ENCODING})
-        member_source.open(Positions(positions))
-        self.members.append(member_source)
-        return member_source
+        client = Registry(RegistryOptions(url=registry.url), {})
+        self.schemas = Schemas(client, {topic: ENCODING}, lambda: self.now)
 
     def schema(self, name: str) -> int:
         return register(self.registry.url, name, f'{{"type": "string", "doc": "{name}"}}')
 
-    def write(self, partition: Partition, *values: bytes | None) -> None:
-        for value in values:
-            self.log.append(partition, value)
+    def prepare(self, *values: bytes | None) -> tuple[int, str | None]:
+        batch = RecordBatch(
+            partition=PLACE, values=values, offsets=range(len(values)), next_offset=len(values)
+        )
+        return self.schemas.prepare(batch)
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    with small_registry() as registry:
-        opened = Stage(registry)
-        yield opened
-        for member in opened.members:
-            member.close()
+def stage(registry: SmallRegistry) -> Iterator[Stage]:
+    opened_stage = Stage(registry)
+    with closing(opened_stage.schemas):
+        yield opened_stage
 
 
-def polled(source: SchemaSource, until: Callable[[list[RecordBatch]], bool]) -> list[RecordBatch]:
-    """Poll until a condition on the batches is true."""
-    batches: list[RecordBatch] = []
-    deadline = time.monotonic() + PATIENCE
-    while not until(batches):
-        assert time.monotonic() < deadline, (batches, source.status.trouble)
-        received = source.poll(0.01)
-        assert len({batch.partition for batch in received}) == len(received)
-        batches += received
-        time.sleep(0.001)
-    return batches
+@pytest.mark.kafka
+@on_each_client
+def test_while_the_registry_is_away_only_records_that_need_it_wait(
+    broker: Broker, registry: SmallRegistry
+) -> None:
+    topic, plain = filled(broker, {0: [], 1: []}), filled(broker, {0: [b"5"]})
+    stage = Stage(registry, topic)
+    known, new = stage.schema("known"), stage.schema("new")
+    first, other = Partition(topic, 0), Partition(topic, 1)
+    mine = options_of(broker, topic, plain)
+    with closing(stage.schemas), opened(mine, schemas=stage.schemas) as source:
+        fill(broker, topic, {0: [framed(known, b"0")]})
+        batches = drained(source, 2)
+        registry.stop()
+        late = [framed(new, b"2"), framed(known, b"3"), None, framed(new, b"6")]
+        fill(broker, topic, {0: [framed(known, b"1"), *late], 1: [framed(known, b"4")]})
+        batches += drained(source, 2)
+        awaited(source, f"schema {new} is needed; {first} wait for it; still trying.")
+        trouble = str(source.status.trouble)
+        assert trouble.startswith(f"the schema registry at {registry.url}: it cannot be reached (")
+        assert source.status.connection_failures["schema_registry"] > 0
+        fill(broker, plain, {0: [b"7"]})
+        batches += drained(source, 1)
+        stage.now += 60
+        registry.start()
+        batches += drained(source, 4)
+        awaited(source, None)
+    assert by_partition(batches) == {
+        first: [framed(known, b"0"), framed(known, b"1"), *late],
+        other: [framed(known, b"4")],
+        Partition(plain, 0): [b"5", b"7"],
+    }
 
 
-def values(batches: list[RecordBatch], partition: Partition) -> list[tuple[int, bytes | None]]:
-    mine = [batch for batch in batches if batch.partition == partition]
-    return [pair for batch in mine for pair in zip(batch.offsets, batch.values, strict=True)]
+@pytest.mark.kafka
+@on_each_client
+def test_records_that_wait_go_to_the_next_owner_of_their_partition(
+    broker: Broker, registry: SmallRegistry
+) -> None:
+    topic = filled(broker, {0: [], 1: []})
+    stage, other = Stage(registry, topic), Stage(registry, topic)
+    new = stage.schema("new")
+    values = {number: [framed(new, b"0"), framed(new, b"1")] for number in (0, 1)}
+    registry.stop()
+    fill(broker, topic, values)
+    mine = options_of(broker, topic, group=topic)
+    with closing(stage.schemas), closing(other.schemas), reading(mine, stage.schemas) as a:
+        until(lambda: f"{topic}[1] wait for it" in str(a.source.status.trouble), a)
+        with reading(mine, other.schemas) as b:
+            until(lambda: len(a.numbers) == len(b.numbers) == 1, a, b)
+            assert a.told.values == b.told.values == {}
+            stage.now = other.now = 60.0
+            registry.start()
+            until(lambda: a.told.values | b.told.values == values, a, b)
+            assert sorted(a.told.values) == a.numbers
+            assert sorted(b.told.values) == b.numbers
 
 
-def count(batches: list[RecordBatch]) -> int:
-    return sum(len(batch.values) for batch in batches)
-
-
-def test_each_record_is_delivered_once_and_in_order_for_any_schemas(stage: Stage) -> None:
+def test_each_schema_is_asked_for_once(stage: Stage) -> None:
     ids = [stage.schema(f"s{n}") for n in range(4)]
     records = [framed(ids[n % 4], b"%d" % n) if n % 11 else None for n in range(300)]
-    stage.write(AVRO[0], *records)
-    stage.write(PLAIN, b"p")
-    source = stage.member("a")
-    batches = polled(source, lambda received: count(received) == 301)
-    assert values(batches, AVRO[0]) == list(enumerate(records))
-    # Whether it answers at all may have been asked first.
-    asked = [path for path in stage.registry.asked if path != "/schemas/types"]
-    assert sorted(asked) == [f"/schemas/ids/{schema_id}" for schema_id in ids]
-    assert source.status.trouble is None
-
-
-def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage: Stage) -> None:
-    cached, new = stage.schema("known"), stage.schema("new")
-    stage.write(AVRO[0], framed(cached, b"0"))
-    source = stage.member("a")
-    polled(source, lambda received: count(received) == 1)
-    stage.registry.stop()
-    stage.write(AVRO[0], framed(cached, b"1"), framed(new, b"2"), framed(cached, b"3"))
-    stage.write(AVRO[1], framed(cached, b"4"))
-    stage.write(PLAIN, b"5")
-    batches = polled(
-        source, lambda received: count(received) == 3 and source.status.trouble is not None
-    )
-    assert values(batches, AVRO[0]) == [(1, framed(cached, b"1"))]
-    trouble = source.status.trouble
-    assert trouble is not None
-    assert "it cannot be reached" in trouble
-    assert trouble.endswith(
-        f"; schema {new} is needed; records of avro[0] wait for it; still trying."
-    )
-    assert stage.schemas.failures["unreachable"] > 0
-    stage.write(AVRO[0], framed(cached, b"6"))
-    stage.registry.start()
-    batches = polled(source, lambda received: count(received) == 3)
-    assert values(batches, AVRO[0]) == [
-        (2, framed(new, b"2")),
-        (3, framed(cached, b"3")),
-        (4, framed(cached, b"6")),
+    assert stage.prepare(*records) == (300, None)
+    assert stage.prepare(*records) == (300, None)
+    assert stage.registry.asked == [
+        f"/schemas/ids/{number}" for number in (ids[1], ids[2], ids[3], ids[0])
     ]
-    assert source.status.trouble is None
-
-
-def test_waiting_records_of_a_revoked_partition_are_dropped(stage: Stage) -> None:
-    new = stage.schema("new")
-    stage.registry.stop()
-    for partition in AVRO:
-        stage.write(partition, framed(new, b"0"), framed(new, b"1"))
-    first = stage.member("a")
-    polled(first, lambda _: all(str(place) in (first.status.trouble or "") for place in AVRO))
-    second = SchemaSource(LogSource(stage.group, "b"), stage.schemas, {"avro": ENCODING})
-    second.open(Positions())
-    polled(first, lambda _: len(stage.group.held_by("b")) > 0)
-    stage.registry.start()
-    moved = [place for place in stage.group.held_by("b") if place in AVRO]
-    assert moved
-    theirs = polled(second, lambda received: count(received) == 2 * len(moved))
-    mine = polled(first, lambda received: count(received) >= 2 * (2 - len(moved)))
-    # What it may not deliver it would deliver now.
-    mine += [batch for _ in range(5) for batch in first.poll(0.01)]
-    assert count(mine) == 2 * (2 - len(moved))
-    assert {batch.partition for batch in theirs if batch.values} == set(moved)
-    assert {batch.partition for batch in mine if batch.values} == set(AVRO) - set(moved)
-    second._source.close()
 
 
 def test_a_record_with_an_invalid_frame_does_not_wait(stage: Stage) -> None:
     stage.registry.stop()
-    stage.write(AVRO[0], b"", b"\0\0", b"{}", None, b"\1\0\0\0\7x")
-    source = stage.member("a")
-    assert count(polled(source, lambda received: count(received) == 5)) == 5
+    assert stage.prepare(b"", b"\0\0", b"{}", None, b"\1\0\0\0\7x") == (5, None)
 
 
-def test_the_source_reports_trouble_until_the_registry_answers(stage: Stage) -> None:
-    stage.registry.stop()
-    source = stage.member("a")
-    assert "has not answered yet" in str(source.status.trouble)
-    polled(source, lambda _: "it cannot be reached" in str(source.status.trouble))
-    stage.registry.start()
-    polled(source, lambda _: source.status.trouble is None)
-    stage.registry.stop()
-    stage.write(PLAIN, b"p")
-    polled(source, lambda received: count(received) == 1)
-    assert source.status.trouble is None
-
-
-def test_a_missing_schema_is_requested_again_later(stage: Stage) -> None:
-    stage.write(AVRO[0], framed(1, b"\x02x"))
-    source = stage.member("a")
-    polled(source, lambda received: count(received) == 1)
+def test_a_missing_schema_is_asked_for_again_later(stage: Stage) -> None:
+    to_text, value = stage.schemas.to_text(ENCODING), framed(1, b"\x02x")
+    assert stage.prepare(value) == (1, None)
     assert stage.schema("late") == 1
-    readers = stage.schemas.readers(ENCODING)
-    refusing = readers[framed(1, b"")]
-    stage.write(AVRO[0], framed(1, b"\x02x"))
-    polled(source, lambda received: count(received) == 1)
-    assert readers[framed(1, b"")] is refusing
-    stage.now += 61
-    stage.write(AVRO[0], framed(1, b"\x02x"))
-    polled(source, lambda received: count(received) == 1)
-    assert readers[framed(1, b"")](framed(1, b"\x02x")) == b'"x"'
+    stage.now += 59
+    assert stage.prepare(value) == (1, None)
+    assert len(stage.registry.asked) == 1
+    stage.now += 2
+    assert stage.prepare(value) == (1, None)
+    assert to_text(value) == b'"x"'
 
 
 def test_each_unknown_id_is_asked_for_once(stage: Stage) -> None:
     numbers = Random(7).sample(range(2**32), 600)
-    stage.write(AVRO[0], *(framed(number, b"") for number in numbers))
-    source = stage.member("a")
-    polled(source, lambda received: count(received) == len(numbers))
-    possible = {f"/schemas/ids/{number}" for number in numbers if number < 2**31}
-    asked = [path for path in stage.registry.asked if path != "/schemas/types"]
-    assert sorted(asked) == sorted(possible)
-    # None of them is asked for again before its time.
-    stage.write(AVRO[0], *(framed(number, b"") for number in numbers))
-    polled(source, lambda received: count(received) == len(numbers))
-    assert len(stage.registry.asked) <= len(asked) + 1
+    values = [framed(number, b"") for number in numbers]
+    for _ in range(2):
+        assert stage.prepare(*values) == (len(numbers), None)
+    possible = [f"/schemas/ids/{number}" for number in numbers if number < 2**31]
+    assert stage.registry.asked == possible
 
 
 def test_only_the_newest_unknown_ids_are_remembered(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streameval.sources.schemas.source._MAX_REFUSED", 10)
-    stage.write(AVRO[0], *(framed(number, b"") for number in range(1, 101)))
-    source = stage.member("a")
-    polled(source, lambda received: count(received) == 100)
-    assert len(stage.schemas.readers(ENCODING)) <= 10
-    # An id that was forgotten before its record was delivered would be asked for again.
-    assert len(set(stage.registry.asked)) == len(stage.registry.asked) <= 101
+    monkeypatch.setattr("streameval.sources.schemas.registry._MAX_REFUSED", 10)
+    values = [framed(number, b"") for number in range(1, 101)]
+    for newest in (values, values[-10:]):
+        assert stage.prepare(*newest) == (len(newest), None)
+    assert len(stage.registry.asked) == 100
+    assert stage.prepare(values[0]) == (1, None)
+    assert len(stage.registry.asked) == 101
 
 
-def test_a_silent_registry_is_trouble_before_its_deadline(stage: Stage) -> None:
+def test_a_registry_that_was_silent_is_left_alone_for_as_long(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number = stage.schema("slow")
-    source = stage.member("a")
-    polled(source, lambda _: source.status.trouble is None)
-    stage.registry.pace = 1.0
-    stage.write(AVRO[0], framed(number, b"x"))
-    polled(source, lambda _: f"/schemas/ids/{number}" in stage.registry.asked)
-    stage.now += 5
-    polled(source, lambda _: source.status.trouble is not None)
-    assert f"has not answered for schema {number} yet; records of avro[0]" in str(
-        source.status.trouble
-    )
-    assert stage.schemas.waiting == 1
+    monkeypatch.setattr("streameval.sources.schemas.registry._SECONDS", 0.3)
+    silent_for = iter([0.0, 0.0, 0.0, 5.0])
+    monkeypatch.setattr(stage.schemas, "_clock", lambda: next(silent_for, stage.now))
+    stage.registry.pace = 0.1
+    (ready, problem) = stage.prepare(framed(number, b""))
+    assert (ready, "no whole answer within 0.3 s" in str(problem)) == (0, True)
     stage.registry.pace = 0.0
+    stage.now = 9.0
+    assert stage.prepare(framed(number, b"")) == (0, problem)
+    assert stage.schemas.failures == 1
+    stage.now = 10.0
+    assert stage.prepare(framed(number, b"")) == (1, None)
 
 
-def test_loading_schemas_for_a_sample_has_a_time_limit(stage: Stage) -> None:
-    number = stage.schema("sample")
-    assert stage.schemas.load(ENCODING, [framed(number, b"\x02x"), None], PATIENCE)
-    stage.registry.stop()
-    assert stage.schemas.load(ENCODING, [framed(number, b"\x02x")], PATIENCE)
-    assert not stage.schemas.load(ENCODING, [framed(number + 1, b"\x02x")], 0.05)
-
-
-def test_the_source_can_be_closed_while_records_wait(stage: Stage) -> None:
-    stage.registry.stop()
-    stage.write(AVRO[0], framed(1, b"x"))
-    source = stage.member("a")
-    polled(source, lambda _: source.status.trouble is not None)
-    with closing(source):
-        pass
-    assert source.status.trouble is not None
+def test_so_many_unknown_ids_that_time_is_over_are_no_trouble(stage: Stage) -> None:
+    moments = iter(range(100))
+    stage.schemas._clock = lambda: float(next(moments))
+    ready, problem = stage.prepare(*(framed(number, b"") for number in range(1, 50)))
+    assert problem is None
+    assert 0 < ready < 49

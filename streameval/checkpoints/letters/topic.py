@@ -23,14 +23,13 @@ from kafka.util import ensure_valid_topic_name
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity, Stage
 from streameval.events.errors import ConfigError, DeadLetterError
 from streameval.events.records import Partition
-from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.cluster import Cluster, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
     as_source_errors,
     failure_of,
-    silence_client_log,
 )
-from streameval.sources.kafka.kafka_python import close_producer, connect
+from streameval.sources.kafka.kafka_python import close_producer
 from streameval.sources.options import EARLIEST, LATEST
 from streameval.sources.topics import Message, records_between, send
 
@@ -170,7 +169,6 @@ class DeadLetterTopics:
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
         """Return when all in-sync replicas have all letters."""
-        silence_client_log()
         sent: list[Any] = []
         try:
             self._send_all(letters, sent)
@@ -355,7 +353,6 @@ class DeadLetterReader:
         self._config = config
         self._topics = topics
         self.foreign = 0
-        silence_client_log()
         with self._errors_explained():
             self._begins, self._ends = self._bounds(inputs)
 

@@ -1,54 +1,167 @@
-"""Queries of a Kafka cluster over connections of their own, and the thread that repeats them.
+"""Connections to a Kafka cluster, queries over them, and the thread that repeats the queries.
 
 Functions raise KafkaError if the broker does not answer or denies access, and SourceError if a
-topic is missing or an offset lies outside its log.
+topic is missing.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from traceback import clear_frames
+from typing import Any, Final
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     AuthorizationError,
+    FencedInstanceIdError,
     GroupAuthorizationFailedError,
-    KafkaError,
+    KafkaConnectionError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
     NoError,
+    RetriableError,
+    SaslAuthenticationFailedError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     for_code,
 )
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import HeartbeatRequest, IsolationLevel
 
 from streameval.events.errors import SourceError
-from streameval.events.records import Assignment, Owner, Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.diagnosis import (
     REASONS,
     SETTINGS_ERRORS,
-    addresses,
-    as_source_errors,
     failure_of,
     settings_error,
-    silence_client_log,
 )
-from streameval.sources.kafka.kafka_python import connect_watched
-from streameval.sources.kafka.settings import group_config, source_topics
-from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
+from streameval.sources.kafka.settings import addresses, known_settings
+from streameval.sources.options import LATEST
+from streameval.sources.secrets import Latest
 
+CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _PAUSE_SECONDS: Final = 1.0
-_FIRST_TIMEOUT_MS: Final = 1_000
+_FIRST_TIMEOUT_MS: Final = 2_000
 _LAST_TIMEOUT_MS: Final = 8_000
 ANSWER_MS: Final = 5_000
 """Time limit of a request of the monitor; the reader itself waits as configured."""
 
 _CREATE: Final = "create it, or correct [source] topics"
 _ALLOW: Final = "allow this user to read it"
+_SILENT: Final = logging.CRITICAL + 1
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
+    """The connections of one client; each authenticates with the current credentials.
+
+    Attributes:
+        fenced: whether the broker has reported that another member uses our name. The client itself
+            only stops its heartbeats silently, and notices at its next commit.
+        unanswered: whether a heartbeat waits for its answer.
+        refusal: why the broker last refused a connection; None before it did.
+    """
+
+    config: Mapping[str, Any]
+
+    def __init__(self, net: Any, **settings: Any) -> None:
+        self.fenced = self.unanswered = False
+        self.refusal: Exception | None = None
+        self._tried: dict[Any, Sequence[Any]] = {}
+        super().__init__(net, **settings)
+        self.config = Latest(self.config)
+
+    def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
+        """Let the connection read credentials again, and free its socket when it fails."""
+        connection = super().get_connection(node_id, *args, **settings)
+        if not isinstance(connection.config, Latest):
+            self._tried[node_id] = self._current
+            # A broker may ask for re-authentication, when the credentials may have changed.
+            connection.config = Latest(connection.config)
+            connection.close_future.add_errback(partial(self._note_end, connection))
+        return connection
+
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        """Try again after a failed authentication if the credentials have changed."""
+        if self._tried.get(node_id) == self._current:
+            super().maybe_raise_auth_failure(node_id)
+
+    def send(
+        self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None
+    ) -> Any:
+        """Follow heartbeats: whether each has an answer, and whether that says fenced."""
+        answer = super().send(request, node_id, request_timeout_ms)
+        if isinstance(request, HeartbeatRequest):
+            self.unanswered = True
+            answer.add_callback(self._check_fenced)
+            answer.add_both(self._note_answer)
+        return answer
+
+    @property
+    def _current(self) -> Sequence[Any]:
+        return [self.config[key] for key in CREDENTIALS]
+
+    def _note_end(self, connection: Any, error: Exception) -> None:
+        # The frames of a failed attempt hold its socket.
+        clear_frames(error.__traceback__)
+        authenticating = connection.sasl_enabled and connection.broker_version_data is not None
+        # A broker may close the connection before its answer is read.
+        closed = type(error) is KafkaConnectionError and not connection.init_future.succeeded()
+        if authenticating and closed:
+            self.refusal = SaslAuthenticationFailedError(str(error))
+        elif not isinstance(error, RetriableError | KafkaProtocolError):
+            self.refusal = error
+
+    def _note_answer(self, _: object) -> None:
+        self.unanswered = False
+
+    def _check_fenced(self, response: Any) -> None:
+        if response.error_code == FencedInstanceIdError.errno:
+            self.fenced = True
+
+
+def connect(kind: Any, config: Mapping[str, Any]) -> Any:
+    """A connected client of `kind` (KafkaConsumer, KafkaAdminClient, KafkaProducer).
+
+    `config`: its settings; settings of other kinds of clients are ignored.
+
+    Raises:
+        KafkaError: no broker answered, or one rejected the authentication; all threads and sockets
+            of the attempt are closed. `failure_of` explains it.
+    """
+    return connect_watched(kind, config)[0]
+
+
+def connect_watched(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
+    """As `connect`; also returns the client's connections, which have the cluster's metadata."""
+    # Its own log has ten lines a second while a broker is unreachable; `Source.trouble` has what
+    # users need. A level set for it is kept.
+    log = logging.getLogger("kafka")
+    log.setLevel(log.level or _SILENT)
+    made: list[tuple[Any, Connections]] = []
+
+    def network(**settings: Any) -> Any:
+        selector = NetworkSelector(**settings)
+        connections = Connections(selector, **settings)
+        client = kind.DEFAULT_CONFIG["kafka_client"]
+        made.append((client(net=selector, manager=connections, **settings), connections))
+        return made[-1][0]
+
+    try:
+        return kind(**known_settings(config, kind), kafka_client=network), made[0][1]
+    except BaseException as error:
+        refusals = [connections.refusal for _, connections in made]
+        for client, _ in made:
+            client.close()
+        if isinstance(error, KafkaTimeoutError) and any(refusals):
+            raise next(filter(None, refusals)) from error
+        raise
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,15 +208,25 @@ class Cluster:
 
     def topics(self, names: Sequence[str]) -> Topics:
         """Describe these topics."""
-        described = self._admin.describe_topics(list(names))
-        errors = {topic["name"]: for_code(topic["error_code"]) for topic in described}
-        answered = [topic for topic in described if errors[topic["name"]] is NoError]
+        described = {topic["name"]: topic for topic in self._admin.describe_topics(list(names))}
+        errors = {name: for_code(topic["error_code"]) for name, topic in described.items()}
+        answered = [name for name, kind in errors.items() if kind is NoError]
+        missing = [name for name, kind in errors.items() if kind is UnknownTopicOrPartitionError]
+        operations = {name: topic.get("authorized_operations") for name, topic in described.items()}
         return Topics(
-            partitions=sorted(_partitions(answered)),
-            identities={topic["name"]: str(topic.get("topic_id")) for topic in answered},
-            missing=[name for name, kind in errors.items() if kind is UnknownTopicOrPartitionError],
-            refused=_refusal(errors),
-            operations=_operations(described),
+            partitions=sorted(
+                Partition(name, partition["partition_index"])
+                for name in answered
+                for partition in described[name]["partitions"]
+            ),
+            identities={name: str(described[name].get("topic_id")) for name in answered},
+            missing=missing,
+            refused={
+                name: kind.__name__
+                for name, kind in errors.items()
+                if name not in answered and name not in missing
+            },
+            operations={name: may for name, may in operations.items() if may is not None},
         )
 
     def identity(self) -> str:
@@ -184,104 +307,6 @@ class Cluster:
         self._admin.close()
 
 
-def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[Partition]:
-    return [
-        Partition(topic["name"], partition["partition_index"])
-        for topic in topics
-        for partition in topic["partitions"]
-    ]
-
-
-def _operations(topics: Sequence[Mapping[str, Any]]) -> dict[str, Collection[str]]:
-    allowed = {topic["name"]: topic.get("authorized_operations") for topic in topics}
-    return {name: operations for name, operations in allowed.items() if operations is not None}
-
-
-def _refusal(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
-    expected = (NoError, UnknownTopicOrPartitionError)
-    return {name: kind.__name__ for name, kind in errors.items() if kind not in expected}
-
-
-def assignments_of(
-    cluster: Cluster,
-    partitions: Sequence[Partition],
-    start: int,
-    *,
-    first: Collection[Partition],
-    group: str,
-) -> list[Assignment]:
-    """Assignments of partitions with the cluster's current offsets.
-
-    `start`: EARLIEST, LATEST, or milliseconds since the epoch. `first`: partitions that existed
-    when the source was opened; all records of the others are new, so even "latest" starts at their
-    beginning.
-    """
-    topics = cluster.topics(sorted({partition.topic for partition in partitions}))
-    _require_known(topics, partitions)
-    begins = cluster.offsets(partitions, EARLIEST)
-    ends = cluster.offsets(partitions, LATEST)
-    at = begins if start == EARLIEST else cluster.offsets(partitions, start)
-    starts = {p: ends[p] if at[p] < 0 else at[p] for p in partitions}
-    if start == LATEST:
-        starts |= {p: begins[p] for p in partitions if p not in first}
-    committed = cluster.committed(group, partitions)
-    count = Counter(partition.topic for partition in topics.partitions)
-    return [
-        Assignment(
-            partition=partition,
-            identity=topics.identities[partition.topic],
-            begin=begins[partition],
-            end=ends[partition],
-            start=starts[partition],
-            committed=committed.get(partition),
-            partitions=count[partition.topic],
-        )
-        for partition in partitions
-    ]
-
-
-def start_offsets(owner: Owner, given: Sequence[Assignment]) -> dict[Partition, int]:
-    """Hand partitions to their owner; its start offsets, checked against the logs."""
-    if not given:
-        return {}
-    positions = owner.assigned(given)
-    starts = {
-        assignment.partition: positions[assignment.partition]
-        for assignment in given
-        if assignment.partition in positions
-    }
-    for assignment in given:
-        if assignment.partition in starts:
-            _require_within(assignment, starts[assignment.partition])
-    return starts
-
-
-def _require_within(log: Assignment, offset: int) -> None:
-    where = f"the next offset to read is {offset}, but"
-    if offset < log.begin:
-        lost = log.begin - offset
-        raise SourceError(
-            str(log.partition),
-            f"{where} the topic now begins at {log.begin}: {lost} records were deleted unread",
-            "restart from `start`, and give the topic a longer retention",
-        )
-    if offset > log.end:
-        raise SourceError(
-            str(log.partition),
-            f"{where} the topic ends at {log.end}",
-            "it was recreated, or lost records; restart from `start`",
-        )
-
-
-def _require_known(topics: Topics, partitions: Collection[Partition]) -> None:
-    unknown = sorted(set(partitions) - set(topics.partitions))
-    if unknown:
-        problem = "is assigned to this process, but the cluster does not know it"
-        raise SourceError(
-            str(unknown[0]), problem, "its topic was deleted; restart when it exists again"
-        )
-
-
 class ClusterMonitor:
     """A thread that queries the cluster once a second over a separate connection.
 
@@ -301,7 +326,7 @@ class ClusterMonitor:
         self._config = config
         self._identities: dict[str, str] = {}
         self._cluster: Cluster | None = None
-        self._timeout_ms = _FIRST_TIMEOUT_MS
+        self._patient = False
         self._found = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-monitor", daemon=True)
@@ -349,21 +374,28 @@ class ClusterMonitor:
             self._fail(settings_error(error, self._config))
         except Exception as error:  # noqa: BLE001  the monitor must survive any error
             self.answers = False
+            connecting = self._cluster is None
+            self._disconnect()
             failure = failure_of(error, self._config)
-            if failure.reason == "slow" and self._timeout_ms < _LAST_TIMEOUT_MS:
-                # Only an attempt with more time shows what fails.
-                self._timeout_ms = max(self._timeout_ms, 2 * _FIRST_TIMEOUT_MS)
-                self._disconnect()
+            if failure.reason == "silent" and connecting and not self._patient:
+                # Only an attempt with more time shows whether it is silent, slow or refuses us.
+                self._patient = True
                 return
             self.failures[failure.reason] += 1
             self.trouble = f"{failure}; still trying."
-            self._disconnect()
 
     def _refresh(self) -> None:
-        cluster = self._cluster or self._connect()
+        if self._cluster is None:
+            timeout = _LAST_TIMEOUT_MS if self._patient else _FIRST_TIMEOUT_MS
+            limits = {"bootstrap_timeout_ms": timeout, "request_timeout_ms": ANSWER_MS}
+            self._cluster = Cluster({**self._config, **limits})
+        cluster = self._cluster
         self.cluster = self.cluster or cluster.identity()
         topics = cluster.topics(self._topics)
-        self._refuse_recreated(topics)
+        for name, identity in topics.identities.items():
+            if self._identities.setdefault(name, identity) != identity:
+                remedy = "restart; its offsets begin at 0 again"
+                raise SourceError(name, "was deleted and recreated", remedy)
         self.ends = cluster.offsets(topics.partitions, LATEST)
         if not self.ready:
             self.first = frozenset(topics.partitions)
@@ -374,98 +406,11 @@ class ClusterMonitor:
         if self.partitions:
             self._found.set()
 
-    def _connect(self) -> Cluster:
-        """A new connection; the timeout doubles with each attempt, for a slow network."""
-        timeout = self._timeout_ms
-        self._timeout_ms = min(2 * timeout, _LAST_TIMEOUT_MS)
-        limits = {"bootstrap_timeout_ms": timeout, "request_timeout_ms": ANSWER_MS}
-        self._cluster = Cluster({**self._config, **limits})
-        return self._cluster
-
     def _disconnect(self) -> None:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
 
-    def _refuse_recreated(self, topics: Topics) -> None:
-        for name, identity in topics.identities.items():
-            if self._identities.setdefault(name, identity) != identity:
-                raise SourceError(
-                    name, "was deleted and recreated", "restart; its offsets begin at 0 again"
-                )
-
     def _fail(self, error: SourceError) -> None:
         self.failure = error
         self._found.set()
-
-
-class Right(NamedTuple):
-    """A right that the daemon needs.
-
-    Attributes:
-        where: the topic or group.
-        action: what the daemon does there, after "may".
-        remedy: what to do if the right is missing.
-        granted: None if Kafka does not tell.
-    """
-
-    where: str
-    action: str
-    remedy: str
-    granted: bool | None
-
-    def require(self) -> str:
-        """The right in words.
-
-        Raises:
-            SourceError: it is missing.
-        """
-        if self.granted is None:
-            return f"perhaps to {self.action} {self.where}: this Kafka does not tell"
-        if not self.granted:
-            raise SourceError(self.where, f"this user may not {self.action} it", self.remedy)
-        return f"to {self.action} {self.where}"
-
-
-def rights(
-    options: KafkaOptions,
-    environment: Mapping[str, str],
-    letters: Sequence[str],
-    *,
-    shared: bool,
-) -> list[Right]:
-    """The rights to read, to commit and to write dead letters; nothing is written.
-
-    `letters`: topics of dead letters. `shared`: as of KafkaSource.
-    """
-    names, config = source_topics(options), group_config(options, environment, shared=shared)
-    silence_client_log()
-    with as_source_errors(config), closing(Cluster(config)) as cluster:
-        topics = cluster.topics([*names, *letters])
-        checked = [_right(topics, name, "read", "Read") for name in names]
-        checked.append(_right_to_join(cluster, config["group_id"], options.group))
-        for name in letters:
-            checked += _rights_to_write(cluster, topics, name)
-    return checked
-
-
-def _right(topics: Topics, name: str, action: str, operation: str) -> Right:
-    granted: bool | None = name not in topics.refused
-    if granted:
-        operations = topics.operations.get(name)
-        granted = None if operations is None else operation.upper() in operations
-    return Right(f"topic {name!r}", action, f"allow {operation} on this topic", granted)
-
-
-def _right_to_join(cluster: Cluster, group: str, prefix: str) -> Right:
-    remedy = f"allow Read on the group {group!r}"
-    if group != prefix:
-        remedy = f"allow Read on groups with the prefix '{prefix}-', or configure [state]"
-    return Right(f"group {group!r}", "join and commit to", remedy, cluster.may_join(group))
-
-
-def _rights_to_write(cluster: Cluster, topics: Topics, name: str) -> Iterator[Right]:
-    yield _right(topics, name, "write dead letters to", "Write")
-    if name in topics.missing:
-        remedy = "create the topic, or allow Create on it"
-        yield Right(f"topic {name!r}", "create", remedy, cluster.may_create(name))

@@ -6,7 +6,6 @@ It only reads records. kafka-python makes all other requests, whichever client r
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
@@ -18,21 +17,16 @@ from kafka import errors
 
 from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.cluster import ANSWER_MS, Cluster
-from streameval.sources.kafka.consumer import Change, Monitor, Rebalance, Rebalances, skip_to
+from streameval.sources.kafka.cluster import ANSWER_MS, CREDENTIALS, Cluster, ClusterMonitor
 from streameval.sources.kafka.diagnosis import permanent_error
+from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
 from streameval.sources.kafka.settings import (
-    NOT_IN_LIBRDKAFKA,
     TABLE,
-    credentials,
-    is_known,
+    librdkafka_name,
     librdkafka_settings,
-    unknown,
+    similar_names,
 )
-from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import Latest
-
-_NAMED: Final = re.compile(r'property:? "([^"]+)"|`([a-z._]+)`|^([a-z._]+) failed')
 
 _CONNECTING_SECONDS: Final = 10.0
 
@@ -96,15 +90,15 @@ class ConfluentConsumer:
         settings: Mapping[str, Any],
         config: Mapping[str, Any],
         topics: Sequence[str],
-        rebalances: Rebalances,
-        monitor: Monitor,
+        member: GroupMember,
+        monitor: ClusterMonitor,
     ) -> None:
         self._config = config
         self._topics = topics
-        self._rebalances = rebalances
+        self._member = member
         self._monitor = monitor
         self._latest = Latest(config)
-        self._credentials = credentials(self._latest)
+        self._credentials = self._current_credentials()
         self._read_at = time.monotonic()
         self._most: int = config["max_poll_records"]
         self._generation = 0
@@ -149,12 +143,16 @@ class ConfluentConsumer:
     def start(self, offsets: Mapping[Partition, int]) -> None:
         """See `Consumer`."""
         self._client.assign(_at(offsets))
+        # The client keeps a pause from before a rebalance.
+        self.resume(offsets)
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; a partition that cannot seek is left unchanged."""
+        """See `Consumer`."""
         for place in _at(offsets):
-            with suppress(KafkaException):
+            try:
                 self._client.seek(place)
+            except KafkaException as error:
+                raise _translate(error.args[0]) from error
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """See `Consumer`."""
@@ -328,11 +326,11 @@ class ConfluentConsumer:
         if self._closed:
             return
         self._generation += 1
-        self._rebalances.enqueue(Rebalance(what, tuple(sorted(given))))
+        self._member.enqueue(Rebalance(what, tuple(sorted(given))))
         if what != "assigned":
             # The repeated callback raises the owner's error again, outside the client.
             with suppress(StreamevalError):
-                self._rebalances.dispatch()
+                self._member.dispatch()
 
     def _committed(self, error: KafkaError | None, given: Sequence[TopicPartition]) -> None:
         if {
@@ -340,13 +338,17 @@ class ConfluentConsumer:
         } == self._asked:
             self._answer = _first_error(error, given) or "accepted"
 
+    def _current_credentials(self) -> dict[str, str]:
+        given = filter(self._latest.__contains__, CREDENTIALS)
+        return {librdkafka_name(name): str(self._latest[name]) for name in given}
+
     def _renew_credentials(self) -> None:
         """Read credential files now and then; the next connection uses changes."""
         now = time.monotonic()
         if now - self._read_at < _CREDENTIALS_SECONDS:
             return
         self._read_at = now
-        current = credentials(self._latest)
+        current = self._current_credentials()
         if current != self._credentials:
             self._credentials = current
             self._client.set_sasl_credentials(current["sasl.username"], current["sasl.password"])
@@ -411,12 +413,23 @@ def _commit_refusal(error: errors.KafkaError) -> errors.KafkaError:
     return errors.CommitFailedError(str(error)) if isinstance(error, _LEFT) else error
 
 
-def librdkafka_config(
-    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The settings of a reader in librdkafka's names; validated by librdkafka."""
-    settings, written = librdkafka_settings(options, environment, config)
-    _try(settings, written)
+def librdkafka_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a group member for librdkafka, which has checked them.
+
+    Raises:
+        ConfigError: librdkafka refuses a setting.
+    """
+    settings = librdkafka_settings(config)
+    # Without an address, it does not connect.
+    offline = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+    try:
+        Consumer(offline).close()
+    except (KafkaException, TypeError, ValueError) as error:
+        text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        by_length = sorted(config, key=len, reverse=True)
+        key = next((key for key in by_length if librdkafka_name(key) in text), "client")
+        text = f"librdkafka: {' '.join(text.split()).rstrip('.')}{similar_names(key)}"
+        raise ConfigError(TABLE, key, text if text.endswith("?") else f"{text}.") from error
     return settings
 
 
@@ -430,19 +443,3 @@ def try_connection(settings: Mapping[str, Any]) -> None:
             client.poll(0.0)
             said = "; ".join(dict.fromkeys(heard_error.str() for heard_error in heard))
             raise errors.KafkaError(said or error.args[0].str()) from error
-
-
-def _try(settings: Mapping[str, Any], written: Mapping[str, str]) -> None:
-    """Let librdkafka validate the settings; without an address, it does not connect."""
-    offline = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
-    try:
-        Consumer(offline).close()
-    except (KafkaException, TypeError, ValueError) as error:
-        text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        text = text.removeprefix("Failed to create consumer: ").rstrip(".")
-        match = _NAMED.search(text)
-        name = next(filter(None, match.groups()), "client") if match else "client"
-        key = written.get(name, name)
-        if text.startswith("No such configuration property"):
-            text = NOT_IN_LIBRDKAFKA if is_known(key) else unknown(name.replace(".", "_"))
-        raise ConfigError(TABLE, key, f"{text}." if not text.endswith("?") else text) from error

@@ -1,4 +1,4 @@
-"""kafka-python: the default client of a group member, and the connections of all other requests.
+"""kafka-python, the default client of a group member.
 
 What needs more than its public names stands in this file: `_finish_rejoin` and `close_producer`.
 """
@@ -7,134 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from traceback import clear_frames
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.base import MemberState
-from kafka.errors import (
-    FencedInstanceIdError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    SaslAuthenticationFailedError,
-)
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
-from kafka.protocol.consumer import HeartbeatRequest
+from kafka.errors import FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.consumer import Change, Monitor, Rebalance, Rebalances, skip_to
-from streameval.sources.kafka.settings import known_settings
-from streameval.sources.secrets import Latest
+from streameval.sources.kafka.cluster import ClusterMonitor, connect_watched
+from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
 
-_CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _COMMIT_MS: Final = 1_000
 _LEAVE_MS: Final = 5_000
 _STEPS: Final = 100
 _STEP_SECONDS: Final = 0.02
-
-
-class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
-    """The connections of one client; each authenticates with the current credentials.
-
-    Attributes:
-        fenced: whether the broker has reported that another member uses our name. The client itself
-            only stops its heartbeats silently, and notices at its next commit.
-        unanswered: whether a heartbeat waits for its answer.
-        refusal: the last rejected authentication; None before one.
-    """
-
-    config: Mapping[str, Any]
-
-    def __init__(self, net: Any, **settings: Any) -> None:
-        self.fenced = self.unanswered = False
-        self.refusal: KafkaError | None = None
-        self._tried: dict[Any, Sequence[Any]] = {}
-        super().__init__(net, **settings)
-        self.config = Latest(self.config)
-
-    def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
-        """Let the connection read credentials again, and free its socket when it fails."""
-        connection = super().get_connection(node_id, *args, **settings)
-        if not isinstance(connection.config, Latest):
-            self._tried[node_id] = self._current
-            # A broker may ask for re-authentication, when the credentials may have changed.
-            connection.config = Latest(connection.config)
-            connection.close_future.add_errback(partial(self._note_end, connection))
-        return connection
-
-    def maybe_raise_auth_failure(self, node_id: Any) -> None:
-        """Try again after a failed authentication if the credentials have changed."""
-        if self._tried.get(node_id) == self._current:
-            super().maybe_raise_auth_failure(node_id)
-
-    def send(
-        self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None
-    ) -> Any:
-        """Follow heartbeats: whether each has an answer, and whether that says fenced."""
-        answer = super().send(request, node_id, request_timeout_ms)
-        if isinstance(request, HeartbeatRequest):
-            self.unanswered = True
-            answer.add_callback(self._check_fenced)
-            answer.add_both(self._note_answer)
-        return answer
-
-    @property
-    def _current(self) -> Sequence[Any]:
-        return [self.config[key] for key in _CREDENTIALS]
-
-    def _note_end(self, connection: Any, error: Exception) -> None:
-        # The frames of a failed attempt hold its socket.
-        clear_frames(error.__traceback__)
-        authenticating = connection.sasl_enabled and connection.broker_version_data is not None
-        # A broker may close the connection before its answer is read.
-        closed = type(error) is KafkaConnectionError and not connection.init_future.succeeded()
-        if isinstance(error, SaslAuthenticationFailedError) or (authenticating and closed):
-            self.refusal = SaslAuthenticationFailedError(str(error))
-
-    def _note_answer(self, _: object) -> None:
-        self.unanswered = False
-
-    def _check_fenced(self, response: Any) -> None:
-        if response.error_code == FencedInstanceIdError.errno:
-            self.fenced = True
-
-
-def connect(kind: Any, config: Mapping[str, Any]) -> Any:
-    """A connected client of `kind` (KafkaConsumer, KafkaAdminClient, KafkaProducer).
-
-    `config`: its settings; settings of other kinds of clients are ignored.
-
-    Raises:
-        KafkaError: no broker answered, or one rejected the authentication; all threads and sockets
-            of the attempt are closed. `failure_of` explains it.
-    """
-    return connect_watched(kind, config)[0]
-
-
-def connect_watched(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
-    """As `connect`; also returns the client's connections, which have the cluster's metadata."""
-    made: list[tuple[Any, Connections]] = []
-
-    def network(**settings: Any) -> Any:
-        selector = NetworkSelector(**settings)
-        connections = Connections(selector, **settings)
-        client = kind.DEFAULT_CONFIG["kafka_client"]
-        made.append((client(net=selector, manager=connections, **settings), connections))
-        return made[-1][0]
-
-    try:
-        return kind(**known_settings(config, kind), kafka_client=network), made[0][1]
-    except BaseException as error:
-        refusals = [connections.refusal for _, connections in made]
-        for client, _ in made:
-            client.close()
-        if isinstance(error, KafkaTimeoutError) and any(refusals):
-            raise next(filter(None, refusals)) from error
-        raise
 
 
 def close_producer(producer: Any, seconds: float) -> None:
@@ -166,8 +53,8 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     the group's commit; that may be ahead of our state, and records between would be lost.
     """
 
-    def __init__(self, rebalances: Rebalances, hold: Callable[[Sequence[Partition]], None]) -> None:
-        self._rebalances = rebalances
+    def __init__(self, member: GroupMember, hold: Callable[[Sequence[Partition]], None]) -> None:
+        self._member = member
         self._hold = hold
         self._released: frozenset[Partition] = frozenset()
         self._closed = False
@@ -199,7 +86,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     def _note(self, what: Change, given: Collection[TopicPartition]) -> None:
         if self._closed:
             return
-        self._rebalances.enqueue(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
+        self._member.enqueue(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
         raise _Interruption
 
 
@@ -210,12 +97,12 @@ class KafkaPythonConsumer:
         self,
         config: Mapping[str, Any],
         topics: Sequence[str],
-        rebalances: Rebalances,
-        monitor: Monitor,
+        member: GroupMember,
+        monitor: ClusterMonitor,
     ) -> None:
         self._monitor = monitor
         self._consumer, self._connections = connect_watched(KafkaConsumer, config)
-        self._listener = _Listener(rebalances, self.hold)
+        self._listener = _Listener(member, self.hold)
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()
         for _ in range(_STEPS):

@@ -9,48 +9,27 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from kafka import KafkaConsumer
-from kafka.errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    KafkaError,
-    LogTruncationError,
-    OffsetOutOfRangeError,
-)
+from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from streameval.events.errors import SourceError, UnevenStreamsError
 from streameval.events.extras import import_extra
-from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
-from streameval.sources.kafka.cluster import (
-    ANSWER_MS,
-    Cluster,
-    ClusterMonitor,
-    assignments_of,
-    start_offsets,
-)
-from streameval.sources.kafka.consumer import (
-    Consumer,
-    Monitor,
-    Rebalance,
-    Rebalances,
-    Stall,
-    Watchdog,
-    skip_to,
-)
+from streameval.events.records import CommitAnswer, Owner, Partition, RecordBatch
+from streameval.sources.kafka.cluster import ClusterMonitor, connect
 from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
+    Reason,
     failure_of,
     permanent_error,
     settings_error,
-    silence_client_log,
 )
-from streameval.sources.kafka.kafka_python import KafkaPythonConsumer, connect
+from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
+from streameval.sources.kafka.member import Consumer, GroupMember
 from streameval.sources.kafka.settings import (
     KAFKA_PYTHON,
     client_of,
@@ -58,10 +37,17 @@ from streameval.sources.kafka.settings import (
     source_topics,
 )
 from streameval.sources.options import KafkaOptions, start_spec
+from streameval.sources.schemas.registry import Schemas
 from streameval.sources.secrets import redact
 from streameval.sources.source import Positions, SourceStatus
 
 T = TypeVar("T")
+
+Remedy: TypeAlias = Literal["seek", "rejoin", "give up"]
+
+_REMEDIES: Final[tuple[Remedy, ...]] = ("seek", "rejoin", "give up")
+_LONGEST_STEP: Final = 5.0
+"""Most seconds between two checks that count; a longer gap means that the process was suspended."""
 
 _POLL_INTERVAL_MS: Final = 300_000
 """Default of the client."""
@@ -75,6 +61,14 @@ STALL_SECONDS: Final = 60.0
 """Without progress for so long, although records wait, the client is restarted: brokers answer
 within 30 s, and a fetch that is slower has failed."""
 
+_WAIT_SECONDS: Final = 1.0
+"""Seconds for which a partition waits until its next record's schema is asked for again."""
+
+_NAMED: Final = 5
+"""Most waiting partitions that `trouble` lists."""
+
+_REGISTRY: Final[Reason] = "schema_registry"
+
 _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
 
@@ -84,10 +78,11 @@ class KafkaSource:
     Only committed records are delivered. An empty batch moves the position over offsets without
     records (compaction, aborted transactions). Added partitions and created topics are found within
     seconds. If a partition stalls although the broker answers and records wait, the source first
-    seeks again, then rejoins the group, then fails.
+    seeks again, then rejoins the group, then fails. A partition waits while the registry does not
+    give the schema of its next record.
 
     `shared`: whether to share the partitions with other members of the group; otherwise the source
-    reads all of them in a separate group.
+    reads all of them in a separate group. `schemas`: of the records; None if they need none.
     """
 
     def __init__(
@@ -96,13 +91,15 @@ class KafkaSource:
         environment: Mapping[str, str],
         *,
         shared: bool,
+        schemas: Schemas | None = None,
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
         self._client = client_of(options)
-        self._subscribe = consumer_factory(options, environment, self._config)
+        self._subscribe = _subscriber(self._client, self._config)
         self._start, self._shared = start_spec(options.start), shared
+        self._schemas = schemas
         self._timeout = stall_seconds
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._watchdog = Watchdog(self._timeout, time.monotonic)
@@ -110,6 +107,9 @@ class KafkaSource:
         self._member: GroupMember | None = None
         self._fenced: KafkaError | None = None
         self._retrying: str | None = None
+        self._paused: frozenset[Partition] = frozenset()
+        self._waiting: dict[Partition, str] = {}
+        self._wait_until = 0.0
         self._joining_since = math.inf
         self.name = ", ".join(self._topics)
         self._joined = False
@@ -132,16 +132,22 @@ class KafkaSource:
 
         A topic has no end. Recoveries are those of the watchdog: "seek", "rejoin".
         """
+        failures = dict(self._monitor.failures)
+        if self._schemas is not None:
+            failures[_REGISTRY] = self._schemas.failures
         return SourceStatus(
             joined=self._joined,
             ends=self._monitor.ends,
-            trouble=self._monitor.trouble or self._retrying or self._waiting,
+            trouble=self._monitor.trouble
+            or self._retrying
+            or self._schema_trouble
+            or self._join_trouble,
             recoveries=dict(self._recoveries),
-            connection_failures=dict(self._monitor.failures),
+            connection_failures=failures,
         )
 
     @property
-    def _waiting(self) -> str | None:
+    def _join_trouble(self) -> str | None:
         """Why joining the group takes long, although the broker answers; else None."""
         if self._joined or time.monotonic() - self._joining_since < _JOIN_SECONDS:
             return None
@@ -150,15 +156,25 @@ class KafkaSource:
             "members, and for a member that was killed until session_timeout_ms (45 s) has passed."
         )
 
+    @property
+    def _schema_trouble(self) -> str | None:
+        """Which partitions wait for schemas, and why; else None."""
+        if not self._waiting:
+            return None
+        waiting = [str(partition) for partition in sorted(self._waiting)]
+        more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+        first = self._waiting[min(self._waiting)]
+        return f"{first}; {', '.join(waiting[:_NAMED])}{more} wait for it; still trying."
+
     def open(self, owner: Owner) -> None:
         """Start to connect; `poll` joins the group."""
         self.close()
-        silence_client_log()
         _LOG.info(
             "reading Kafka topics %s by %s with %s", self.name, self._client, redact(self._config)
         )
         self._owner = owner
         self._fenced, self._retrying, self._joined = None, None, False
+        self._waiting = {}
         self._joining_since = math.inf
         self._watchdog = Watchdog(self._timeout, time.monotonic)
         self._monitor = ClusterMonitor(self._topics, self._config)
@@ -188,6 +204,8 @@ class KafkaSource:
             return []
         member.dispatch()
         batches += self._start_assigned(member, seconds)
+        if self._schemas is not None:
+            batches = self._decodable(member, self._schemas, batches)
         self._check_for_stalls(member)
         # After a rejoin the owner has given up the partitions, and reads these records again.
         return batches if self._member is member else []
@@ -207,8 +225,9 @@ class KafkaSource:
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Pause these partitions until the next call; they stay assigned."""
+        self._paused = frozenset(partitions)
         if self._member is not None:
-            self._member.pause(partitions)
+            self._pause(self._member)
 
     def close(self) -> None:
         """Leave the group, unless a static member, and close the connections.
@@ -223,6 +242,7 @@ class KafkaSource:
             raise self._fenced
         if self._member is None:
             self._member, self._joining_since = self._join_group(), time.monotonic()
+        self._pause(self._member)
         try:
             return self._member.read(seconds)
         except (OffsetOutOfRangeError, LogTruncationError):
@@ -243,6 +263,7 @@ class KafkaSource:
 
     def _leave(self) -> None:
         member, self._member = self._member, None
+        self._waiting = {}
         if member is not None:
             member.close()
 
@@ -254,17 +275,52 @@ class KafkaSource:
         if assignments is None:
             return []
         try:
-            starts = start_offsets(self._owner, assignments)
+            batches = member.start(assignments)
         except UnevenStreamsError:
             missing = self._attempt(member.missing_topics, seconds)
             if missing is not None and not missing:
                 raise
             if missing:
                 # `trouble` names them; the group assigns again once they are created.
-                member.start({})
+                member.start(())
             return []
         self._joined = True
-        return member.start(starts)
+        return batches
+
+    def _decodable(
+        self, member: GroupMember, schemas: Schemas, batches: Sequence[RecordBatch]
+    ) -> list[RecordBatch]:
+        """The batches, each up to the first record without a schema, from which it is read again.
+
+        While the registry is away, the partition of such a record is paused for a while.
+        """
+        decodable = []
+        for batch in batches:
+            partition, count = batch.partition, len(batch.values)
+            ready, problem = schemas.prepare(batch)
+            self._waiting.pop(partition, None)
+            if ready == count:
+                decodable.append(batch)
+                continue
+            offset = batch.offsets[ready]
+            try:
+                member.seek({partition: offset})
+            except KafkaError:
+                # The owner has the positions of what was delivered.
+                self._rejoin(member)
+                return []
+            if ready:
+                decodable.append(batch.piece(0, ready, offset))
+            if problem is not None:
+                self._waiting[partition] = problem
+                self._wait_until = time.monotonic() + _WAIT_SECONDS
+        self._waiting = {log: why for log, why in self._waiting.items() if log in member.positions}
+        self._pause(member)
+        return decodable
+
+    def _pause(self, member: GroupMember) -> None:
+        waiting = self._waiting if time.monotonic() < self._wait_until else ()
+        member.pause(self._paused.union(waiting))
 
     def _check_for_stalls(self, member: GroupMember) -> None:
         monitor = self._monitor
@@ -282,8 +338,13 @@ class KafkaSource:
         self._recoveries[stall.remedy] += 1
         _LOG.warning("no records from Kafka after %s; trying: %s", where, stall.remedy)
         if stall.remedy == "seek":
-            member.seek(stall.positions)
+            # The next remedy follows if it cannot seek.
+            with suppress(KafkaError):
+                member.seek(stall.positions)
             return
+        self._rejoin(member)
+
+    def _rejoin(self, member: GroupMember) -> None:
         self._owner.revoked(sorted(member.positions))
         self._leave()
 
@@ -304,181 +365,95 @@ class KafkaSource:
         return answer
 
 
-Subscribe: TypeAlias = Callable[[Sequence[str], Rebalances, Monitor], Consumer]
-"""Creates a consumer of topics; raises KafkaError if no broker answers."""
-
-
-def consumer_factory(
-    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
-) -> Subscribe:
-    """A factory of consumers of the configured client."""
-    if client_of(options) == KAFKA_PYTHON:
+def _subscriber(
+    client: str, config: Mapping[str, Any]
+) -> Callable[[Sequence[str], GroupMember, ClusterMonitor], Consumer]:
+    """A function that creates a consumer of the configured client."""
+    if client == KAFKA_PYTHON:
         return partial(KafkaPythonConsumer, config)
-    settings = _module().librdkafka_config(options, environment, config)
-    return partial(_module().ConfluentConsumer, settings, config)
+    confluent = _confluent()
+    return partial(confluent.ConfluentConsumer, confluent.librdkafka_config(config), config)
 
 
-def try_connection(
-    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
-) -> None:
+def try_connection(options: KafkaOptions, config: Mapping[str, Any]) -> None:
     """Let the configured client connect once, with the settings of a reader."""
     if client_of(options) == KAFKA_PYTHON:
         connect(KafkaConsumer, config).close(autocommit=False)
         return
+    confluent = _confluent()
     named = {**config, "group_id": options.group}
-    _module().try_connection(_module().librdkafka_config(options, environment, named))
+    confluent.try_connection(confluent.librdkafka_config(named))
 
 
-def _module() -> Any:
+def _confluent() -> Any:
     """Import the module that needs the extra."""
     what = 'client = "confluent" of [source.kafka]'
     return import_extra("streameval.sources.kafka.confluent", what, "fast")
 
 
-class GroupMember:
-    """A subscribed consumer of either client, which delivers assigned partitions once started.
-
-    `start`: EARLIEST, LATEST, or milliseconds since the epoch.
+class Stall(NamedTuple):
+    """Stalled partitions, and the remedy to try next.
 
     Attributes:
-        positions: started partition -> the offset after the last delivered record.
-        paused: started partitions that are paused.
-        unstarted: assigned partitions that wait for `start`; None without a new assignment.
+        remedy: seek to the position again, rejoin the group, or give up.
+        positions: stalled partition -> position.
     """
 
-    def __init__(
-        self,
-        topics: Sequence[str],
-        subscribe: Subscribe,
-        *,
-        config: Mapping[str, Any],
-        start: int,
-        monitor: ClusterMonitor,
-        owner: Owner,
-    ) -> None:
-        self._topics = topics
-        self._config = config
-        self._start = start
-        self._monitor = monitor
-        self._owner = owner
-        self._pending: deque[Rebalance] = deque()
-        self.unstarted: Sequence[Partition] | None = None
-        self.positions: dict[Partition, int] = {}
-        self.paused: frozenset[Partition] = frozenset()
-        self._consumer = subscribe(topics, self, monitor)
-
-    def read(self, seconds: float) -> list[RecordBatch]:
-        """Records that arrive within `seconds`; none while the group rebalances."""
-        # With a negative timeout one client waits for ever, and the other raises.
-        batches = self._consumer.poll(max(0.0, seconds), self.positions)
-        for batch in batches:
-            self.positions[batch.partition] = batch.next_offset
-        return batches
-
-    def enqueue(self, rebalance: Rebalance) -> None:
-        """Keep a rebalance until the owner is called."""
-        self._pending.append(rebalance)
-
-    def dispatch(self) -> None:
-        """Call the owner for each queued rebalance."""
-        while self._pending:
-            self._apply(self._pending[0])
-            self._pending.popleft()
-
-    def hold(self, partitions: Sequence[Partition]) -> None:
-        """Hold assigned partitions back until `start`."""
-        self._consumer.hold(partitions)
-        self.unstarted = partitions
-
-    def reassign(self) -> None:
-        """Assign all partitions again after data loss: the owner decides, as after a restart."""
-        mine = sorted(self.positions)
-        self._owner.revoked(mine)
-        self.positions.clear()
-        self.hold(mine)
-
-    def assignments(self) -> list[Assignment]:
-        """The assignments of the unstarted partitions, with current offsets of the cluster."""
-        if not self.unstarted:
-            return []
-        with self._cluster() as cluster:
-            return assignments_of(
-                cluster,
-                self.unstarted,
-                self._start,
-                first=self._monitor.first,
-                group=self._config["group_id"],
-            )
-
-    def missing_topics(self) -> Sequence[str]:
-        """The topics that do not exist, or that this user may not describe."""
-        with self._cluster() as cluster:
-            described = cluster.topics(self._topics)
-        return [*described.missing, *described.refused]
-
-    def start(self, offsets: Mapping[Partition, int]) -> list[RecordBatch]:
-        """Deliver partitions from these offsets; the returned batches move the positions there."""
-        self._consumer.start(offsets)
-        self.positions.update(offsets)
-        self.paused -= offsets.keys()
-        self.unstarted = None
-        return [skip_to(partition, offset) for partition, offset in offsets.items()]
-
-    def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """Let the client seek to these offsets, possibly again."""
-        self._consumer.seek(offsets)
-        self.positions.update(offsets)
-
-    def pause(self, partitions: Collection[Partition]) -> None:
-        """Pause exactly these partitions, and resume all others."""
-        wanted = frozenset(partitions).intersection(self.positions)
-        if wanted != self.paused:
-            self._consumer.pause(wanted - self.paused)
-            self._consumer.resume(self.paused - wanted)
-            self.paused = wanted
-
-    def commit(
-        self, positions: Mapping[Partition, int], *, wait: bool
-    ) -> str | CommitAnswer | None:
-        """Commit the assigned partitions; returns the problem in one sentence, PENDING or None."""
-        mine = {*self.positions, *(self.unstarted or ())}
-        ours = {log: offset for log, offset in positions.items() if log in mine}
-        foreign = ", ".join(str(position) for position in sorted(positions) if position not in ours)
-        try:
-            if ours and not self._consumer.commit(ours, wait=wait):
-                return CommitAnswer.PENDING
-        except FencedInstanceIdError:
-            raise
-        except CommitFailedError as error:
-            return f"Kafka refused the commit: this member has left the group: {_why(error)}."
-        except (KafkaError, OSError) as error:
-            return f"the commit to Kafka failed: {_why(error)}."
-        return f"{foreign}: not committed, because not assigned to us." if foreign else None
-
-    def close(self) -> None:
-        """Leave the group, unless a static member, and close the connection."""
-        self._consumer.close()
-
-    def _cluster(self) -> closing[Cluster]:
-        return closing(Cluster({**self._config, "request_timeout_ms": ANSWER_MS}))
-
-    def _apply(self, rebalance: Rebalance) -> None:
-        if rebalance.what == "assigned":
-            self.hold(rebalance.partitions)
-            return
-        mine = [log for log in rebalance.partitions if log in self.positions]
-        if mine:
-            call = self._owner.revoked if rebalance.what == "revoked" else self._owner.lost
-            call(mine)
-        for partition in rebalance.partitions:
-            self.positions.pop(partition, None)
-        self.paused -= frozenset(rebalance.partitions)
-        self._consumer.release(rebalance.partitions)
-        self.unstarted = None
+    remedy: Remedy
+    positions: Mapping[Partition, int]
 
 
-def _why(error: Exception) -> str:
-    name = type(error).__name__
-    text = str(error).removeprefix(f"{name}: ").rstrip(".")
-    # kafka-python repeats the name or says None where it has nothing to say.
-    return name if text in ("", "None", name) else f"{name}: {text}"
+class _Stalled(NamedTuple):
+    position: int
+    seconds: float
+    tried: int
+
+
+class Watchdog:
+    """Detects partitions that do not advance although records wait.
+
+    Only time counts during which the broker answers and checks are made. Time and remedies of a
+    partition start over when it advances or reaches its end, but not when it is revoked for a while
+    (rejoining).
+
+    `timeout`: seconds without progress before the next remedy; above 0.
+    """
+
+    def __init__(self, timeout: float, clock: Callable[[], float]) -> None:
+        self._timeout = timeout
+        self._clock = clock
+        self._looked_at = clock()
+        self._stalled: dict[Partition, _Stalled] = {}
+
+    def check(
+        self, positions: Mapping[Partition, int], ends: Mapping[Partition, int], *, answers: bool
+    ) -> Stall | None:
+        """The stall to act on, or None.
+
+        `answers`: whether the broker answered the last query.
+        """
+        now = self._clock()
+        step = min(now - self._looked_at, _LONGEST_STEP) if answers else 0.0
+        self._looked_at = now
+        for partition, position in positions.items():
+            if ends.get(partition, 0) > position:
+                self._stalled[partition] = self._observed(partition, position, step)
+            else:
+                self._stalled.pop(partition, None)
+        ours = {p: stalled for p, stalled in self._stalled.items() if p in positions}
+        due = {p: our for p, our in ours.items() if our.seconds >= self._timeout}
+        return self._stall(due) if due else None
+
+    def _observed(self, partition: Partition, position: int, step: float) -> _Stalled:
+        before = self._stalled.get(partition)
+        if before is None or position > before.position:
+            return _Stalled(position, 0.0, 0)
+        return before._replace(seconds=before.seconds + step)
+
+    def _stall(self, due: Mapping[Partition, _Stalled]) -> Stall:
+        """The strongest remedy that is due; the time of each partition then starts over."""
+        tried = max(stalled.tried for stalled in due.values())
+        for partition, stalled in due.items():
+            self._stalled[partition] = stalled._replace(seconds=0.0, tried=tried + 1)
+        remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
+        return Stall(remedy, {p: stalled.position for p, stalled in due.items()})

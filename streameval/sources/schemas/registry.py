@@ -1,4 +1,4 @@
-"""Confluent's client of a schema registry, with one deadline for a whole answer.
+"""The schemas of a registry, by Confluent's client; each answer has one deadline.
 
 Functions raise RegistryError if the registry cannot be queried, and RejectedSchemaError if it has
 no such schema.
@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from streameval.decoding.invalid import Reason
+from streameval.decoding.framing import HEADER, Encoding, ToText, check_framed, schema_id
+from streameval.decoding.invalid import Reason, Refusal
 from streameval.events.errors import ConfigError, OptionError, SourceError, StreamevalError
 from streameval.events.extras import import_extra
 from streameval.events.problems import check_types
+from streameval.events.records import RecordBatch
 from streameval.sources.secrets import substitute
 
-Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]
-FAILURES: Final[tuple[Failure, ...]] = get_args(Failure)
-"""Reasons why a registry cannot be queried; values of a label."""
-
 _USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."
-_SECONDS: Final = 10.0
+_SECONDS: Final = 5.0
 """Until an answer must be complete; a registry may also send it a byte at a time."""
+
+_RETRY_SECONDS: Final = 60.0
+"""Until a registry is asked again for a schema that it did not have."""
+
+_MAX_REFUSED: Final = 20_000
+"""Ids without a usable schema that are remembered; random bytes name a new one each."""
 
 _LARGEST_ID: Final = 2**31 - 1
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
@@ -69,12 +74,8 @@ class SchemaDefinition(msgspec.Struct, frozen=True):
     references: Mapping[str, str] = {}
 
 
-class RegistryError(StreamevalError):
+class RegistryError(SourceError):
     """The registry cannot be queried, possibly only for now."""
-
-    def __init__(self, failure: Failure, url: str, problem: str) -> None:
-        self.failure, self.url, self.problem = failure, url, problem
-        super().__init__(f"the schema registry at {url}: {problem}")
 
 
 class RejectedSchemaError(StreamevalError):
@@ -91,7 +92,7 @@ class Registry:
     def __init__(self, options: RegistryOptions, environment: Mapping[str, str]) -> None:
         library = import_extra("confluent_kafka.schema_registry", "a schema registry", "schemas")
         self._new_client: Callable[[dict[str, Any]], Any] = library.AsyncSchemaRegistryClient
-        self._refusal: type[Exception] = library.SchemaRegistryError
+        self._refusal: Any = library.SchemaRegistryError
         self._options, self._environment = options, environment
         self._runner = asyncio.Runner()
         self.url = self._substituted("url").rstrip("/")
@@ -111,18 +112,9 @@ class Registry:
             )
         return self._ask(lambda client: _fetch(client, number))
 
-    def kinds(self) -> list[str]:
-        """The types of schemas that the registry supports."""
-        return self._ask(_kinds)
-
     def check(self) -> str:
         """Query the registry once; returns one sentence."""
-        try:
-            kinds = self.kinds()
-        except (RegistryError, RejectedSchemaError) as error:
-            problem = getattr(error, "problem", str(error)).rstrip(".")
-            remedy = "start it, or correct url in [registry]"
-            raise SourceError(f"the schema registry at {self.url}", problem, remedy) from error
+        kinds = self._ask(_kinds)
         return f"The schema registry at {self.url} answers: {', '.join(sorted(kinds))}."
 
     def close(self) -> None:
@@ -133,7 +125,7 @@ class Registry:
     def _settings(self) -> dict[str, Any]:
         system = ssl.get_default_verify_paths()
         trusted = self._options.ca_file or system.cafile or system.capath
-        # Callers repeat a request for as long as they need it, and report each failure.
+        # Callers repeat a request for as long as they need it.
         settings = {"url": self.url, "ssl.ca.location": trusted, "max.retries": 0}
         if self._options.user is not None:
             user = f"{self._substituted('user')}:{self._substituted('password')}"
@@ -157,10 +149,12 @@ class Registry:
         except MemoryError:
             raise
         except Exception as error:
-            mapped = self._mapped(error)
-            if isinstance(mapped, RegistryError):
-                self._disconnect()
-            raise mapped from error
+            missing = self._missing(error)
+            if missing is not None:
+                raise RejectedSchemaError("unknown_schema", missing) from error
+            self._disconnect()
+            where = f"the schema registry at {self.url}"
+            raise RegistryError(where, *self._explained(error)) from error
 
     def _disconnect(self) -> None:
         """The next request reads the credentials again, and finds nothing cached."""
@@ -168,33 +162,43 @@ class Registry:
         if client is not None:
             self._runner.run(client.aclose())
 
-    def _mapped(self, error: Exception) -> StreamevalError:
-        match error:
-            case ConfigError():
-                failure: Failure = "authentication"
-                problem = error.problem.rstrip(".")
-            case TimeoutError():
-                failure, problem = "unreachable", f"no whole answer within {_SECONDS:g} s"
-            case self._refusal():
-                return self._refused(error)
-            case ValueError() | TypeError() | LookupError() | AttributeError():
-                failure, problem = "other", f"the server is not a schema registry ({error})"
-            case _:
-                failure, problem = _explanation(error)
-        return RegistryError(failure, self.url, problem)
+    def _missing(self, error: Any) -> str | None:
+        """What the registry says if it has no such schema, else None."""
+        refused = isinstance(error, self._refusal)
+        if not refused or error.http_status_code != 404 or error.error_code not in _NOT_FOUND:
+            return None
+        return f"the registry says: {str(error.error_message).rstrip('.')}"
 
-    def _refused(self, error: Any) -> StreamevalError:
-        status: int = error.http_status_code
-        if status == 404 and error.error_code in _NOT_FOUND:
-            told = str(error.error_message).rstrip(".")
-            return RejectedSchemaError("unknown_schema", f"the registry says: {told}")
-        failure: Failure = "other"
-        problem = f"it answers with status {status}"
-        if status in {401, 403}:
-            failure, problem = "authentication", f"it rejects this user ({status})"
-        if status == 404:
+    def _explained(self, error: Any) -> tuple[str, str]:
+        """The problem and its remedy."""
+        remedy = "start it, or correct url in [registry]"
+        certificate = _certificate_error(error)
+        status = error.http_status_code if isinstance(error, self._refusal) else None
+        if certificate is not None:
+            problem = f"its certificate is not trusted ({certificate.verify_message})"
+            remedy = "give the authority as ca_file in [registry]"
+        elif isinstance(error, TimeoutError):
+            problem = f"no whole answer within {_SECONDS:g} s"
+        elif isinstance(error, ConfigError) or status in {401, 403}:
+            problem = f"it rejects this user ({status})"
+            if isinstance(error, ConfigError):
+                problem = error.problem.rstrip(".")
+            remedy = "correct user and password in [registry]"
+        elif status == 404:
             problem = "no schema registry API: 404"
-        return RegistryError(failure, self.url, problem)
+        elif status is not None:
+            problem = f"it answers with status {status}"
+        elif isinstance(error, ValueError | TypeError | LookupError | AttributeError):
+            problem = f"the server is not a schema registry ({error})"
+        else:
+            problem = f"it cannot be reached ({error})"
+        return problem, remedy
+
+
+def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 async def _kinds(client: Any) -> list[str]:
@@ -228,11 +232,112 @@ def _text(schema: Any) -> str:
     return schema.schema_str
 
 
-def _explanation(error: Exception) -> tuple[Failure, str]:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            problem = f"its certificate is not trusted ({cause.verify_message})"
-            return "certificate", f"{problem}; give the authority as ca_file in [registry]"
-        cause = cause.__cause__ or cause.__context__
-    return "unreachable", f"it cannot be reached ({error})"
+class Schemas:
+    """The schemas of the records of some topics; an id without a usable schema is asked for once.
+
+    `encodings`: topic -> encoding of its records, for topics that need schemas.
+
+    Attributes:
+        failures: number of failed queries.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        encodings: Mapping[str, Encoding],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._encodings = encodings
+        self._clock = clock
+        self._avro: Any = import_extra(
+            "streameval.sources.schemas.avro", "format = 'avro'", "schemas"
+        )
+        self._readers: dict[Encoding, dict[bytes, ToText]] = {}
+        self._refused_until: dict[tuple[Encoding, bytes], float] = {}
+        self._away: RegistryError | None = None
+        self._ask_at = 0.0
+        self.failures = 0
+
+    def to_text(self, encoding: Encoding) -> ToText:
+        """A converter that reads each record with its own schema.
+
+        It raises RegistryError for a record that was not prepared, while the registry is away.
+        """
+        readers = self._readers.setdefault(encoding, {})
+
+        def convert(value: bytes) -> bytes:
+            reader = readers.get(value[:HEADER])
+            if reader is None:
+                check_framed(value)
+                reader = self._reader(encoding, value[:HEADER])
+            return reader(value)
+
+        return convert
+
+    def prepare(self, batch: RecordBatch) -> tuple[int, str | None]:
+        """How many of the first records can be decoded, and why the next one cannot, if known.
+
+        Asks for missing schemas, for as long as one answer may take.
+        """
+        count, encoding = len(batch.values), self._encodings.get(batch.partition.topic)
+        if encoding is None:
+            return count, None
+        until, prepared = self._clock() + _SECONDS, set[bytes]()
+        for index, value in enumerate(batch.values):
+            header = (value or b"")[:HEADER]
+            if header in prepared or len(header) < HEADER or header[0] != 0:
+                continue
+            if self._clock() > until:
+                return index, None
+            try:
+                self._reader(encoding, header)
+            except RegistryError as error:
+                return index, f"{str(error).rstrip('.')}; schema {schema_id(header)} is needed"
+            prepared.add(header)
+        return count, None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._registry.close()
+
+    def _reader(self, encoding: Encoding, header: bytes) -> ToText:
+        """The reader of the schema in a header, which is asked for if it is not known."""
+        readers, key, began = (
+            self._readers.setdefault(encoding, {}),
+            (encoding, header),
+            self._clock(),
+        )
+        reader = readers.get(header)
+        if reader is not None and self._refused_until.get(key, began) >= began:
+            return reader
+        if self._away is not None and began < self._ask_at:
+            raise self._away.with_traceback(None)
+        self._refused_until.pop(key, None)
+        try:
+            definition = self._registry.definition(schema_id(header))
+            reader = self._avro.reader(definition, encoding.time_unit)
+        except RejectedSchemaError as error:
+            reader = _refusing(error, header)
+            self._refused_until[key] = self._clock() + _RETRY_SECONDS
+        except RegistryError as error:
+            self.failures += 1
+            # A registry that is silent may hold up other records half of the time at most.
+            self._away, self._ask_at = error, 2 * self._clock() - began
+            raise
+        self._away = None
+        readers[header] = reader
+        if len(self._refused_until) > _MAX_REFUSED:
+            # Of ids that mean nothing, only the newest are remembered.
+            oldest, oldest_header = next(iter(self._refused_until))
+            del self._refused_until[oldest, oldest_header], self._readers[oldest][oldest_header]
+        return reader
+
+
+def _refusing(error: RejectedSchemaError, header: bytes) -> ToText:
+    """The reader of records whose schema is missing or unusable."""
+
+    def refuse(_value: bytes) -> NoReturn:
+        raise Refusal(error.reason, f"schema {schema_id(header)}: {error}")
+
+    return refuse
