@@ -19,7 +19,7 @@ from obstore.exceptions import (
 from streameval.checkpoints.settings import BucketOptions
 from streameval.checkpoints.storage import StoredFile
 from streameval.events.errors import StoreError
-from streameval.sources.objectstore import connect, reason
+from streameval.sources.remote import connect, reason
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -119,7 +119,7 @@ class Bucket:
 
 
 def open_bucket(path: str, options: BucketOptions, progress: Callable[[], None]) -> Bucket:
-    """Open the bucket and prefix of a URL; see `objectstore.connect` for its credentials.
+    """Open the bucket and prefix of a URL; see `remote.connect` for its credentials.
 
     Raises:
         StoreError: credentials or options are invalid.

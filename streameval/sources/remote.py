@@ -1,9 +1,9 @@
-"""Objects of S3, Google Cloud Storage and Azure as files to read: s3://, gs:// and az://.
+"""Object stores, S3, Google Cloud Storage and Azure: their clients, and objects as files to read.
 
-Needs the extra `objectstore`. Credentials and endpoints come from the same environment variables as
-for the services' own tools: AWS_..., GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME and
-_KEY. Functions raise SourceError for a missing or unreadable object, and MissingExtraError without
-obstore.
+Needs the extra `objectstore`. Credentials and endpoints come from the environment, from files that
+it names, or from the identity of the machine, pod or function, as with the tools of each cloud.
+Functions that read raise SourceError for a missing or unreadable object, and MissingExtraError
+without obstore.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cache
 from io import RawIOBase
 from tempfile import TemporaryFile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streameval.events.errors import SourceError
 from streameval.events.extras import import_extra
 
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+_CONNECT: Final = 5.0
+_RETRIES: Final = 3
+_LONGEST: Final = 1_000
 _SCHEMES: Final = ("s3://", "gs://", "az://")
 
 
@@ -66,7 +73,7 @@ class _ObjectFile(RawIOBase):
         try:
             block = self._content.read(len(buffer))
         except _obstore().exceptions.BaseError as error:
-            raise OSError(_objectstore().reason(error)) from error
+            raise OSError(reason(error)) from error
         buffer[: len(block)] = block
         return len(block)
 
@@ -107,7 +114,7 @@ def store(bucket: str) -> Any:
     """The client of a bucket; reads the environment on first use."""
     # Who names an endpoint without TLS in the environment wants one.
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return _objectstore().connect(bucket, allow_http=plain)
+    return connect(bucket, allow_http=plain)
 
 
 @contextmanager
@@ -117,7 +124,7 @@ def _as_source_errors(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise SourceError(path, "no such object", "check the path; a folder ends with /") from error
     except (_obstore().exceptions.BaseError, OSError, ValueError) as error:
-        problem = _objectstore().reason(error)
+        problem = reason(error)
         remedy = "check the path, and the credentials and endpoint in the environment"
         raise SourceError(path, problem, remedy) from error
 
@@ -126,7 +133,57 @@ def _obstore() -> Any:
     return import_extra("obstore", "reading s3://, gs:// and az://", "objectstore")
 
 
-def _objectstore() -> Any:
-    return import_extra(
-        "streameval.sources.objectstore", "reading s3://, gs:// and az://", "objectstore"
+def connect(
+    url: str,
+    *,
+    endpoint: str | None = None,
+    region: str | None = None,
+    timeout: float = 60.0,
+    allow_http: bool = False,
+) -> ObjectStore:
+    """The client of a bucket, or of a prefix in it.
+
+    Args:
+        url: "s3://bucket/prefix", "gs://..." or "az://...".
+        endpoint: address of a compatible service; None for the cloud's own, or as the environment
+            says. This and `region` override the environment.
+        region: of the bucket.
+        timeout: seconds for a request with its retries.
+        allow_http: whether an endpoint may be without TLS.
+
+    Raises:
+        obstore.exceptions.BaseError: credentials or settings are not valid.
+        ValueError: likewise.
+        OSError: a file that the environment names cannot be read.
+    """
+    obstore = import_extra("obstore.store", f"a bucket as {url}", "objectstore")
+    name = "base_url" if url.startswith("gs://") else "endpoint"
+    given = {name: endpoint, "region": region}
+    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    client: ClientConfig = {
+        "timeout": timedelta(seconds=timeout),
+        "connect_timeout": timedelta(seconds=min(_CONNECT, timeout)),
+    }
+    # Settings given here override those that the client reads from the environment.
+    if allow_http or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
+        client["allow_http"] = True
+    retry: RetryConfig = {
+        "max_retries": _RETRIES,
+        "retry_timeout": timedelta(seconds=timeout),
+        "backoff": {"max_backoff": timedelta(seconds=2)},
+    }
+    opened: ObjectStore = obstore.from_url(
+        url, client_options=client, retry_config=retry, **settings
     )
+    return opened
+
+
+def reason(error: Exception) -> str:
+    r"""The client's sentence in one line, without the debug output that follows it.
+
+    Example:
+        >>> reason(OSError("Generic S3 error: no route\n\nDebug source:\nGeneric { ... }"))
+        'Generic S3 error: no route'
+    """
+    line = " ".join(str(error).partition("\n\nDebug source:")[0].split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from streameval.events.errors import SourceError
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
 from streameval.sources.topics import probe
@@ -109,28 +108,6 @@ def test_a_wrong_password_is_one_sentence_each_time_however_slow_the_first_attem
             f"connecting to Kafka at {address}.",
             f"Kafka at {address} {REJECTED}SCRAM-SHA-256; {CORRECT}; still trying.",
         ]
-
-
-@on_each_client_at_night
-@pytest.mark.parametrize(
-    "name", sampled(["another authority", "a wrong password", "no TLS where there is"], 3)
-)
-def test_a_probe_names_the_same_cause(safe: Secured, name: str) -> None:
-    port, protocol, wrong, _, says = CASES[name]
-    settings = _settings(safe, protocol, wrong)
-    # A busy machine may not get an answer in two seconds.
-    refusals = [_refusal(safe, port, settings, timeout=2_000)]
-    if says not in refusals[0]:
-        refusals.append(_refusal(safe, port, settings, timeout=30_000))
-    assert says in refusals[-1]
-    assert "start the broker" not in refusals[-1]
-
-
-def _refusal(safe: Secured, port: str, settings: dict[str, Any], *, timeout: int) -> str:
-    table = options(safe.addresses[port], "topic", bootstrap_timeout_ms=timeout, **settings)
-    with pytest.raises(SourceError) as raised:
-        probe(table, {})
-    return str(raised.value)
 
 
 @on_each_client_at_night
