@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -73,7 +74,8 @@ def explain(
     schemas = schemas_of(settings, os.environ)
     frontend = join_frontend(settings, settings.attribution, layout(settings), schemas)
     traced = _ListenedJoins(frontend, key)
-    _read(_source(settings, since, schemas), settings, traced)
+    with nullcontext() if schemas is None else closing(schemas):
+        _read(_source(settings, since, schemas), settings, traced)
     explanations = dict(traced.explanations())
     if not explanations:
         logs = ", ".join(chain.from_iterable(settings.attribution.streams))

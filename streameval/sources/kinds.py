@@ -66,8 +66,7 @@ def rights(
         return ()
     from streameval.sources import topics  # noqa: PLC0415  heavy
 
-    needed = topics.rights(options, environment, letters, shared=shared)
-    return [right.require for right in needed]
+    return topics.rights(options, environment, letters, shared=shared)
 
 
 def newest_records(

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -301,72 +302,49 @@ def _findings(cluster: Cluster, names: Sequence[str]) -> str:
     return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
 
 
-class Right(NamedTuple):
-    """A right that the daemon needs.
-
-    Attributes:
-        where: the topic or group.
-        action: what the daemon does there, after "may".
-        remedy: what to do if the right is missing.
-        granted: None if Kafka does not tell.
-    """
-
-    where: str
-    action: str
-    remedy: str
-    granted: bool | None
-
-    def require(self) -> str:
-        """The right in words.
-
-        Raises:
-            SourceError: it is missing.
-        """
-        if self.granted is None:
-            return f"perhaps to {self.action} {self.where}: this Kafka does not tell"
-        if not self.granted:
-            raise SourceError(self.where, f"this user may not {self.action} it", self.remedy)
-        return f"to {self.action} {self.where}"
-
-
 def rights(
     options: KafkaOptions,
     environment: Mapping[str, str],
     letters: Sequence[str],
     *,
     shared: bool,
-) -> list[Right]:
-    """The rights to read, to commit and to write dead letters; nothing is written.
+) -> list[Callable[[], str]]:
+    """Tests of the rights to read, to commit and to write dead letters; nothing is written.
 
-    `letters`: topics of dead letters. `shared`: as of KafkaSource.
+    Each returns its right in words, or raises SourceError if it is missing. `letters`: topics of
+    dead letters. `shared`: as of KafkaSource.
     """
     names, config = source_topics(options), group_config(options, environment, shared=shared)
+    group, remedy = config["group_id"], f"allow Read on the group {config['group_id']!r}"
+    if group != options.group:
+        remedy = f"allow Read on groups with the prefix '{options.group}-', or configure [state]"
     with as_source_errors(config), closing(Cluster(config)) as cluster:
         topics = cluster.topics([*names, *letters])
-        checked = [_right(topics, name, "read", "Read") for name in names]
-        checked.append(_right_to_join(cluster, config["group_id"], options.group))
+        tests = [_right(topics, name, "read", "Read") for name in names]
+        join = partial(_told, f"group {group!r}", "join and commit to", remedy)
+        tests.append(partial(join, granted=cluster.may_join(group)))
         for name in letters:
-            checked += _rights_to_write(cluster, topics, name)
-    return checked
+            tests.append(_right(topics, name, "write dead letters to", "Write"))
+            if name in topics.missing:
+                remedy = "create the topic, or allow Create on it"
+                create = partial(_told, f"topic {name!r}", "create", remedy)
+                tests.append(partial(create, granted=cluster.may_create(name)))
+    return tests
 
 
-def _right(topics: Topics, name: str, action: str, operation: str) -> Right:
-    granted: bool | None = name not in topics.refused
-    if granted:
-        operations = topics.operations.get(name)
-        granted = None if operations is None else operation.upper() in operations
-    return Right(f"topic {name!r}", action, f"allow {operation} on this topic", granted)
+def _right(topics: Topics, name: str, action: str, operation: str) -> Callable[[], str]:
+    """A test of a right on a topic, which Kafka may not tell."""
+    operations = topics.operations.get(name)
+    granted = None if operations is None else operation.upper() in operations
+    if name in topics.refused:
+        granted = False
+    remedy = f"allow {operation} on this topic"
+    return partial(_told, f"topic {name!r}", action, remedy, granted=granted)
 
 
-def _right_to_join(cluster: Cluster, group: str, prefix: str) -> Right:
-    remedy = f"allow Read on the group {group!r}"
-    if group != prefix:
-        remedy = f"allow Read on groups with the prefix '{prefix}-', or configure [state]"
-    return Right(f"group {group!r}", "join and commit to", remedy, cluster.may_join(group))
-
-
-def _rights_to_write(cluster: Cluster, topics: Topics, name: str) -> Iterator[Right]:
-    yield _right(topics, name, "write dead letters to", "Write")
-    if name in topics.missing:
-        remedy = "create the topic, or allow Create on it"
-        yield Right(f"topic {name!r}", "create", remedy, cluster.may_create(name))
+def _told(where: str, action: str, remedy: str, *, granted: bool | None) -> str:
+    if granted is None:
+        return f"perhaps to {action} {where}: this Kafka does not tell"
+    if not granted:
+        raise SourceError(where, f"this user may not {action} it", remedy)
+    return f"to {action} {where}"

@@ -159,7 +159,7 @@ def test_a_registry_that_was_silent_is_left_alone_for_as_long(
 ) -> None:
     number = stage.schema("slow")
     monkeypatch.setattr("streameval.sources.schemas.registry._SECONDS", 0.3)
-    silent_for = iter([0.0, 0.0, 0.0, 5.0])
+    silent_for = iter([0.0, 0.0, 0.0, 0.0, 5.0, 5.0])
     monkeypatch.setattr(stage.schemas, "_clock", lambda: next(silent_for, stage.now))
     stage.registry.pace = 0.1
     (ready, problem) = stage.prepare(framed(number, b""))

@@ -108,6 +108,7 @@ class KafkaSource:
         self._fenced: KafkaError | None = None
         self._retrying: str | None = None
         self._paused: frozenset[Partition] = frozenset()
+        self._silence: str | None = None
         self._waiting: dict[Partition, str] = {}
         self._wait_until = 0.0
         self._joining_since = math.inf
@@ -158,9 +159,9 @@ class KafkaSource:
 
     @property
     def _schema_trouble(self) -> str | None:
-        """Which partitions wait for schemas, and why; else None."""
+        """Which partitions wait for schemas, and why; or why the registry never answered."""
         if not self._waiting:
-            return None
+            return None if self._silence is None else f"{self._silence}; still trying."
         waiting = [str(partition) for partition in sorted(self._waiting)]
         more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
         first = self._waiting[min(self._waiting)]
@@ -295,6 +296,7 @@ class KafkaSource:
         While the registry is away, the partition of such a record is paused for a while.
         """
         decodable = []
+        self._silence = schemas.silence()
         for batch in batches:
             partition, count = batch.partition, len(batch.values)
             ready, problem = schemas.prepare(batch)

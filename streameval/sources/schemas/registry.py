@@ -26,6 +26,9 @@ _USER_IN_URL: Final = "user information does not belong in a URL; give the keys 
 _SECONDS: Final = 5.0
 """Until an answer must be complete; a registry may also send it a byte at a time."""
 
+_PAUSE_SECONDS: Final = 1.0
+"""Least time until a registry that gave no answer is asked again."""
+
 _RETRY_SECONDS: Final = 60.0
 """Until a registry is asked again for a schema that it did not have."""
 
@@ -257,6 +260,7 @@ class Schemas:
         self._refused_until: dict[tuple[Encoding, bytes], float] = {}
         self._away: RegistryError | None = None
         self._ask_at = 0.0
+        self._answered = False
         self.failures = 0
 
     def to_text(self, encoding: Encoding) -> ToText:
@@ -274,6 +278,15 @@ class Schemas:
             return reader(value)
 
         return convert
+
+    def silence(self) -> str | None:
+        """Why the registry has never answered; None once it has, until when this asks it."""
+        try:
+            if not self._answered:
+                self._ask(self._registry.check)
+        except RegistryError as error:
+            return str(error).rstrip(".")
+        return None
 
     def prepare(self, batch: RecordBatch) -> tuple[int, str | None]:
         """How many of the first records can be decoded, and why the next one cannot, if known.
@@ -311,27 +324,38 @@ class Schemas:
         reader = readers.get(header)
         if reader is not None and self._refused_until.get(key, began) >= began:
             return reader
-        if self._away is not None and began < self._ask_at:
-            raise self._away.with_traceback(None)
-        self._refused_until.pop(key, None)
+        number = schema_id(header)
         try:
-            definition = self._registry.definition(schema_id(header))
+            definition = self._ask(lambda: self._registry.definition(number))
             reader = self._avro.reader(definition, encoding.time_unit)
+            self._refused_until.pop(key, None)
         except RejectedSchemaError as error:
             reader = _refusing(error, header)
+            self._refused_until.pop(key, None)
             self._refused_until[key] = self._clock() + _RETRY_SECONDS
-        except RegistryError as error:
-            self.failures += 1
-            # A registry that is silent may hold up other records half of the time at most.
-            self._away, self._ask_at = error, 2 * self._clock() - began
-            raise
-        self._away = None
         readers[header] = reader
         if len(self._refused_until) > _MAX_REFUSED:
             # Of ids that mean nothing, only the newest are remembered.
             oldest, oldest_header = next(iter(self._refused_until))
             del self._refused_until[oldest, oldest_header], self._readers[oldest][oldest_header]
         return reader
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """An answer of the registry, which is left alone for a while after it gave none."""
+        began, away = self._clock(), self._away
+        if away is not None and began < self._ask_at:
+            raise away.with_traceback(None)
+        away = None
+        try:
+            return request()
+        except RegistryError as error:
+            away = error
+            self.failures += 1
+            # A silent registry holds up records that do not need it half of the time at most.
+            self._ask_at = self._clock() + max(self._clock() - began, _PAUSE_SECONDS)
+            raise
+        finally:
+            self._away, self._answered = away, self._answered or away is None
 
 
 def _refusing(error: RejectedSchemaError, header: bytes) -> ToText:
