@@ -20,7 +20,7 @@ from streameval.events.batch import batch_of
 from streameval.events.errors import InvalidEventError
 from streameval.events.ids import IdKind
 from streameval.events.ragged import Ragged
-from streameval.statistics.kernel import BLOCK, COMPILED, Block, matches_of
+from streameval.statistics.kernel import BLOCK, Block, matches_of
 from streameval.statistics.matching import Search
 
 Adder: TypeAlias = Callable[..., bool]
@@ -29,7 +29,6 @@ Adder: TypeAlias = Callable[..., bool]
 _LISTS: Final = frozenset({list, tuple})
 _FIXED: Final = frozenset({tuple, frozenset})
 _CHANGING: Final = frozenset({list, set, dict})
-_ARE_BUILT_IN: Final = frozenset({str, int}).issuperset
 _TYPE_OF_USERS: Final[Mapping[IdKind | None, type | None]] = {
     "text": str,
     "integer": int,
@@ -166,14 +165,8 @@ def _column(values: list[Any]) -> list[Any] | None:
 
 
 def _kept(recommendations: Any, part: slice) -> Sequence[Any] | None:
-    """A part of a list, for later; None if its items must be converted first.
-
-    The kernel in Python takes items of a subclass of str, too.
-    """
-    if type(recommendations) not in _LISTS:
-        return None
-    shown: Sequence[Any] = recommendations[part]
-    return shown if COMPILED or _ARE_BUILT_IN(map(type, shown)) else None
+    """A part of a list, for later; None if it must be converted first."""
+    return recommendations[part] if type(recommendations) in _LISTS else None
 
 
 def _copy(interactions: Any) -> Any:

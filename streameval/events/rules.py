@@ -5,7 +5,7 @@ Functions raise InvalidEventError for a list that breaks a rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from streameval.events.errors import InvalidEventError
 from streameval.events.event import Event, Id
-from streameval.events.ids import IdKind
 from streameval.events.per_item import item_values
 
 PADDING: Final[frozenset[Id]] = frozenset({-1, "-1", ""})
@@ -28,14 +27,6 @@ MARKS: Final[frozenset[Id]] = frozenset({0, 1, "0", "1"})
 """Marks of items not chosen and chosen, as in the labels of a classifier."""
 
 RESERVED: Final[frozenset[Id]] = PADDING | {IGNORED}
-RESERVED_OF: Final[Mapping[IdKind, frozenset[Id]]] = {
-    "text": frozenset({"-1", ""}),
-    "integer": frozenset({-1, IGNORED}),
-}
-"""Those of one kind, which are looked up faster."""
-
-SUSPECT: Final[frozenset[Id]] = RESERVED | MARKS
-"""Interactions without any of these keep the rules."""
 
 FEWEST_MARKED: Final = 10
 """Rows from which marks beside lists that show an item 0 or 1 are no accident."""
