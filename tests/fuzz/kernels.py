@@ -42,7 +42,7 @@ def kernel() -> Iterator[Callable[[Case], None]]:
         seed, kind, seconds = case
         for module in kernels:
             draw = random.Random(seed)
-            stress.check_batch(module, draw, kind, subclasses=module is not pure)
+            stress.check_batch(module, draw, kind)
             _check_interrupted(module, draw, kind, seconds)
 
     try:

@@ -13,7 +13,6 @@ from streameval.accumulator import table
 from streameval.catalogue import parse
 from streameval.events import Event
 from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.kernel import pure
 from streameval.statistics.lists import POSITIONED, REFUSED, HitsOptions, lists_of
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
@@ -125,24 +124,6 @@ def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: Hits
             POSITIONED,
             *expected[1:],
         )
-
-
-class Counted(int):
-    """An id that counts how often ids are compared."""
-
-    compared = 0
-    __hash__ = int.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        Counted.compared += 1
-        return int.__eq__(self, other)
-
-
-def test_a_list_of_many_hits_is_counted_in_linear_time() -> None:
-    items = [*map(Counted, range(500))]
-    Counted.compared = 0
-    assert pure._first_places(items, {*map(Counted, range(500))}) == [*range(500)]
-    assert Counted.compared < 20 * 500
 
 
 def test_ranks_beyond_those_kept_leave_no_trace() -> None:

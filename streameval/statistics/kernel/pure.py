@@ -6,7 +6,7 @@ It takes the same rows and gives the same columns as the one in C.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -190,9 +190,11 @@ def _columns(odd: Iterable[int], rows: Sequence[_Row]) -> Columns:
     graded = [at for at, row in enumerate(rows) if row.gains]
     owner = (at for at, row in enumerate(rows) for _ in row.place)
     heads = ([row[column] for row in rows] for column in range(3))
-    place, item, gain, gains = ([*chain(*(row[at] for row in rows))] for at in range(3, 7))
-    whole = map(_whole, (odd, *heads, owner, place, item))
-    return (*whole, _real(gain if graded else ()), _whole(graded), _real(gains))
+    place, item = chain(*(row.place for row in rows)), chain(*(row.item for row in rows))
+    gain = chain(*(row.gain for row in rows)) if graded else ()
+    gains = chain(*(row.gains for row in rows))
+    whole: Iterator[Any] = iter((odd, *heads, owner, place, item))
+    return (*map(_whole, whole), _real(gain), _whole(graded), _real(gains))
 
 
 def _whole(numbers: Iterable[int]) -> bytes:
