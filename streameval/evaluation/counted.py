@@ -208,7 +208,8 @@ def count(setup: Setup, around: Surroundings) -> Counted:
     for text in counts.advice():
         around.note(text)
     time, newest = setup.fields.time, counts.newest
-    if time is not None and newest is not None:
+    by_time = setup.every is not None or setup.analysis is not None
+    if by_time and time is not None and newest is not None:
         early = unit_warning(newest, time, str(setup.fields.time_unit))
         if early is not None:
             around.note(early)

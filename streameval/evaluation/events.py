@@ -309,18 +309,29 @@ def _batch(kind: IdKind, columns: Mapping[str, Any], search: Search) -> Batch:
 
 
 def _coded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns with both lists of text coded together, so that equal ids have equal codes."""
+    """The columns with both lists of text coded together, so that equal ids have equal codes.
+
+    The codes of a parquet file are kept: each of its words is looked at once.
+    """
     lists = [columns[name] for name in _IDS]
     if GAINS in columns or any(_is_unusual(column) for column in lists):
         return dict(columns)
-    flat = [column.flatten() for column in lists]
-    words = arrow().concat_arrays([plain(entries) for entries in flat]).dictionary_encode()
-    codes, names = words.indices.to_numpy().astype(np.int64), words.dictionary.to_pylist()
-    edge = len(flat[0])
-    parts = (codes[:edge], codes[edge:])
+    flat = [_encoded(column.flatten()) for column in lists]
+    known = [plain(entries.dictionary) for entries in flat]
+    words = arrow().concat_arrays(known).dictionary_encode()
+    numbers = np.split(words.indices.to_numpy().astype(np.int64), [len(known[0])])
+    codes = [
+        of_column[entries.indices.to_numpy()]
+        for of_column, entries in zip(numbers, flat, strict=True)
+    ]
+    used = np.zeros(len(words.dictionary), np.bool_)
+    for of_column in codes:
+        used[of_column] = True
+    names = words.dictionary.filter(arrow().array(used)).to_pylist()
+    renumbered = np.cumsum(used) - 1
     coded = {
-        name: IdColumn(Ragged(part, _offsets(column)), names)
-        for name, part, column in zip(_IDS, parts, lists, strict=True)
+        name: IdColumn(Ragged(renumbered[of_column], _offsets(column)), names)
+        for name, of_column, column in zip(_IDS, codes, lists, strict=True)
     }
     return {**columns, **coded}
 
@@ -392,6 +403,8 @@ def _refuse_floats(path: str, columns: Sequence[Any]) -> None:
 
 def _form(lists: Any) -> Literal["integers", "floats"] | None:
     ids, matches = lists.flatten(), arrow("compute").match_substring_regex
+    if arrow().types.is_dictionary(ids.type):
+        ids = plain(ids.dictionary)
     if not len(ids) or not arrow().types.is_large_string(ids.type):
         return None
     forms: Sequence[tuple[Literal["integers", "floats"], str]]

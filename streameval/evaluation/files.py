@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import StringIO
 from itertools import accumulate, islice
 from pathlib import PurePath
@@ -327,31 +328,38 @@ def _source(path: str) -> Any:
 
 
 @contextmanager
-def _parquet(path: str) -> Iterator[Any]:
-    """An open parquet file, for reading in parts."""
+def _parquet(path: str, *, coded: bool = False) -> Iterator[Any]:
+    """An open parquet file, for reading in parts; `coded`: text as the codes that the file has."""
     with _explained(path):
         source = _source(path)
         if source.read(len(_PARQUET)) != _PARQUET:
             remedy = "write the file again, or rename it if it is CSV"
             raise SourceError(path, "does not begin like a parquet file", remedy)
-        file = arrow("parquet").ParquetFile(source, pre_buffer=is_remote(path))
+        opened = partial(arrow("parquet").ParquetFile, source, pre_buffer=is_remote(path))
+        file = opened()
         refuse_bombs(path, file.metadata)
+        if coded:
+            leaves = map(file.schema.column, range(len(file.schema.names)))
+            texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]
+            file = opened(metadata=file.metadata, read_dictionary=texts)
         with source, file:
             yield file
 
 
 def _parquet_blocks(part: TablePart, wanted: Wanted) -> Iterator[RowBlock]:
-    with _parquet(part.path) as file:
+    with _parquet(part.path, coded=True) as file:
         names, first = file.schema_arrow.names, part.first
         groups = part.groups or range(file.metadata.num_row_groups)
         chosen = _chosen(wanted, part.path, names)
         if not len(groups):
             yield RowBlock(part.path, file.schema_arrow.empty_table().select(chosen), names)
-        # Without threads, because one that starts at the end of a short process may abort it.
-        for batch in file.iter_batches(ROWS, list(groups), chosen, use_threads=False):
-            batch.validate(full=True)
-            yield RowBlock(part.path, arrow().Table.from_batches([batch]), names, first)
-            first += batch.num_rows
+        # One by one, as each has its codes. Without threads, because one that starts at the end of
+        # a short process may abort it.
+        for group in groups:
+            for batch in file.iter_batches(ROWS, [group], chosen, use_threads=False):
+                batch.validate(full=True)
+                yield RowBlock(part.path, arrow().Table.from_batches([batch]), names, first)
+                first += batch.num_rows
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def test_one_function_leads_from_a_stored_state_to_a_running_one() -> None:
         and ast.unparse(node.func).endswith("ingest.restore")
     }
     # The other takes the counts of a process that it has started.
-    assert ways == {"checkpoints/restore.py", "evaluation/configured.py"}
+    assert ways == {"checkpoints/restore.py", "evaluation/engine_counts.py"}
 
 
 def test_no_file_has_a_catch_all_name() -> None:
