@@ -27,5 +27,6 @@ def page() -> str:
     # A command is loaded when it is called.
     for name in program.list_commands(context):
         _, program.commands[name], _ = program.resolve_command(context, [name])
+        program.commands[name].name = name
     text = get_docs_for_click(obj=program, ctx=context, name="streameval", indent=1)
     return _HEAD + text.rstrip() + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -111,6 +112,7 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
     ),
 }
 """What people ask -> the metrics that answer; each metric stands once."""
+_FORMULAS = tomllib.loads((ROOT / "tests/docs/formulas.toml").read_text(encoding="utf-8"))
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 _EXAMPLE = "[the example](../metrics.md#the-worked-example)"
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
@@ -143,7 +145,7 @@ def page(definition: Definition) -> str:
     others = aliases(definition.name)
     parts = [
         f"# `{definition.name}`",
-        *_documentation(definition.documentation),
+        *_documentation(definition),
         _glance(definition),
         "## Parameters",
         "\n".join(_parameters(definition)),
@@ -156,10 +158,15 @@ def page(definition: Definition) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _documentation(text: str) -> Iterator[str]:
-    for block in text.partition("\n\nExample:\n")[0].split("\n\n"):
-        formula = block.startswith("    ")
-        yield f"```text\n{_dedented(block)}\n```" if formula else block
+def _documentation(definition: Definition) -> Iterator[str]:
+    """The text of a metric; its formula in LaTeX, then as the docstring has it."""
+    for block in definition.documentation.partition("\n\nExample:\n")[0].split("\n\n"):
+        if block.startswith("    "):
+            yield f"```math\n{_FORMULAS[definition.name]}\n```"
+            yield "In words ([notation](../metrics.md#notation)):"
+            yield f"```text\n{_dedented(block)}\n```"
+        else:
+            yield block
 
 
 def _dedented(block: str) -> str:

@@ -11,6 +11,7 @@ from posixpath import normpath
 from typing import Any, Final
 
 from griffe import Extension, Object
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -33,6 +34,9 @@ _EXAMPLE: Final = re.compile(r"^( *)Example:$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^(```\w+) ([\w./-]+)$")
 """The beginning of a block that is named as a file."""
 _CODE: Final = re.compile(r"`[^`]*`")
+_MATH: Final = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_INLINE_MATH: Final = re.compile(r"\$`([^`]+)`\$")
+"""LaTeX, which GitHub typesets; the site does so while it is built, without a script."""
 
 
 class Examples(Extension):
@@ -111,7 +115,9 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
             return f"{config.repo_url}/blob/main/{path.removeprefix('../')}{link['rest'] or ''}"
         return f"{link[0]}/index.md" if path == "decisions" else link[0]
 
-    lines = _LINK.sub(target, markdown).split("\n")
+    blocks = _MATH.sub(lambda block: f"<div>{convert(block[1], display='block')}</div>", markdown)
+    typeset = _INLINE_MATH.sub(lambda part: convert(part[1]), blocks)
+    lines = _LINK.sub(target, typeset).split("\n")
     return "\n".join(_with_bars(_FENCE.sub(r'\1 title="\2"', line)) for line in lines)
 
 
