@@ -85,7 +85,7 @@ class Chart {
       },
       axes: [
         { ...axis, grid: { show: false }, space: 70, size: 30, values: clock, ...(days(lines) ? { incrs: DAYS } : {}) },
-        { ...axis, grid, size: 62, space: 34, values: (_, splits) => (logarithmic ? splits.map(decade) : ticks(splits)) },
+        { ...axis, grid, size: 62, space: 34, values: (_, splits) => ticks(splits), ...(logarithmic ? DECADES : {}) },
       ],
       series: [{}, ...hidden.map((line) => ({ ...line, points: { show: false } })), ...lines.map((line) => ({
         label: line.name,
@@ -156,7 +156,15 @@ function spread(_, low, high) {
 
 const DAYS = [1, 2, 7, 14, 28, 91, 364].map((days_) => days_ * 86400);
 const days = (lines) => lines.every((line) => line.points.every(([at]) => at % 86400 === 0));
-const decade = (value) => value?.toLocaleString("en") ?? "";
+const DECADES = {
+  splits: (_plot, _axis, low, high) => {
+    const powers = [];
+    for (let at = low; at <= high * 1.01; at *= 10) powers.push(at);
+    return powers;
+  },
+  filter: (_, splits) => splits,
+  values: (_, splits) => splits.map((each) => Number(each.toPrecision(2)).toLocaleString("en")),
+};
 
 // As many decimals as the ticks themselves need; there may be only one.
 function ticks(splits) {
