@@ -229,14 +229,13 @@ FIRST_EXPOSURE: Final = 60.0
 """Seconds for which a new counter stays at 0, from the first scrape that has it."""
 
 
-class Exported(msgspec.Struct, gc=False):
+class _Exported(msgspec.Struct, gc=False):
     """A pair of counters as last exported.
 
     Attributes:
         rises: time on the injected clock from which it may exceed 0.
     """
 
-    labels: dict[str, str]
     rises: float
     total: float = 0.0
     count: int = 0
@@ -256,7 +255,7 @@ class Counters:
     def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
         self._clock = clock
         self._first_exposure = first_exposure
-        self._exported: dict[Key, Exported] = {}
+        self._exported: dict[Key, _Exported] = {}
         self._now = -math.inf
         self.next_rise = math.inf
 
@@ -270,39 +269,32 @@ class Counters:
         """Whether a counter that was 0 in the last scrape may rise now."""
         return self._clock() >= self.next_rise
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._exported
-
-    def add(self, key: Key, labels: dict[str, str]) -> None:
-        """Add a counter that is new in this scrape."""
-        self._exported[key] = Exported(labels, self._now + self._first_exposure)
-
-    def resume(self, key: Key, labels: dict[str, str], total: float, count: int) -> None:
+    def resume(self, key: Key, total: float, count: int) -> None:
         """Add a counter that starts at its value, which earlier processes have counted."""
-        self._exported[key] = Exported(labels, -math.inf, total, count)
+        self._exported[key] = _Exported(-math.inf, total, count)
 
-    def scraped(self, key: Key, total: float, count: int) -> Exported:
-        """The exported value of a counter with this total and count."""
-        exported = self._exported[key]
+    def scraped(self, key: Key, total: float, count: int) -> CounterValue:
+        """The exported values of a counter with this total and count; a new one is 0 at first."""
+        exported = self._exported.get(key)
+        if exported is None:
+            exported = self._exported[key] = _Exported(self._now + self._first_exposure)
         if self._now < exported.rises:
             self.next_rise = min(self.next_rise, exported.rises)
         else:
             exported.total = max(exported.total, total)
             exported.count = max(exported.count, count)
-        return exported
+        return exported.total, exported.count
 
 
 class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
     """The sample lists of one metric in one family of series.
 
     Attributes:
-        family: name of the series' family in saved state.
         names: exported names of the slices' labels.
         own: labels of the metric itself.
         lists: suffix of the metric's name -> samples.
     """
 
-    family: str
     name: str
     names: tuple[str, ...]
     own: Mapping[str, str]
@@ -345,7 +337,7 @@ class FamilySet:
         self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
         self.windowed = snapshot.counted is not None or snapshot.has_windows
         self._families: dict[str, Family] = {}
-        self._found: dict[tuple[int, str], MetricSamples] = {}
+        self._samples: dict[tuple[int, str], MetricSamples] = {}
         self._names: dict[int, tuple[str, ...]] = {}
         for entry in snapshot.series:
             self.of(entry.metric, entry.family)
@@ -355,41 +347,38 @@ class FamilySet:
         """All families with their samples so far."""
         return list(self._families.values())
 
-    def of(self, metric: Metric, place: int) -> MetricSamples:
-        """The sample lists of a metric."""
-        samples = self._found.get((place, metric.text))
+    def key(self, counter: _Counter) -> Key:
+        """What identifies a counter, also after a restart."""
+        return self._snapshot.families[counter.family].name, counter.labels, counter.metric.text
+
+    def of(self, metric: Metric, index: int) -> MetricSamples:
+        """The sample lists of a metric in the family of series with this index."""
+        samples = self._samples.get((index, metric.text))
         if samples is None:
-            samples = self._found[place, metric.text] = self._made(metric, place)
+            samples = self._samples[index, metric.text] = self._empty(metric, index)
         return samples
 
-    def _made(self, metric: Metric, place: int) -> MetricSamples:
-        family = self._snapshot.families[place]
-        name = family_name(metric, family.segment)
+    def _empty(self, metric: Metric, index: int) -> MetricSamples:
+        name = family_name(metric, self._snapshot.families[index].segment)
+        families = {
+            suffix: self._families.setdefault(name + suffix, Family(name + suffix, text, kind))
+            for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
+        }
         return MetricSamples(
-            family=family.name,
             name=name,
-            names=self._label_names(place, metric),
+            names=self._label_names(index, metric),
             own=metric_labels(metric),
-            lists={
-                suffix: self._of(name + suffix, kind, text)
-                for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
-            },
+            lists={suffix: family.samples for suffix, family in families.items()},
         )
 
-    def _label_names(self, place: int, metric: Metric) -> tuple[str, ...]:
+    def _label_names(self, index: int, metric: Metric) -> tuple[str, ...]:
         """The names of the slices' labels, computed once for all metrics of the snapshot."""
-        given = self._snapshot.families[place].label_names
+        names = self._snapshot.families[index].label_names
         if metric.text not in self._metrics:
-            return slice_labels(given, [*self._metrics.values(), metric])
-        if place not in self._names:
-            self._names[place] = slice_labels(given, self._metrics.values())
-        return self._names[place]
-
-    def _of(self, name: str, kind: Kind, text: str) -> list[Sample]:
-        if name not in self._families:
-            self._families[name] = Family(name, text, kind)
-        samples: list[Sample] = self._families[name].samples
-        return samples
+            return slice_labels(names, [*self._metrics.values(), metric])
+        if index not in self._names:
+            self._names[index] = slice_labels(names, self._metrics.values())
+        return self._names[index]
 
 
 _NOTHING: CounterValue = (0.0, 0)
@@ -398,7 +387,7 @@ _NOTHING: CounterValue = (0.0, 0)
 class _Counter(NamedTuple):
     """A pair of counters in a snapshot, and its current value; None if undefined."""
 
-    place: int
+    family: int
     labels: tuple[str, ...]
     metric: Metric
     now: CounterValue | None
@@ -415,16 +404,19 @@ class MetricFamilies:
         families = FamilySet(snapshot)
         for counter in _counters_of(snapshot):
             if counter.now is not None and counter.now[1]:
-                samples = families.of(counter.metric, counter.place)
-                labels = samples.labels(counter.labels)
-                self._counters.resume(_key(counter, samples), labels, *counter.now)
+                self._counters.resume(families.key(counter), *counter.now)
 
     def families(self, snapshot: Snapshot) -> list[Family]:
         """Families in the order of the snapshot; windows of a metric follow its counters."""
         families = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
-            self._add_counter(counter, families.of(counter.metric, counter.place))
+            samples = families.of(counter.metric, counter.family)
+            if counter.now is not None:
+                total, count = self._counters.scraped(families.key(counter), *counter.now)
+                labels = samples.labels(counter.labels)
+                for suffix, value in (("_sum", total), ("_count", count)):
+                    samples.lists[""].append(Sample(samples.name + suffix, labels, value))
         for entry in snapshot.series:
             if entry.reading.defined and (families.windowed or not entry.metric.counts_up):
                 samples = families.of(entry.metric, entry.family)
@@ -432,35 +424,20 @@ class MetricFamilies:
                 samples.show(entry.reading, samples.labels(entry.labels, window))
         return families.families
 
-    def _add_counter(self, counter: _Counter, samples: MetricSamples) -> None:
-        if counter.now is None:
-            return
-        key = _key(counter, samples)
-        if key not in self._counters:
-            self._counters.add(key, samples.labels(counter.labels))
-        exported = self._counters.scraped(key, *counter.now)
-        summary = samples.lists[""]
-        summary.append(Sample(f"{samples.name}_sum", exported.labels, exported.total))
-        summary.append(Sample(f"{samples.name}_count", exported.labels, exported.count))
-
-
-def _key(counter: _Counter, samples: MetricSamples) -> Key:
-    return samples.family, counter.labels, counter.metric.text
-
 
 def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
     """Counters of the series, and of series that have moved to another process."""
-    shown = set()
+    live = set()
     for entry in snapshot.series:
         if entry.window == LIFETIME and entry.metric.counts_up:
             key = (entry.family, entry.labels, entry.metric.text)
-            shown.add(key)
+            live.add(key)
             now = _now(entry.reading)
             if now is not None and snapshot.counted is not None:
                 now = snapshot.counted.get(key, _NOTHING)
             yield _Counter(entry.family, entry.labels, entry.metric, now)
     for key, now in (snapshot.counted or {}).items():
-        if key not in shown:
+        if key not in live:
             yield _Counter(key[0], key[1], parse(key[2]), now)
 
 
