@@ -88,6 +88,7 @@ def test_a_list_of_servers_may_have_variables() -> None:
         ({"client_id": "${never closed"}, "client_id", "never closed"),
         ({"client_id": "${a b}"}, "client_id", "neither"),
         ({"security_protocol": "TLS"}, "security_protocol", "found 'TLS'; give one of PLAINTEXT"),
+        ({**PLAIN, "sasl_plain_password": ""}, "sasl_plain_password", "PLAIN needs it"),
         ({**PLAIN, "security_protocol": "SSL"}, "sasl_mechanism", "does not use this key"),
         ({"ssl_cafile": "x"}, "ssl_cafile", "security_protocol is PLAINTEXT"),
         ({"security_protocol": "SSL", "ssl_cafile": "/no"}, "ssl_cafile", "cannot be read"),

@@ -42,13 +42,12 @@ from streameval.sources.kafka.diagnosis import (
     failure_of,
     settings_error,
 )
-from streameval.sources.kafka.settings import addresses, known_settings
+from streameval.sources.kafka.settings import CREDENTIALS, addresses, known_settings
 from streameval.sources.options import LATEST
 from streameval.sources.secrets import Latest
 
-CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _PAUSE_SECONDS: Final = 1.0
-_FIRST_TIMEOUT_MS: Final = 2_000
+_FIRST_TIMEOUT_MS: Final = 1_000
 _LAST_TIMEOUT_MS: Final = 8_000
 ANSWER_MS: Final = 5_000
 """Time limit of a request of the monitor; the reader itself waits as configured."""

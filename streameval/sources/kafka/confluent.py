@@ -17,10 +17,11 @@ from kafka import errors
 
 from streameval.events.errors import ConfigError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.cluster import ANSWER_MS, CREDENTIALS, Cluster, ClusterMonitor
+from streameval.sources.kafka.cluster import ANSWER_MS, Cluster, ClusterMonitor
 from streameval.sources.kafka.diagnosis import permanent_error
 from streameval.sources.kafka.member import Change, GroupMember, Rebalance, skip_to
 from streameval.sources.kafka.settings import (
+    CREDENTIALS,
     TABLE,
     librdkafka_name,
     librdkafka_settings,

@@ -110,6 +110,7 @@ _RESERVED: Final[Mapping[str, str]] = {
 }
 """Setting that a user cannot set -> the reason."""
 
+CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
@@ -298,6 +299,11 @@ def _checked(config: Mapping[str, Any], path: str) -> dict[str, Any]:
         if kind in ("SASL", "SSL") and kind not in protocol.split("_"):
             problem = f"security_protocol is {protocol}, which does not use this key; remove it."
             raise ConfigError(path, key, problem)
+    mechanism = str(config.get("sasl_mechanism"))
+    for key in CREDENTIALS if mechanism.startswith(("PLAIN", "SCRAM")) else ():
+        if not config.get(key):
+            # kafka-python makes this error for SCRAM, and does not raise it.
+            raise ConfigError(path, key, f"missing; {mechanism} needs it.")
     for key in filter(config.__contains__, _FILES):
         try:
             Path(config[key]).read_bytes()
