@@ -106,6 +106,23 @@ def test_records_that_wait_go_to_the_next_owner_of_their_partition(
             assert sorted(b.told.values) == b.numbers
 
 
+@pytest.mark.kafka
+@on_each_client
+def test_a_partition_that_waits_has_not_stalled(
+    broker: Broker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streameval.sources.kafka.source._WAIT_SECONDS", 0.0)
+    topic = filled(broker, {0: [framed(1, b"0")]})
+    stage = Stage(registry, topic)
+    registry.stop()
+    mine = options_of(broker, topic, group=topic)
+    with closing(stage.schemas), reading(mine, stage.schemas, stall_seconds=0.01) as a:
+        until(lambda: "wait for it" in str(a.source.status.trouble), a)
+        for _ in range(300):
+            a.step(0.0)
+        assert a.source.status.recoveries == {"seek": 0, "rejoin": 0}
+
+
 def test_each_schema_is_asked_for_once(stage: Stage) -> None:
     ids = [stage.schema(f"s{n}") for n in range(4)]
     records = [framed(ids[n % 4], b"%d" % n) if n % 11 else None for n in range(300)]

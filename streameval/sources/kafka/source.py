@@ -326,7 +326,8 @@ class KafkaSource:
 
     def _check_for_stalls(self, member: GroupMember) -> None:
         monitor = self._monitor
-        reading = {p: at for p, at in member.positions.items() if p not in member.paused}
+        idle = member.paused.union(self._waiting)
+        reading = {p: at for p, at in member.positions.items() if p not in idle}
         stall = self._watchdog.check(reading, monitor.ends, answers=monitor.answers)
         if stall is not None:
             self._recover(member, stall)

@@ -22,6 +22,7 @@ from streameval.events.problems import check_types
 from streameval.events.records import RecordBatch
 from streameval.sources.secrets import substitute
 
+_USER: Final = "correct user and password in [registry]"
 _USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."
 _SECONDS: Final = 5.0
 """Until an answer must be complete; a registry may also send it a byte at a time."""
@@ -117,7 +118,7 @@ class Registry:
 
     def check(self) -> str:
         """Query the registry once; returns one sentence."""
-        kinds = self._ask(_kinds)
+        kinds = self._ask(_types)
         return f"The schema registry at {self.url} answers: {', '.join(sorted(kinds))}."
 
     def close(self) -> None:
@@ -182,11 +183,10 @@ class Registry:
             remedy = "give the authority as ca_file in [registry]"
         elif isinstance(error, TimeoutError):
             problem = f"no whole answer within {_SECONDS:g} s"
-        elif isinstance(error, ConfigError) or status in {401, 403}:
-            problem = f"it rejects this user ({status})"
-            if isinstance(error, ConfigError):
-                problem = error.problem.rstrip(".")
-            remedy = "correct user and password in [registry]"
+        elif isinstance(error, ConfigError):
+            problem, remedy = error.problem.rstrip("."), _USER
+        elif status in {401, 403}:
+            problem, remedy = f"it rejects this user ({status})", _USER
         elif status == 404:
             problem = "no schema registry API: 404"
         elif status is not None:
@@ -204,7 +204,7 @@ def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationEr
     return error
 
 
-async def _kinds(client: Any) -> list[str]:
+async def _types(client: Any) -> list[str]:
     return msgspec.convert(await client.get_schema_types(), list[str])
 
 
