@@ -117,20 +117,6 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
     assert (second["value"], second["count"]) == (None, 0)
 
 
-def test_the_page_escapes_text_of_the_stream(site: Guarded) -> None:
-    nasty = '<script>alert("x")</script>'
-    site.snapshot = picture(
-        *(mean("ndcg@10", (f"{nasty}{number}",), 1, 2) for number in range(6)),
-        mean("mrr", (nasty,), 1, 2),
-        label_names=["<b>"],
-        state=health(trouble=nasty),
-    )
-    text = site.get("/").text
-    assert "<script>" not in text
-    assert "<b>" not in text
-    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in text
-
-
 def test_the_page_shows_a_dash_without_evidence(site: Guarded) -> None:
     site.snapshot = picture(mean("ndcg@10", ("a",), 0.0, 0))
     dash = '\N{EN DASH}<span class="unseen"> No data yet</span></span>'
