@@ -135,7 +135,6 @@ class Groups(Statistic):
     @property
     def reduced(self) -> bool:
         """Whether any cell may have merged its oldest days, so that it cannot be subtracted."""
-        self.reduce()
         return any(days.size >= MOST_DAYS for _, days in self._days())
 
     def of(self, metric: str, cells: IntArray) -> list[GroupSums]:

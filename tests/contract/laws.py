@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -150,65 +151,85 @@ def _largest_gain(events: Events) -> float:
     return max([1.0, *map(abs, gains)])
 
 
-def any_order(
-    texts: Texts, events: Events, shuffled: Events, intervals: Intervals | None = None
+def however_counted(
+    texts: Texts, events: Events, draw: Random, intervals: Intervals | None = None
 ) -> None:
-    whole = bits(counted(texts, events, intervals=intervals))
-    assert bits(counted(texts, shuffled, intervals=intervals)) == whole
+    """In any order and split, by any door, with copies and saved states between: the same bits."""
+    if draw.random() < _BARE:
+        events = [event_of(event.recommendations, event.interactions) for event in events]
+    whole, rest = (
+        bits(counted(texts, events, intervals=intervals)),
+        draw.sample(events, len(events)),
+    )
+    parts = [made(texts, events, intervals)]
+    while rest:
+        size = draw.randint(1, len(rest))
+        accumulator = draw.choice((parts[-1], made(texts, events, intervals)))
+        _through_a_door(accumulator, rest[:size], draw)
+        rest = rest[size:]
+        twin = draw.choice(_RETURNS)(accumulator, made(texts, events, intervals), events[:2])
+        before = bits(twin)
+        assert bits(accumulator) == before
+        _through_a_door(accumulator, events[:1], draw)
+        assert bits(twin) == before
+        parts = [part for part in parts if part is not accumulator] + [twin]
+    while len(parts) > 1:
+        draw.shuffle(parts)
+        first, other, *_ = parts
+        before = bits(other)
+        first.merge(other)
+        assert bits(other) == before
+        parts.remove(other)
+    assert bits(parts[0]) == whole
+    parts[0].merge(parts[0])
+    assert bits(parts[0]) == bits(counted(texts, [*events, *events], intervals=intervals))
+    parts[0].reset()
+    assert bits(parts[0]) == bits(made(texts, events, intervals))
 
 
-def any_split(
-    texts: Texts, events: Events, cuts: Sequence[int], intervals: Intervals | None = None
-) -> None:
-    """Parts merged from the left, from the right, and into an empty accumulator."""
-    whole = bits(counted(texts, events, intervals=intervals))
-    edges = [0, *sorted(cuts), len(events)]
-    parts = [events[start:stop] for start, stop in pairwise(edges)]
-    left = made(texts, events, intervals)
-    for part in parts:
-        left.merge(counted(texts, part, events, intervals))
-    right = counted(texts, parts[-1], events, intervals)
-    for part in reversed(parts[:-1]):
-        earlier = counted(texts, part, events, intervals)
-        earlier.merge(right)
-        right = earlier
-    assert bits(left) == whole
-    assert bits(right) == whole
+_BARE = 0.3
+"""Share of the draws in which events have only lists and interactions, which may be pairs."""
 
 
-def any_form(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
-    """One at a time, and every form of a batch."""
-    whole = bits(counted(texts, events, intervals=intervals))
-    for form in (list(events), iter(events), columns_of(events)):
-        accumulator = made(texts, events, intervals)
-        accumulator.update_many(form)
-        assert bits(accumulator) == whole
+def _through_a_door(accumulator: Accumulator, events: Events, draw: Random) -> None:
+    """Count events one by one, perhaps with reads in between, or in some form of a batch."""
+    door = draw.randrange(6)
+    if door > 1:
+        pairs = [(event.recommendations, event.interactions) for event in events]
+        is_bare = all(event == event_of(*pair) for event, pair in zip(events, pairs, strict=True))
+        forms: list[Any] = [
+            list(events),
+            iter(events),
+            columns_of(events),
+            pairs if is_bare else [],
+        ]
+        accumulator.update_many(forms[door - 2] or list(events))
+        return
+    for event in events:
+        update(accumulator, event)
+        if door:
+            values(accumulator)
 
 
-def pairs_are_events(texts: Texts, events: Events) -> None:
-    """(recommendations, interactions) pairs, in one batch and in several."""
-    pairs = [(event.recommendations, event.interactions) for event in events]
-    single, batch, chunks = (made(texts, events) for _ in range(3))
-    for pair in pairs:
-        single.update(*pair)
-    batch.update_many(pairs)
-    for start in range(0, len(pairs), 3):
-        chunks.update_many(tuple(pairs[start : start + 3]))
-    assert bits(single) == bits(batch) == bits(chunks)
+def _adopted(accumulator: Accumulator, twin: Accumulator, others: Events) -> Accumulator:
+    """Another accumulator whose own events are replaced."""
+    twin.update_many(list(others))
+    assert twin.adopt(dumped(accumulator)) == frozenset()
+    return twin
 
 
-def state_returns(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
-    """JSON, pickle and a dump that replaces other events restore it, and it counts on."""
-    accumulator = counted(texts, events, intervals=intervals)
-    loaded, adopted = made(texts, events, intervals), counted(texts, events[:2], events, intervals)
-    loaded.load_state_dict(json.loads(state(accumulator)))
-    assert adopted.adopt(dumped(accumulator)) == frozenset()
-    assert bits(pickle.loads(pickle.dumps(accumulator))) == bits(accumulator)
-    assert bits(loaded) == bits(adopted) == bits(accumulator)
-    for event in events[:3]:
-        for target in (accumulator, loaded, adopted):
-            update(target, event)
-    assert bits(loaded) == bits(adopted) == bits(accumulator)
+def _loaded(accumulator: Accumulator, twin: Accumulator, _: Events) -> Accumulator:
+    twin.load_state_dict(json.loads(state(accumulator)))
+    return twin
+
+
+_RETURNS: Sequence[Callable[[Accumulator, Accumulator, Events], Accumulator]] = (
+    _adopted,
+    _loaded,
+    lambda accumulator, *_: accumulator.copy(),
+    lambda accumulator, *_: pickle.loads(pickle.dumps(accumulator)),
+)
+"""Copies and saved states of an accumulator: of an empty one, and some events."""
 
 
 def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) -> None:
@@ -225,31 +246,6 @@ def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) 
         elif grown.needs(metric) <= missing:
             assert not grown.read(metric.text).count
     assert not any(grown.needs(metric) & missing for metric in small.metrics)
-
-
-def a_copy_is_independent(texts: Texts, events: Events) -> None:
-    accumulator = counted(texts, events)
-    before = bits(accumulator)
-    twin = accumulator.copy()
-    assert bits(twin) == before
-    one_more = event_of([inputs(events).item], [inputs(events).item])
-    for event in (*events, one_more):
-        update(twin, event)
-    assert bits(twin) == bits(counted(texts, [*events, *events, one_more]))
-    assert bits(accumulator) == before
-    accumulator.reset()
-    assert bits(accumulator) == bits(made(texts, events))
-
-
-def merging_leaves_the_other_alone(texts: Texts, events: Events) -> None:
-    other = counted(texts, events)
-    before = bits(other)
-    target = counted(texts, events[:2], events)
-    target.merge(other)
-    target.update([inputs(events).item], [inputs(events).item])
-    assert bits(other) == before
-    other.merge(other)
-    assert bits(other) == bits(counted(texts, [*events, *events]))
 
 
 def no_evidence_is_undefined(texts: Texts) -> None:

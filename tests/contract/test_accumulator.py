@@ -289,20 +289,6 @@ def test_unordered_recommendations_are_refused(given: Any, named: str) -> None:
     assert accumulator.lists == 0
 
 
-@pytest.mark.parametrize(
-    "metrics",
-    [("distinct_items@1",), ("mrr@2",), ("item_coverage@2", "gini@1", "ndcg@2", "recall")],
-)
-def test_plain_lists_one_at_a_time_have_the_state_of_many_at_once(metrics: tuple[str, ...]) -> None:
-    # Without a user, scores or positions a list takes the short way of `update`.
-    lists: list[tuple[list[str], list[str]]] = [(["a", "b", "c"], ["c"]), (["b"], []), ([], ["a"])]
-    single, together = (Accumulator(*metrics, catalog=8) for _ in range(2))
-    for shown, acts in lists * 3:
-        single.update(shown, acts)
-    together.update_many(lists * 3)
-    assert b"".join(single.dump()) == b"".join(together.dump())
-
-
 def test_many_lists_without_a_hit_give_a_warning() -> None:
     accumulator = Accumulator("hit_rate@5", "distinct_items")
     accumulator.update_many([(["1", "2"], ["9"])] * 999)

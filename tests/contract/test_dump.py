@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from base64 import b64decode, b64encode
 from contextlib import suppress
 
@@ -217,15 +216,6 @@ def test_an_adopted_dump_changes_the_version() -> None:
     accumulator.adopt(dumped(laws.made(["mrr"])))
     assert accumulator.version != version
     assert accumulator.read("mrr") != before
-
-
-def test_single_lists_count_on_after_a_load() -> None:
-    accumulator = Accumulator("ndcg(statistic=median)@10")
-    accumulator.update(["a", "b"], ["b"])
-    loaded = pickle.loads(pickle.dumps(accumulator))
-    for accumulator_ in (accumulator, loaded.copy(), loaded):
-        accumulator_.update(["a", "b"], ["a"])
-        assert accumulator_.read("ndcg(statistic=median)@10").count == 2
 
 
 def _example() -> Accumulator:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from streameval import Accumulator, Batch, Event, Intervals
+from streameval import Accumulator, Event, Intervals
 from streameval.catalogue import catalogue, parse
 from streameval.events.errors import UnlikeStateError
 from streameval.inference.interval_formulas import interval
@@ -285,16 +285,3 @@ def test_values_without_bounds_are_summed_exactly() -> None:
         tables.append(sums)
     assert _same(*tables)
     assert float(tables[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)
-
-
-@pytest.mark.parametrize("missing", [None, 7])
-def test_users_of_a_large_batch_are_those_of_its_lists_one_by_one(missing: int | None) -> None:
-    lists = 700
-    shown = [["a", "b"]] * lists
-    acts = [["a"] if number < lists // 3 else [] for number in range(lists)]
-    users = [None if missing and number % missing == 0 else f"u{number}" for number in range(lists)]
-    whole, alone = (Accumulator("hit_rate@2", intervals=Intervals(groups=16)) for _ in range(2))
-    whole.update_many(Batch(recommendations=shown, interactions=acts, users=users))
-    for event in zip(shown, acts, users, strict=True):
-        alone.update(*event[:2], user=event[2])
-    assert whole.state_dict() == alone.state_dict()

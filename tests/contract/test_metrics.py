@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -75,19 +76,12 @@ def test_every_metric_equals_its_twin(texts: Texts, events: list[Event]) -> None
     texts=texts(),
     events=streams(),
     intervals=st.sampled_from([None, Intervals(groups=16)]),
-    data=st.data(),
+    draw=st.randoms(use_true_random=False),
 )
-def test_metrics_counted_together_satisfy_every_law(
-    texts: Texts, events: list[Event], intervals: Intervals | None, data: st.DataObject
+def test_metrics_have_the_same_bits_however_their_events_are_counted(
+    texts: Texts, events: list[Event], intervals: Intervals | None, draw: Random
 ) -> None:
-    cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=3))
-    laws.any_order(texts, events, data.draw(st.permutations(events)), intervals)
-    laws.any_split(texts, events, cuts, intervals)
-    laws.any_form(texts, events, intervals)
-    laws.pairs_are_events(texts, events)
-    laws.state_returns(texts, events, intervals)
-    laws.a_copy_is_independent(texts, events)
-    laws.merging_leaves_the_other_alone(texts, events)
+    laws.however_counted(texts, events, draw, intervals)
 
 
 @pytest.mark.parametrize(("name", "k"), sampled(DUMPED, 18))
@@ -97,7 +91,7 @@ def test_every_metric_is_restored_from_a_dump_with_any_other_metrics(
     few, events = texts_of(name, k), stream(20, unshown=name == "overlap")
     # All at one cut-off, because another depth is another statistic.
     others = [f"{other}@{k}" for other in NAMES if takes_k(other)] if k else NAMES
-    laws.state_returns(few, events)
+    laws.however_counted(few, events, Random(name))
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 

@@ -43,22 +43,6 @@ def _event(draw: random.Random, at: int) -> dict[str, Any]:
     return {"recommendations": shown, "interactions": acts, **given}
 
 
-def test_events_with_any_fields_give_the_bits_of_one_batch() -> None:
-    draw = random.Random(1)
-    events = [_event(draw, at) for at in range(BLOCK + 400)]
-    single, many, read = _made(), _made(), _made()
-    for at, event in enumerate(events):
-        single.update(**event)
-        read.update(**event)
-        if at % 400 == 7:
-            assert read.read("hit_rate").count == read.lists == at + 1
-    many.update_many([Event(**event) for event in events])
-    assert single.lists == len(events)
-    assert laws.bits(single) == laws.bits(many) == laws.bits(read)
-    for text in METRICS:
-        assert single.read(text) == many.read(text)
-
-
 ANY = (
     *("log_loss", "unexpectedness@2", "user_novelty@2", "recall(type=buy)@2", "hit_rate@2"),
     "ips@2",
@@ -78,31 +62,26 @@ def _any_event(draw: random.Random, at: int) -> dict[str, Any]:
     return {**_event(draw, at), **given}
 
 
-def test_events_that_formulas_read_give_the_bits_of_one_batch() -> None:
-    draw, given = random.Random(3), []
-    single, many = (Accumulator(*ANY, intervals=Intervals(), ids="text") for _ in range(2))
-    for at in range(BLOCK + 20):
-        event = _any_event(draw, at)
+@pytest.mark.parametrize("reads", [400, 10_000])
+@pytest.mark.parametrize("metrics", [METRICS, ANY, ("ndcg@2", "distinct_items@2")])
+def test_events_of_several_blocks_give_the_bits_of_one_batch(
+    metrics: tuple[str, ...], reads: int
+) -> None:
+    draw, given, event_of = random.Random(reads), [], _any_event if metrics is ANY else _event
+    options: dict[str, Any] = {"attributes": TIERS, "intervals": Intervals(), "ids": "text"}
+    single, many = (Accumulator(*metrics, **options) for _ in range(2))
+    for at in range(BLOCK + 400):
+        event = event_of(draw, at)
         given.append(Event(**deepcopy(event)))
         single.update(**event)
         for field in event.values():
             if isinstance(field, list | set | dict):
                 field.clear()
+        if at % reads == 7:
+            assert single.read("hit_rate@2" if metrics is ANY else "ndcg@2").lists == at + 1
     many.update_many(given)
-    assert single.lists == BLOCK + 20
+    assert single.lists == BLOCK + 400
     assert laws.bits(single) == laws.bits(many)
-    for text in ANY:
-        assert single.read(text) == many.read(text)
-
-
-def test_only_metrics_of_lists_take_events_with_users_too() -> None:
-    accumulators = [Accumulator("ndcg@2", "distinct_items@2") for _ in range(2)]
-    draw = random.Random(2)
-    events = [_event(draw, at) for at in range(BLOCK + 200)]
-    for event in events:
-        accumulators[0].update(**event)
-    accumulators[1].update_many([Event(**event) for event in events])
-    assert laws.bits(accumulators[0]) == laws.bits(accumulators[1])
 
 
 @pytest.mark.parametrize(
@@ -135,18 +114,6 @@ def test_an_invalid_event_raises_at_its_call_and_counts_nothing(
     assert error.value.reason == reason
     assert laws.bits(accumulator) == state
     assert accumulator.lists == before + 1
-
-
-def test_what_is_given_may_change_afterwards() -> None:
-    accumulators = [_made(ids="text") for _ in range(2)]
-    for accumulator, changes in zip(accumulators, (True, False), strict=True):
-        for _ in range(200):
-            shown, acts, scores, ranks = ["aa", "bb"], {"bb": 1.0}, [0.25, 0.5], [1, 2]
-            accumulator.update(shown, acts, ranks, scores=scores, user="u")
-            if changes:
-                for given in (shown, acts, scores, ranks):
-                    given.clear()
-    assert laws.bits(accumulators[0]) == laws.bits(accumulators[1])
 
 
 @pytest.mark.parametrize("metrics", [("distinct_items@2",), ("users_covered",)])

@@ -14,7 +14,6 @@ from streameval.accumulator import plan
 from streameval.analyses.experiments.comparison import compare
 from streameval.catalogue import parse
 from streameval.events.errors import MetricParameterError, NotComparableError
-from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.metric_cases import stream
 from tests.strategies import event_of
@@ -95,26 +94,9 @@ def test_any_order_split_and_load_gives_the_same_bits(
 ) -> None:
     monkeypatch.setattr(plan, "MOST_USERS", most)
     events = stream(40)
-    draw = random.Random(2)
-    shuffled = draw.sample(events, len(events))
-    for intervals in (None, Intervals(groups=16)):
-        laws.any_order(TEXTS, events, shuffled, intervals)
-        laws.any_split(TEXTS, events, [7, 20], intervals)
-        whole = laws.counted(TEXTS, events, intervals=intervals)
-        assert laws.bits(_read_often(shuffled, intervals)) == laws.bits(whole)
-        loaded = laws.made(TEXTS, [], intervals)
-        loaded.adopt(laws.dumped(whole))
-        assert laws.bits(loaded)[1:] == laws.bits(whole)[1:]
-        assert whole.read(NDCG).estimated == (most == 3)
-
-
-def _read_often(events: Sequence[Event], intervals: Intervals | None) -> Accumulator:
-    """Read after each event, so that samples are taken again and again."""
-    accumulator = laws.made(TEXTS, events, intervals)
-    for event in events:
-        update(accumulator, event)
-        accumulator.read(NDCG)
-    return accumulator
+    for seed, intervals in enumerate((None, Intervals(groups=16)) * 3):
+        laws.however_counted(TEXTS, events, random.Random(seed), intervals)
+    assert laws.counted(TEXTS, events).read(NDCG).estimated == (most == 3)
 
 
 def test_above_the_cap_the_mean_is_that_of_the_users_with_small_hashes(

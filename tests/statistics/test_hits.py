@@ -30,8 +30,7 @@ def test_events_counted_a_few_together_have_the_same_bits(
     whole = laws.bits(laws.counted(texts, stream(20)))
     monkeypatch.setattr(table, "_MOST_LISTS", most)
     assert laws.bits(laws.counted(texts, stream(20))) == whole
-    laws.any_form(texts, stream(20))
-    laws.any_split(texts, stream(20), [5, 12])
+    laws.however_counted(texts, stream(20), random.Random(most))
 
 
 @pytest.mark.parametrize("metric", ["distinct_items", "hit_rate"])
