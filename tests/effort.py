@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 Test = TypeVar("Test", bound=Callable[..., None])
 Case = TypeVar("Case")
 
-PATIENCE = 600.0
+PATIENCE = 60.0
 """Seconds after which waiting counts as hanging; a guard that a machine of any load keeps."""
 
 # No verdict by the clock: a busy machine draws slowly.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import starmap
 from pathlib import Path
@@ -15,7 +15,6 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.catalogue.items import Attribute
-from streameval.checkpoints.letters.queue import letter_topics
 from streameval.checkpoints.restore import other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
@@ -25,7 +24,7 @@ from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import letter_destination, letter_options, store
+from streameval.daemon.assembly import dead_letter_topics, store
 from streameval.engine.analysis import configured
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
@@ -84,7 +83,7 @@ def check(
         source = kinds.build(settings.source, os.environ, shared=settings.state is not None)
         check_decoders(settings)
         schemas_of(settings, os.environ)
-        letters = letter_destination(settings)
+        letters = dead_letter_topics(settings)
         if settings.state is not None:
             store(settings.state)
     with output():
@@ -118,15 +117,15 @@ def _source_problem(path: Path) -> ConfigError | None:
     return None
 
 
-def summary(path: Path, config: Config, letters: str | None) -> str:
+def summary(path: Path, config: Config, letters: Sequence[str]) -> str:
     """What `run` would do with a configuration, a line for each part.
 
-    `letters`: the destination of invalid records, in words.
+    `letters`: the topics of dead letters.
     """
     return render(*(f"{name:<10} {what}" for name, what in _plan(path, config, letters)))
 
 
-def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
+def _plan(path: Path, config: Config, letters: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "valid", str(path)
     yield "source", _source(config.source)
     if config.attribution is not None:
@@ -153,12 +152,12 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     yield "serves", _served(config.web)
 
 
-def _letters(config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
+def _letters(config: Config, letters: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield (
         "letters",
         "none: invalid records are counted, and examples logged"
-        if letters is None
-        else (f"to {letters}"),
+        if not letters
+        else f"to topic {', '.join(letters)}",
     )
     if (limits := config.dead_letters) is not None:
         share = f"{limits.max_ratio * 100:g} % invalid records"
@@ -241,10 +240,7 @@ def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
 
 
 def _rights(config: Config) -> Iterable[Callable[[], str]]:
-    letters = letter_options(config)
-    topics: list[str] = []
-    if letters is not None:
-        topics = letter_topics(config.source, letters.topic)
+    topics = dead_letter_topics(config)
     return kinds.rights(config.source, os.environ, topics, shared=config.state is not None)
 
 

@@ -17,7 +17,7 @@ from streameval.cli.check import summary
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, StopSignal, configure, emit
-from streameval.daemon.assembly import letter_destination
+from streameval.daemon.assembly import dead_letter_topics
 from streameval.daemon.log import level_of
 from streameval.evaluation.shell.errors import config_errors_in, status_of
 from streameval.events.errors import ConfigError, OptionError, StreamevalError
@@ -82,7 +82,7 @@ def run(
     try:
         with config_errors_in(config):
             if sys.stderr.isatty():
-                sys.stderr.write(summary(config, settings, letter_destination(settings)))
+                sys.stderr.write(summary(config, settings, dead_letter_topics(settings)))
             daemon = Daemon(settings, os.environ)
         with StopSignal().on_signals() as stop:
             daemon.run(until=stop)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
 
 from streameval.catalogue import parameters, parse
 from streameval.catalogue.context import check_attribute_name
 from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import LISTS_OF_EVENTS, Format
+from streameval.decoding.fields import LISTS_OF_EVENTS, encoding_problems
 from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
-from streameval.engine.windows.labels import NO_CAP
-from streameval.engine.windows.times import duration_problem, microseconds
+from streameval.engine.windows.times import microseconds
 from streameval.events.errors import (
     ConfigError,
     CutoffExceedsDepthError,
@@ -29,7 +27,7 @@ from streameval.events.errors import (
 )
 from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.options import AttributionOptions, InteractionOptions, Key
+from streameval.join.options import AttributionOptions
 
 _REMEDIES = {
     "a catalogue": "add catalog = number of items, or a file of their ids",
@@ -39,8 +37,6 @@ _REMEDIES = {
 }
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_MOST_SERIES: Final = 65_536
-"""Combinations that a daemon exports."""
 
 _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
 _SUMMED_AWAY = frozenset({"pod", "container", "endpoint"})
@@ -180,9 +176,6 @@ def _key_problem(error: MetricError) -> str:
 
 def label_problems(config: Config) -> Iterator[Problem]:
     """Labels and segments that are repeated or have invalid names."""
-    if _MOST_SERIES < config.max_series != NO_CAP:
-        remedy = f"give a whole number of at least 1 and at most {_MOST_SERIES:,}"
-        yield "max_series", f"found {config.max_series:,}; {remedy}."
     named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
     named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
     definitions = _definitions(config)
@@ -257,10 +250,6 @@ def time_problems(config: Config) -> Iterator[Problem]:
         Decoder(event, config.dimensions())
     except ConfigError as error:
         yield f"event.{error.key}", error.problem
-    for key in ("labels_idle", "max_ahead", "dedup"):
-        text = getattr(config, key)
-        if text is not None and (problem := duration_problem(text)):
-            yield key, problem
     if config.windows is not None and event.time is None:
         yield "windows", "windows need event time; name the field in event.time."
     if config.dedup is not None:
@@ -288,108 +277,62 @@ def source_problems(config: Config) -> Iterator[Problem]:
 
 def format_problems(config: Config) -> Iterator[Problem]:
     """Formats of sources other than Kafka; schemas without a registry, and the reverse."""
-    event, options = config.event, config.attribution
-    streams = {"event": (event.format, event.message, event.decoder)}
-    for index, stream in enumerate(options.interactions if options is not None else ()):
-        streams[f"attribution.interactions[{index}]"] = stream.encoding(event)
-    for where, (format_, message, decoder) in streams.items():
-        yield from _encoding_problems(where, format_, message, decoder)
+    streams = {"event": config.event.encoding}
+    for index, stream in enumerate(config.attribution.interactions if config.attribution else ()):
+        where = f"attribution.interactions[{index}]"
+        streams[where] = stream.encoding(config.event)
+        for key, problem in encoding_problems(*streams[where]):
+            yield f"{where}.{key}", problem
+    for where, (format_, _, decoder) in streams.items():
         if not config.source.has_topics and (format_ != "json" or decoder):
             key, value = ("format", format_) if format_ != "json" else ("decoder", decoder)
             problem = f"found {value!r}; only Kafka records can have this {key}; remove it."
             yield f"{where}.{key}", problem
         if format_ == "avro" and config.registry is None:
             yield "registry", f"missing; {where}.format = 'avro' needs it: give its url."
-    if config.registry is None:
-        return
-    if not any(format_ == "avro" for format_, _, _ in streams.values()):
+    if config.registry and not any(format_ == "avro" for format_, _, _ in streams.values()):
         problem = "no stream has its schemas; give event.format = 'avro', or remove it."
         yield "registry", problem
-    if not config.registry.url.startswith(("http://", "https://", "${")):
-        yield "registry.url", f"found {config.registry.url!r}; give an http:// or https:// URL."
-    if (config.registry.user is None) != (config.registry.password is None):
-        yield "registry", "give both user and password, or neither."
-
-
-def _encoding_problems(
-    where: str, format_: Format, message: str | None, decoder: str | None
-) -> Iterator[Problem]:
-    if decoder is not None and format_ != "json":
-        yield f"{where}.decoder", f"format = {format_!r} decodes these records; remove one of them."
-    if (format_ == "protobuf") != (message is not None):
-        problem = "is for format = 'protobuf'; remove it, or give that format."
-        if message is None:
-            problem = "missing; give the generated class as 'package.module:Class'."
-        yield f"{where}.message", problem
-    for key, value in (("message", message), ("decoder", decoder)):
-        if value is not None and not re.fullmatch(r"[\w.]+:\w+", value):
-            yield f"{where}.{key}", f"found {value!r}; give 'package.module:name'."
 
 
 def attribution_problems(config: Config) -> Iterator[Problem]:
-    """Streams that are not read or are read twice; missing fields that a join needs."""
-    options = config.attribution
+    """Streams that are not read, or not joined; missing fields that a join needs."""
+    options, source, event = config.attribution, config.source, config.event
     if options is None:
         return
-    yield from _stream_problems(config, options)
-    if config.event.time is None:
-        yield "event.time", "missing; a join needs event time: name its field and unit."
-    if config.event.types is not None:
-        problem = "with [attribution], interactions have streams of their own"
-        yield "event.types", f"{problem}; give types under [[attribution.interactions]]."
+    if source.logs_key is None:
+        yield "attribution", "the simulator makes joined events; read topics or files in [source]."
+        return
+    read = {name: f"attribution.{key}" for key, names in options.named_streams() for name in names}
+    key, choices = f"source.{source.logs_key}", ", ".join(map(repr, source.logs))
+    for name in (name for name in read if name not in source.logs):
+        yield read[name], f"{name!r} is not among {key} ({choices}); add it there."
+    for name in (name for name in source.logs if name not in read):
+        yield key, f"{name!r} is in no stream of [attribution]; add it there or remove it here."
     if config.dedup is not None:
         problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
         yield "dedup", f"{problem} event_id in [[attribution.interactions]]; remove dedup."
     for index, name in enumerate(options.per):
         if label_problem := unknown_name_problem(name, config.labels, "`labels`"):
             yield f"attribution.per[{index}]", label_problem
-    if config.event.time is not None:
-        yield from _impression_problems(config, options)
-        for index, interaction in enumerate(options.interactions):
-            where = f"attribution.interactions[{index}]"
-            yield from _field_problems(config, interaction, options.key, where)
+    if event.time is None:
+        yield "event.time", "missing; a join needs event time: name its field and unit."
+    else:
+        yield from _joined_field_problems(config, options)
 
 
-def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
-    source = config.source
-    if source.logs_key is None:
-        yield "attribution", "the simulator makes joined events; read topics or files in [source]."
-        return
-    key, read = f"source.{source.logs_key}", source.logs
-    named = [stream_name for stream in options.streams for stream_name in stream]
-    for index, stream in enumerate(options.streams):
-        where = f"attribution.interactions[{index - 1}].source" if index else ""
-        if not stream:
-            yield where or "attribution.impressions", "nothing is named; give a topic or a file."
-        for stream_name in stream:
-            if stream_name not in read:
-                choices = ", ".join(map(repr, read))
-                problem = f"{stream_name!r} is not among {key} ({choices}); add it there."
-                yield where or "attribution.impressions", problem
-            if named.count(stream_name) > 1:
-                problem = f"{stream_name!r} is in two streams; each topic or file belongs to one."
-                yield where or "attribution.impressions", problem
-    for name in read:
-        if name not in named:
-            problem = f"{name!r} is in no stream of [attribution]; add it there or remove it here."
-            yield key, problem
-
-
-def _impression_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
+def _joined_field_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
+    event = config.event
     try:
-        Decoder(options.fields(config.event), config.dimensions(), search=None)
+        Decoder(options.fields(event), config.dimensions(), search=None)
     except ConfigError as error:
-        is_event_id = error.key == "event_id"
-        yield "attribution.request_id" if is_event_id else f"event.{error.key}", error.problem
-
-
-def _field_problems(
-    config: Config, interaction: InteractionOptions, key: Key, where: str
-) -> Iterator[Problem]:
-    try:
-        InteractionDecoder(interaction, config.event, key)
-    except ConfigError as error:
-        yield f"{where}.{error.key}", error.problem
+        path = "attribution.request_id" if error.key == "event_id" else f"event.{error.key}"
+        yield path, error.problem
+    for index, interaction in enumerate(options.interactions):
+        try:
+            InteractionDecoder(interaction, event, options.key)
+        except ConfigError as error:
+            yield f"attribution.interactions[{index}].{error.key}", error.problem
 
 
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (

@@ -30,6 +30,7 @@ from streameval.config.options import (
     WebOptions,
     WindowsOptions,
     attribute,
+    durations,
     looks_like_header,
     popularity,
     similarity,
@@ -37,7 +38,7 @@ from streameval.config.options import (
 from streameval.decoding.fields import SHOWN, EventFields
 from streameval.engine.analysis import Configured, Kept, KeptFamily, configured
 from streameval.engine.rankers import RANKER
-from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES
+from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES, NO_CAP
 from streameval.engine.windows.times import Windowing, microseconds, span_text
 from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError, damage_as_error
@@ -50,6 +51,10 @@ from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 
+MOST_SERIES: Final = 65_536
+"""Combinations that a daemon exports."""
+
+_DURATIONS: Final = ("labels_idle", "max_ahead", "dedup")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -118,7 +123,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     web: WebOptions = WebOptions()
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_types(self, self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Durations that are none, and more series than a daemon exports."""
+        yield from durations({name: getattr(self, name) for name in _DURATIONS})
+        if MOST_SERIES < self.max_series != NO_CAP:
+            remedy = f"give a whole number of at least 1 and at most {MOST_SERIES:,}"
+            yield "max_series", f"found {self.max_series:,}; {remedy}."
+
+    @property
+    def letter_options(self) -> DeadLetterOptions | None:
+        """Options of dead letters; by default, Kafka sources with [state] have them."""
+        by_default = self.state is not None and self.source.has_topics
+        return self.dead_letters or (DeadLetterOptions() if by_default else None)
 
     def dimensions(self) -> list[str]:
         """Labels, then segments: the order in which the decoder reads them from every event."""

@@ -14,7 +14,7 @@ from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems
 from streameval.engine.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 from streameval.events import Id
-from streameval.events.errors import MetricError, OptionError, SourceError
+from streameval.events.errors import MetricError, SourceError
 from streameval.events.problems import check_types
 from streameval.sources.files import lines
 from streameval.sources.options import LARGEST_PORT
@@ -29,7 +29,8 @@ _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
 
 
-def _durations(named: Mapping[str, str | None], least: int = SECOND) -> Iterator[tuple[str, str]]:
+def durations(named: Mapping[str, str | None], least: int = SECOND) -> Iterator[tuple[str, str]]:
+    """The problems of texts that are not durations of at least `least` microseconds."""
     for key, text in named.items():
         if text is not None and (problem := duration_problem(text, least)):
             yield key, problem
@@ -39,9 +40,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A table with checks that its types cannot express."""
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for key, problem in self._problems():
-            raise OptionError(key, problem)
+        check_types(self, self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         return iter(())
@@ -98,7 +97,7 @@ class WebOptions(_Table, frozen=True, kw_only=True):
         if not _PREFIX.fullmatch(self.route_prefix) or "." in steps or ".." in steps:
             problem = "give a path that begins with a slash, for example '/streameval'."
             yield "route_prefix", f"found {self.route_prefix!r}; {problem}"
-        yield from _durations({"first_exposure": self.first_exposure}, 0)
+        yield from durations({"first_exposure": self.first_exposure}, 0)
 
     @property
     def addresses(self) -> list[str]:
@@ -136,8 +135,8 @@ class WindowsOptions(_Table, frozen=True, kw_only=True):
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         spans = {f"spans[{index}]": span for index, span in enumerate(self.spans)}
-        yield from _durations({"pane": self.pane, **spans})
-        yield from _durations({"lateness": self.lateness}, 0)
+        yield from durations({"pane": self.pane, **spans})
+        yield from durations({"lateness": self.lateness}, 0)
         pane = microseconds(self.pane)
         if HOUR % pane:
             allowed = "'10s', '1m', '5m', '15m' or '1h'"
@@ -170,7 +169,7 @@ class MetricOptions(_Table, frozen=True, kw_only=True):
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         windows = enumerate(self.windows or [])
-        return _durations({f"windows[{index}]": text for index, text in windows})
+        return durations({f"windows[{index}]": text for index, text in windows})
 
 
 class StateOptions(Policies, _Table, frozen=True, kw_only=True):
@@ -195,8 +194,8 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
     timeout: str = "15s"
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        yield from _durations({"interval": self.interval}, 0)
-        yield from _durations({"timeout": self.timeout})
+        yield from durations({"interval": self.interval}, 0)
+        yield from durations({"timeout": self.timeout})
         if not self.path:
             yield "path", 'found an empty text; name a folder, for example path = "state".'
         yield from bucket_problems(self.path, self.bucket)

@@ -9,14 +9,14 @@ from importlib.metadata import version
 
 import msgspec
 
-from streameval.checkpoints.letters.queue import dead_letters_of, destination_of
+from streameval.checkpoints.letters.queue import dead_letters_of, letter_topics
 from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import SAVES_AT_ONCE, ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
-from streameval.config.options import DeadLetterOptions, StateOptions
+from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
 from streameval.daemon.membership import MemberName
 from streameval.daemon.systemd import Pulse, Supervisor
@@ -84,15 +84,18 @@ def assemble(
     checkpoints = None if config.state is None else store(config.state, pulse.beat)
     last = None if checkpoints is None else checkpoints.last(config.source.logs)
     config = config if last is None else with_saved_depth(config, last.settings)
-    member = member_name(config)
+    member, origin = None, config.source
+    if config.state is not None and origin.needs_name:
+        # No name is configured, and the state may be in a folder that no other process uses.
+        member = MemberName(config.state)
+        origin = origin.named(member.name)
     schemas = schemas_of(config, environment)
-    if source is None:
-        options = config.source if member is None else config.source.named(member.name)
-        shared = config.state is not None
-        source = build(options, environment, shared=shared, schemas=schemas)
-    letters_of = letter_options(config)
-    letters = None if letters_of is None else _open_letters(config, letters_of, environment)
-    limits = None if letters_of is None else Limits(letters_of.max_ratio, letters_of.max_run)
+    shared = config.state is not None
+    source = source or build(origin, environment, shared=shared, schemas=schemas)
+    letters = limits = None
+    if (options := config.letter_options) is not None:
+        letters = dead_letters_of(config.source, environment, topic=options.topic)
+        limits = Limits(options.max_ratio, options.max_run)
     ingest = new_ingest(
         config,
         schemas=schemas,
@@ -118,13 +121,6 @@ def assemble(
     if checkpoints is not None and config.state is not None:
         parts.owner = _checkpointer(parts, checkpoints, config.state, clock)
     return parts
-
-
-def member_name(config: Config) -> MemberName | None:
-    """A name in the group, where the configuration has none and the state is in a folder."""
-    if config.state is None or not config.source.needs_name:
-        return None
-    return MemberName(config.state)
 
 
 def _checkpointer(
@@ -178,26 +174,11 @@ def store(options: StateOptions, progress: Callable[[], None] = lambda: None) ->
     return store_of(options.path, options.bucket, progress)
 
 
-def _open_letters(
-    config: Config, options: DeadLetterOptions, environment: Mapping[str, str]
-) -> DeadLetters | None:
-    return dead_letters_of(config.source, environment, topic=options.topic)
-
-
-def letter_options(config: Config) -> DeadLetterOptions | None:
-    """Options of dead letters; by default, Kafka sources with [state] have them."""
-    if config.dead_letters is None and config.state is not None:
-        return DeadLetterOptions() if config.source.has_topics else None
-    return config.dead_letters
-
-
-def letter_destination(config: Config) -> str | None:
-    """The destination of invalid records, in words; None if they are only counted.
+def dead_letter_topics(config: Config) -> list[str]:
+    """The topics that receive invalid records; none if they are only counted.
 
     Raises:
-        ConfigError: the destination is not valid.
+        ConfigError: one is not valid.
     """
-    options = letter_options(config)
-    if options is None:
-        return None
-    return destination_of(config.source, options.topic)
+    options = config.letter_options
+    return [] if options is None else letter_topics(config.source, options.topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -9,8 +10,6 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.values import MAX_LABEL_BYTES, label_text
-from streameval.events import LARGEST_GAIN
-from streameval.events.errors import OptionError
 from streameval.events.problems import check_types
 
 LONGEST: Final = 2**31 - 1
@@ -101,32 +100,49 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_interactions: Annotated[int, Meta(ge=1, le=LONGEST)] = 1000
 
     def __post_init__(self) -> None:
-        check_types(self)
-        for name, gain in (self.types or {}).items():
-            if not abs(gain) <= LARGEST_GAIN:
-                problem = f"found {gain}; a gain is a number up to 2^1000."
-                raise OptionError(f"types.{name}", problem)
-        for name, problem in self._ranker_problems():
-            raise OptionError(f"rankers.{name}", problem)
+        check_types(self, self._problems())
         if self.rankers is not None:
             # A join keeps their lists by place, and settings are equal in any order.
             msgspec.structs.force_setattr(self, "rankers", dict(sorted(self.rankers.items())))
 
-    def _ranker_problems(self) -> Iterator[tuple[str, str]]:
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Formats without what they need, and rankers with names or paths of others."""
+        yield from encoding_problems(*self.encoding)
         first = {self.recommendations: "the list shown"}
         for name, path in (self.rankers or {}).items():
-            size = len(name.encode())
+            key, size = f"rankers.{name}", len(name.encode())
             if name == SHOWN:
-                yield name, f"{SHOWN!r} is the label of the list shown; choose another name."
+                yield key, f"{SHOWN!r} is the label of the list shown; choose another name."
             elif size > MAX_LABEL_BYTES:
-                yield name, f"it has {size} bytes; at most {MAX_LABEL_BYTES} are accepted."
+                yield key, f"it has {size} bytes; at most {MAX_LABEL_BYTES} are accepted."
             elif label_text(name) != name or not name.isprintable():
-                yield name, f"{name!r} is not a name of a ranker; choose another one."
+                yield key, f"{name!r} is not a name of a ranker; choose another one."
             if path in first:
-                yield name, f"{path!r} is the field of {first[path]}; name that of this ranker."
+                yield key, f"{path!r} is the field of {first[path]}; name that of this ranker."
             first[path] = f"the ranker {name!r}"
 
     @property
     def ranker_names(self) -> tuple[str, ...]:
         """The rankers that were not shown, by name."""
         return tuple(self.rankers or ())
+
+    @property
+    def encoding(self) -> tuple[Format, str | None, str | None]:
+        """Format, message and decoder."""
+        return self.format, self.message, self.decoder
+
+
+def encoding_problems(
+    format_: Format, message: str | None, decoder: str | None
+) -> Iterator[tuple[str, str]]:
+    """A message or decoder without a format that has it, and the reverse."""
+    if decoder is not None and format_ != "json":
+        yield "decoder", f"format = {format_!r} decodes these records; remove one of them."
+    if (format_ == "protobuf") != (message is not None):
+        problem = "is for format = 'protobuf'; remove it, or give that format."
+        if message is None:
+            problem = "missing; give the generated class as 'package.module:Class'."
+        yield "message", problem
+    for key, value in (("message", message), ("decoder", decoder)):
+        if value is not None and not re.fullmatch(r"[\w.]+:\w+", value):
+            yield key, f"found {value!r}; give 'package.module:name'."

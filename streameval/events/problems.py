@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cache
@@ -76,13 +76,13 @@ def problems(struct: Struct, table: Mapping[str, Any], *, strict: bool = True) -
     return list(_Search(dict(_tables(struct, table)), strict).in_value(struct, table, ""))
 
 
-def check_types(struct: msgspec.Struct) -> None:
+def check_types(struct: msgspec.Struct, more: Iterable[tuple[str, str]] = ()) -> None:
     """Refuse values that a table of a file could not have: msgspec only checks what it decodes.
 
-    For `__post_init__`.
+    For `__post_init__`; `more`: key and problem of what the types cannot express, found lazily.
 
     Raises:
-        OptionError: a field does not have its type.
+        OptionError: a field does not have its type, or there is a problem.
 
     Example:
         >>> from streameval.decoding.fields import EventFields
@@ -107,6 +107,8 @@ def check_types(struct: msgspec.Struct) -> None:
             raise OptionError(*first) from None
         for kind in _other_kinds(value, getattr(table, name)):
             raise OptionError(name, f"found {value!r:.60}; give {kind.__name__}(...).")
+    for key, problem in more:
+        raise OptionError(key, problem)
 
 
 def _other_kinds(value: object, converted: object) -> Iterator[type]:

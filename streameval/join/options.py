@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -12,7 +13,6 @@ from streameval.decoding.fields import EventFields, Format, TimeUnit
 from streameval.engine.clock import Int64
 from streameval.engine.windows.times import SECOND, duration_problem, microseconds
 from streameval.events import LARGEST_GAIN
-from streameval.events.errors import OptionError
 from streameval.events.problems import check_types
 
 Key: TypeAlias = Literal["request_id", "user_item"]
@@ -150,19 +150,21 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             return format_, self.message or message, self.decoder
         if self.message is not None:
             return event.format, self.message, None
-        return event.format, event.message, event.decoder
+        return event.encoding
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_types(self, self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """A time without its unit, gains that are too large, and types that do not count."""
         if (self.time is None) != (self.time_unit is None):
-            raise OptionError("time", "give time and time_unit together, or neither.")
+            yield "time", "give time and time_unit together, or neither."
         for name, gain in self.types.items():
             if not abs(gain) <= LARGEST_GAIN:
-                problem = f"found {gain}; a gain is a number up to 2^1000."
-                raise OptionError(f"types.{name}", problem)
+                yield f"types.{name}", f"found {gain}; a gain is a number up to 2^1000."
         for name in self.ignore:
             if name in self.types:
-                raise OptionError("ignore", f"{name!r} has a gain in types; it cannot do both.")
+                yield "ignore", f"{name!r} has a gain in types; it cannot do both."
 
     @property
     def sources(self) -> list[str]:
@@ -204,13 +206,28 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_types(self, self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Durations that are none, streams without a source or with that of others, and `per`."""
         for key, least in (("window", SECOND), ("idle_timeout", SECOND), ("lateness", 0)):
             text = getattr(self, key)
             if text is not None and (problem := duration_problem(text, least)):
-                raise OptionError(key, problem)
+                yield key, problem
         if self.per and self.key == "request_id":
-            raise OptionError("per", 'a request id names one list; per is for key = "user_item".')
+            yield "per", 'a request id names one list; per is for key = "user_item".'
+        named = list(chain.from_iterable(self.streams))
+        for key, names in self.named_streams():
+            if not names:
+                yield key, "nothing is named; give a topic or a file."
+            for name in names:
+                if named.count(name) > 1:
+                    yield key, f"{name!r} is in two streams; each topic or file belongs to one."
+
+    def named_streams(self) -> Iterator[tuple[str, list[str]]]:
+        """The key of each stream, and its topics or files."""
+        keys = [f"interactions[{index}].source" for index in range(len(self.interactions))]
+        return zip(["impressions", *keys], self.streams, strict=True)
 
     @property
     def streams(self) -> list[list[str]]:

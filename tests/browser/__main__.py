@@ -38,7 +38,7 @@ def _picture(address: str) -> None:
         there = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = there.new_page(viewport=_SIZE)  # type: ignore[arg-type]  # a size
         page.goto(address)
-        page.wait_for_function(f"() => Number({read}) > {_SETTLED}", timeout=300_000)
+        page.wait_for_function(f"() => Number({read}) > {_SETTLED}", timeout=60_000)
         page.wait_for_load_state("networkidle")
         page.screenshot(path=ROOT / "docs" / "page.png")
         there.close()

@@ -73,7 +73,7 @@ def _shown(page: Page) -> tuple[int, list[float]]:
     """The next version that is on the page, with its values."""
     script = "before => Number(document.querySelector('#live')?.dataset.version ?? 0) > before"
     before = page.evaluate("Number(document.querySelector('#live')?.dataset.version ?? 0)")
-    page.wait_for_function(script, arg=before, timeout=300_000)
+    page.wait_for_function(script, arg=before, timeout=60_000)
     version, drawn_numbers = page.evaluate(
         "[Number(document.querySelector('#live').dataset.version),"
         " [...document.querySelectorAll('#live data')].map(each => Number(each.value))]"

@@ -74,7 +74,7 @@ def image_script() -> str:
 def run_judge(*command: str | Path) -> subprocess.CompletedProcess[str]:
     """A program that judges our files, run to its end."""
     return subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, check=False, timeout=120
+        [*map(str, command)], capture_output=True, text=True, check=False, timeout=60
     )
 
 

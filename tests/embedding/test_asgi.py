@@ -30,7 +30,7 @@ class Service:
             "/shop/evaluation", app(self.variants, "variant", source="the shop", first_exposure=0)
         )
         self.server = Server(api, "127.0.0.1:0")
-        self.client = httpx.Client(timeout=300, trust_env=False)
+        self.client = httpx.Client(timeout=60, trust_env=False)
 
     @property
     def address(self) -> str:

@@ -49,7 +49,7 @@ def example() -> ModuleType:
 def client(example: ModuleType) -> Iterator[httpx.Client]:
     """Of the service, which runs."""
     server = Server(example.service, "127.0.0.1:0")
-    with server, httpx.Client(base_url=server.address, timeout=300, trust_env=False) as client:
+    with server, httpx.Client(base_url=server.address, timeout=60, trust_env=False) as client:
         client.get("/metrics/")
         yield client
 
@@ -106,7 +106,7 @@ def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: 
             server.settled(f"max_over_time({count}[5m]) - min_over_time({count}[5m])", 500) == 500
         )
         loop.stdin.close()
-        assert loop.wait(300) == 0
+        assert loop.wait(60) == 0
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.*")))
@@ -149,7 +149,7 @@ def test_the_consumer_resumes_exactly_where_its_state_ends(broker: Broker, tmp_p
             fill(broker, topic, _records(logged[first:last]))
             assert awaited(port, COUNT, last - saved)[COUNT] == last - saved
             consumer.send_signal(end)
-            assert consumer.wait(300) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
+            assert consumer.wait(60) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
     kept = json.loads(state.read_text(encoding="utf-8"))
     alone = Accumulator("ndcg@10", "hit_rate@10")
     alone.update_many(logged)

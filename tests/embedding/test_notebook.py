@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "jupyter", "execute", "--inplace", str(path)]
     environment = {**os.environ, "PATH": programs, "IPYTHONDIR": str(folder / "ipython")}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE * 3,
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

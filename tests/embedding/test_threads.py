@@ -90,7 +90,7 @@ class _Held(list[str]):
 
     def __iter__(self) -> Iterator[str]:
         self.begun.set()
-        self.go.wait(300)
+        self.go.wait(60)
         return super().__iter__()
 
 
@@ -101,7 +101,7 @@ def test_a_scrape_waits_for_the_list_that_is_being_counted() -> None:
     scraped(registry)
     with ThreadPoolExecutor(2) as threads:
         counting = threads.submit(accumulator.update, shown, ["a"])
-        assert shown.begun.wait(300)
+        assert shown.begun.wait(60)
         # What changed is copied; what did not is not, and waits for nobody.
         accumulator._changes += 1
         scrape = threads.submit(scraped, registry)
@@ -152,7 +152,7 @@ def test_two_accumulators_that_merge_each_other_do_not_deadlock() -> None:
             pair[0].merge(pair[1])
 
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(merged, [(first, other), (other, first)], timeout=300))
+        list(threads.map(merged, [(first, other), (other, first)], timeout=60))
     assert first.lists > 30
 
 

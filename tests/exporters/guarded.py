@@ -107,7 +107,7 @@ def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[so
         made = []
         for _ in range(count):
             connection = stack.enter_context(
-                socket.create_connection(("127.0.0.1", port), timeout=300)
+                socket.create_connection(("127.0.0.1", port), timeout=60)
             )
             connection.sendall(opening)
             made.append(connection)

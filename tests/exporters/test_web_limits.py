@@ -90,7 +90,7 @@ class Busy:
 
     def current(self) -> None:
         if not self.open.is_set():
-            self.go.wait(300)
+            self.go.wait(60)
 
 
 def test_requests_for_the_page_delay_no_probe_and_no_scrape_and_too_many_get_503() -> None:
@@ -211,7 +211,7 @@ def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
 
 def test_a_response_that_is_not_received_is_dropped() -> None:
     with greedy(0.2) as server, clogged(port_of(server), 1) as (client,):
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 60
         while server._uvicorn.server_state.connections and time.monotonic() < deadline:
             time.sleep(0.02)
         taken = sum(map(len, iter(lambda: client.recv(65_536), b"")))
@@ -244,7 +244,7 @@ def test_a_client_that_waits_for_a_slow_answer_gets_it() -> None:
     slow = Slow()
     with slow.server(0.05) as server, connections(port_of(server), 2) as (idle, patient):
         patient.sendall(_ASKED)
-        assert slow.asked.wait(300)
+        assert slow.asked.wait(60)
         assert ended(idle)  # several checks later
         slow.go.set()
         assert patient.recv(12) == b"HTTP/1.1 200"

@@ -129,7 +129,7 @@ def test_an_expired_certificate_is_a_warning(tmp_path: Path, authority: Authorit
 def serial(site: Guarded, authority: Authority) -> int:
     """The serial number of the certificate of a new connection."""
     with (
-        socket.create_connection(("127.0.0.1", site.port), timeout=300) as plain,
+        socket.create_connection(("127.0.0.1", site.port), timeout=60) as plain,
         trusting(authority.file).wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
         shown = secure.getpeercert(binary_form=True)
@@ -147,7 +147,7 @@ def test_a_renewed_certificate_is_used_for_the_next_client(
     with guarded(tmp_path / "web.yml", TLS) as site:
         told = ReportedErrors(site)
         assert serial(site, authority) == serial_of(tmp_path / "first.crt")
-        with httpx.Client(verify=trusting(authority.file), trust_env=False, timeout=300) as open_:
+        with httpx.Client(verify=trusting(authority.file), trust_env=False, timeout=60) as open_:
             assert open_.get(f"{site.server.address}/metrics").status_code == 200
             use(tmp_path, authority.issue("second"))
             assert serial(site, authority) == serial_of(tmp_path / "second.crt")
@@ -189,7 +189,7 @@ def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
     file = tmp_path / "web.yml"
     with (
         guarded(file, users(ana="old", bob="stays")) as site,
-        httpx.Client(trust_env=False, timeout=300) as client,
+        httpx.Client(trust_env=False, timeout=60) as client,
     ):
         told = ReportedErrors(site)
 
@@ -243,7 +243,7 @@ def test_a_tls_session_does_not_outlive_its_authority(tmp_path: Path, authority:
     def session(earlier: ssl.SSLSession | None) -> ssl.SSLSession | None:
         address = ("127.0.0.1", site.port)
         with (
-            socket.create_connection(address, timeout=300) as plain,
+            socket.create_connection(address, timeout=60) as plain,
             client.wrap_socket(plain, server_hostname="127.0.0.1", session=earlier) as secure,
         ):
             secure.sendall(b"GET /-/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -110,7 +110,7 @@ def server() -> Iterator[Callable[[Sent], None]]:
         with (
             guarded(free, hosts=["eval.example"], patience=0.5) as first,
             guarded(closed, users, patience=0.5) as second,
-            httpx.Client(trust_env=False, timeout=300) as client,
+            httpx.Client(trust_env=False, timeout=60) as client,
         ):
 
             def check(sent: Sent) -> None:
@@ -128,7 +128,7 @@ def _answered(port: int, sent: Sent) -> bytes:
     """What comes back until the server closes."""
     response = b""
     address = ("127.0.0.1", port)
-    with socket.create_connection(address, timeout=300) as client, suppress(ConnectionError):
+    with socket.create_connection(address, timeout=60) as client, suppress(ConnectionError):
         client.sendall(sent.data)
         if sent.ends:
             _end(client)

@@ -47,7 +47,7 @@ def notebook_values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         env={**os.environ, "PATH": programs, "IPYTHONDIR": str(folder / "ipython")},
         capture_output=True,
         text=True,
-        timeout=PATIENCE * 3,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -49,12 +49,6 @@ def dead_letters_of(
     return Queue(DeadLetterTopics(client, inputs, topic))
 
 
-def destination_of(source: SourceOptions, topic: str | None = None) -> str | None:
-    """The destination in words, such as "topic events.dlq"; None without one."""
-    topics = letter_topics(source, topic)
-    return f"topic {', '.join(topics)}" if topics else None
-
-
 def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
     """The topics that receive dead letters; other sources than Kafka have none.
 

@@ -52,8 +52,8 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 """Name of each added header, in order -> its content, UTF-8 text."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of a letter, as its headers have it."""
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the headers say of a record."""
 
     topic: str
     partition: int
@@ -63,37 +63,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage
     reason: str
     message: str
-
-    @classmethod
-    def of(cls, letter: DeadLetter) -> Facts:
-        """The metadata of this letter."""
-        return Facts(
-            topic=letter.partition.topic,
-            partition=letter.partition.number,
-            offset=letter.offset,
-            timestamp=letter.timestamp_ms,
-            size=letter.size,
-            stage=letter.stage,
-            reason=letter.reason,
-            message=letter.message,
-        )
-
-    def letter(
-        self, key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes
-    ) -> DeadLetter:
-        """The letter with this metadata and the content of its record."""
-        return DeadLetter(
-            partition=Partition(self.topic, self.partition),
-            offset=self.offset,
-            timestamp_ms=self.timestamp,
-            key=key,
-            headers=tuple(headers),
-            value=value,
-            stage=self.stage,
-            reason=self.reason,
-            message=self.message,
-            size=self.size,
-        )
 
 
 TIMEOUT: Final = 8.0
@@ -276,11 +245,12 @@ def truncate(letter: DeadLetter, most: int) -> DeadLetter:
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
     """The record's own headers, then those of the letter."""
-    texts = msgspec.structs.asdict(Facts.of(letter))
-    added = [
-        (PREFIX + name, str(text).encode()) for name, text in texts.items() if text is not None
+    record = (*letter.partition, letter.offset, letter.timestamp_ms, letter.size)
+    values = zip(HEADERS, (*record, letter.stage, letter.reason, letter.message), strict=True)
+    return [
+        *letter.headers,
+        *((name, f"{value}".encode()) for name, value in values if value is not None),
     ]
-    return [*letter.headers, *added]
 
 
 def letter_of(
@@ -299,10 +269,21 @@ def letter_of(
             text = headers[at][1] or b""
             fields[name.removeprefix(PREFIX)] = text.decode("utf-8", "replace")
     try:
-        facts = msgspec.convert(fields, Facts, strict=False)
+        facts = msgspec.convert(fields, _Facts, strict=False)
     except msgspec.ValidationError:
         return None
-    return facts.letter(key, headers[:at], value or b"")
+    return DeadLetter(
+        partition=Partition(facts.topic, facts.partition),
+        offset=facts.offset,
+        timestamp_ms=facts.timestamp,
+        key=key,
+        headers=tuple(headers[:at]),
+        value=value or b"",
+        stage=facts.stage,
+        reason=facts.reason,
+        message=facts.message,
+        size=facts.size,
+    )
 
 
 def _with_time_limits(seconds: float) -> dict[str, Any]:

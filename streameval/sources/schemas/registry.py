@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, check_framed, schema_id
 from streameval.decoding.invalid import Reason, Refusal
-from streameval.events.errors import ConfigError, OptionError, SourceError, StreamevalError
+from streameval.events.errors import ConfigError, SourceError, StreamevalError
 from streameval.events.extras import import_extra
 from streameval.events.problems import check_types
 from streameval.events.records import RecordBatch
@@ -61,9 +61,16 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ca_file: str | None = None
 
     def __post_init__(self) -> None:
-        check_types(self)
+        check_types(self, self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """A URL of another kind, or with a user; a user without a password."""
         if "@" in self.url:
-            raise OptionError("url", _USER_IN_URL)
+            yield "url", _USER_IN_URL
+        elif not self.url.startswith(("http://", "https://", "${")):
+            yield "url", f"found {self.url!r}; give an http:// or https:// URL."
+        if (self.user is None) != (self.password is None):
+            yield "", "give both user and password, or neither."
 
 
 class SchemaDefinition(msgspec.Struct, frozen=True):
