@@ -6,11 +6,14 @@ import argparse
 from collections.abc import Sequence
 from itertools import chain
 
-from tests.simulation import activity, doubts, edges, gaps, interleaving, policies
+from tests.simulation import activity, adjusted, doubts, edges, gaps, interleaving, policies
 from tests.simulation.bars import Simulation
 from tests.simulation.systems import MISTAKES, System
 
-_OTHERS = (edges.bars, activity.bars, doubts.bars, gaps.bars, policies.bars, interleaving.bars)
+_OTHERS = (
+    *(edges.bars, activity.bars, adjusted.bars, doubts.bars),
+    *(gaps.bars, policies.bars, interleaving.bars),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

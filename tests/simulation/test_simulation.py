@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import activity, doubts, edges, gaps, interleaving, policies
+from tests.simulation import activity, adjusted, doubts, edges, gaps, interleaving, policies
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -32,6 +32,11 @@ def test_users_who_come_more_often_are_noticed() -> None:
 
 def test_what_needs_a_check_or_a_note_has_one() -> None:
     assert [bar for bar in doubts.bars(1, 3) if not bar.passed] == []
+
+
+def test_values_adjusted_by_the_past_keep_their_promises() -> None:
+    chosen = sampled(adjusted.WORLDS, 2)
+    assert [bar for bar in adjusted.bars(1, 6, chosen) if not bar.passed] == []
 
 
 def test_gaps_of_rare_clicks_are_no_chance() -> None:
@@ -76,6 +81,16 @@ def test_the_edges_keep_their_promises_in_500_runs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_users_who_come_more_often_are_noticed_in_500_runs(seed: int) -> None:
     assert [bar for bar in activity.bars(seed, 500) if not bar.passed] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("name", adjusted.WORLDS)
+def test_values_adjusted_by_the_past_keep_their_promises_in_700_runs(name: str) -> None:
+    """Enough runs to tell 5 % from 8 %."""
+    others = name == next(iter(adjusted.WORLDS))
+    bars = adjusted.bars(100, 700, [name], others=others)
+    assert [bar for bar in bars if not bar.passed] == []
 
 
 @pytest.mark.nightly

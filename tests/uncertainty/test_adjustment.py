@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streameval import Intervals, PrePeriod
+from streameval import Intervals, PrePeriod, compare
 from streameval.accumulator import plan
 from streameval.analyses.experiments.adjustment import adjust
 from streameval.analyses.experiments.analysis import EXPERIMENTS
@@ -25,14 +28,17 @@ from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.evaluation.partials import Counter, backfill
+from streameval.evaluation import partials
+from streameval.evaluation.partials import backfill
 from streameval.events.records import Partition
 from streameval.inference.contrasts import Contrast, contrasts
-from streameval.inference.interval_formulas import standard_error
+from streameval.inference.interval_formulas import normal_quantile, standard_error, student_reach
 from streameval.sources.options import SimulatorOptions
+from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums
-from streameval.statistics.users import EXPERIMENT_USERS
+from streameval.statistics.users import EXPERIMENT_USERS, user_hashes
 from tests.batches import batch_of
+from tests.cli.program import json_lines
 from tests.present import present
 
 GROUPS = 16
@@ -134,21 +140,28 @@ LOG = Partition("events", 0)
 
 
 def visits(
-    users: int = 900, *, seed: int = 1, days: int = 7, before: int = 10, more: float = 0.0
+    users: int = 900,
+    *,
+    seed: int = 1,
+    days: int = 7,
+    before: int = 10,
+    more: float = 0.0,
+    forget: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Lists before and after an experiment begins; users click as they did before.
 
     `before`: days, in which lists have no variant. `more`: part of b's users who click every item
-    before the experiment alone.
+    before the experiment alone. `forget`: whether they have other tastes in it.
     """
     random = np.random.default_rng(seed)
     taste = random.beta(0.6, 3.0, users)
     often = 0.1 + random.exponential(0.4, users)
+    tastes = random.permutation(taste) if forget else taste
     for day in range(-before, days):
         for user in np.flatnonzero(random.random(users) < often).tolist():
             treated = user % 2 == 1
             eager = day < 0 and treated and user < more * users
-            clicks = random.random(3) < (1.0 if eager else taste[user])
+            clicks = random.random(3) < (1.0 if eager else (taste if day < 0 else tastes)[user])
             visit = {
                 "ts": BEGIN + day * DAY + int(random.integers(DAY)),
                 "user": f"u{user}",
@@ -228,7 +241,7 @@ def test_the_days_before_may_be_counted_elsewhere_and_merged() -> None:
     )
     past = [event for event in events if event["ts"] < BEGIN]
     period = PrePeriod(since=SINCE, metrics=("hit_rate@2",))
-    counter = Counter(
+    counter = partials.Counter(
         *configuration().metrics,
         by=["variant", "country"],
         intervals=Intervals(),
@@ -259,3 +272,187 @@ def _arrow(events: Sequence[dict[str, Any]]) -> pa.Table:
         for event in events
     ]
     return pa.Table.from_pylist(rows)
+
+
+class Oracle:
+    """What raw lists say, user by user, of the clicks of b and of control in a list."""
+
+    def __init__(self, events: Sequence[dict[str, Any]], most: int) -> None:
+        names = sorted({event["user"] for event in events})
+        self.hashes = dict(zip(names, user_hashes(names).tolist(), strict=True))
+        past = [event for event in events if BEGIN - 28 * DAY <= event["ts"] < BEGIN]
+        now = [event for event in events if event["ts"] >= BEGIN]
+        clicks, lists = Counter[str](), Counter[str]()
+        for event in past:
+            clicks[event["user"]] += len(event["interactions"])
+            lists[event["user"]] += 1
+        first: dict[tuple[str, str], int] = {}
+        for event in sorted(now, key=lambda event: event["ts"]):
+            first.setdefault((event["variant"], event["user"]), event["ts"] // DAY)
+        arms = {arm: {user for of, user in first if of == arm} for arm in ("control", "b")}
+        limit = min(self._limit(users, most) for users in (lists, *arms.values()))
+        days = sorted({event["ts"] // DAY for event in now})
+        x, n = np.zeros((2, 2, len(days), 256))
+        for event in now:
+            at = ("control", "b").index(event["variant"]), days.index(event["ts"] // DAY)
+            group = self.hashes[event["user"]] % 256
+            x[*at, group] += len(event["interactions"])
+            n[*at, group] += len(event["recommendations"])
+        begun = sorted({*first.values()})
+        sums, users = np.zeros((2, 2, len(begun), 256)), np.zeros((2, len(begun), 256))
+        for (arm, user), day in first.items():
+            if self.hashes[user] >= limit:
+                continue
+            at = ("control", "b").index(arm), begun.index(day)
+            users[*at, self.hashes[user] % 256] += 1
+            sums[0, *at, self.hashes[user] % 256] += clicks[user]
+            sums[1, *at, self.hashes[user] % 256] += lists[user]
+        self.share = users[1].sum() / users.sum()
+        self.known = (
+            sum(self.hashes[user] < limit and lists[user] > 0 for _, user in first) / users.sum()
+        )
+        self.metric = self._jackknife(x, n)
+        self.covariates = [self._jackknife(part, users) for part in sums]
+        weights = n[0].sum(1) * n[1].sum(1) / n.sum((0, 2))
+        shares = (n / n.sum(2)[:, :, None] * weights[:, None]).sum(1) / weights.sum()
+        self.groups = float((1 / np.square(shares).sum(1)).min() - 1)
+
+    def _limit(self, users: Collection[str], most: int) -> int:
+        """The largest 2^64 / 2^n below which at most so many users are."""
+        limit = 2**64
+        while sum(self.hashes[user] < limit for user in users) > most:
+            limit //= 2
+        return limit
+
+    @staticmethod
+    def _jackknife(x: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The means of both arms, and minus their changes without each group."""
+
+        def means(x: FloatArray, n: FloatArray) -> FloatArray:
+            weights = n[0].sum(1) * n[1].sum(1) / n.sum((0, 2))
+            by_day: FloatArray = x.sum(2) / n.sum(2)
+            return np.asarray(by_day @ weights / weights.sum())
+
+        whole = means(x, n)
+        return whole, np.array(
+            [whole - means(np.delete(x, g, 2), np.delete(n, g, 2)) for g in range(256)]
+        ).T
+
+    def row(self) -> tuple[float, float, float]:
+        """The adjusted values of control and b, and half the width of the difference."""
+        values, moves = self.metric
+        gone = np.array([each[1] - each[0] for _, each in self.covariates])
+        delta = np.array([each[1] - each[0] for each, _ in self.covariates])
+        weights, *_ = np.linalg.lstsq(gone.T, moves[1] - moves[0], rcond=None)
+        rest = moves[1] - moves[0] - weights @ gone
+        surprise = delta @ np.linalg.inv(gone @ gone.T) @ delta * 256 / 255
+        left = self.groups - 2
+        error = math.sqrt(255 / 256 * np.square(rest).sum())
+        error *= math.sqrt((1 + surprise / left) * self.groups / left)
+        half = student_reach(normal_quantile(0.025), left) * error
+        shift = float(weights @ delta)
+        return values[0] + self.share * shift, values[1] - (1 - self.share) * shift, half
+
+
+@pytest.mark.parametrize("most", [EXPERIMENT_USERS, 420])
+def test_values_follow_from_the_lists_of_each_user(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a ramp, with new users, days before the pre-period, a pilot, and lists that come late.
+
+    More than 420 users came before, so that half of them are a sample, but fewer in each arm.
+    """
+    monkeypatch.setattr(plan, "EXPERIMENT_USERS", most)
+    events = [
+        {"variant": "pilot"} | event if int(event["user"][1:]) % 3 else event
+        for event in visits(before=31)
+        if _is_on_ramp(event)
+    ]
+    draw = random.Random(8)
+    oracle, log = Oracle(events, most), draw.sample(events, len(events))
+    path = str(json_lines(tmp_path / "log.ndjson", log))
+    how: Any = {"columns": {"time": "ts"}, "time_unit": "s", "since": SINCE, "primary": "ctr"}
+    how["shares"] = {"control": 1, "b": 1}
+    row = compare(path, "ctr", **how)["ctr"]
+    control, treatment, half = oracle.row()
+    assert (present(row.control), present(row.treatment)) == exactly(control, treatment)
+    assert (present(row.high) - present(row.low)) / 2 == pytest.approx(half, rel=1e-9)
+    assert row.lift == pytest.approx(treatment / control - 1, rel=1e-9)
+    assert row.known == pytest.approx(oracle.known)
+    raw = oracle.metric[0]
+    assert row.raw_lift == pytest.approx(raw[1] / raw[0] - 1, rel=1e-9)
+    live = counted(log, primary=["ctr"], shares=how["shares"])
+    (same,) = (each for each in report_of(live).rows if each.metric == "ctr")
+    assert (same.control, same.treatment, same.known) == (row.control, row.treatment, row.known)
+
+
+def _is_on_ramp(event: dict[str, Any]) -> bool:
+    """Users of b who came before come a day late, and half of all users only come later."""
+    day, user = (event["ts"] - BEGIN) // DAY, int(event["user"][1:])
+    if user % 4 > 1:
+        return bool(day >= 0)
+    return bool(day < 0 or day > user % 2)
+
+
+def test_an_interval_that_is_wider_stays_adjusted() -> None:
+    """A better one of the two would be chosen by chance."""
+    rows = report_of(counted(visits(users=300, forget=True))).rows
+    shares = [row.narrower for row in rows if row.known is not None]
+    assert min(map(present, shares)) < 0
+    assert len(shares) == len([row for row in rows if row.lift_low is not None])
+
+
+def test_users_who_differed_before_are_not_compared() -> None:
+    report = report_of(counted(visits(more=0.4)))
+    (trouble,) = report.checks.trouble
+    assert trouble.startswith("clicks per list of b's users were ")
+    assert trouble.endswith(
+        " % higher than of control's before 2026-03-01: they were not assigned at random, or since "
+        "is too late"
+    )
+    assert {row.verdict for row in report.rows} == {"do not trust"}
+    assert report_of(counted(visits())).checks.trouble == ()
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ({"since": None}, "the first day of the experiment is not given (since)"),
+        ({"pre_period": 0}, "no days before it are kept (pre_period = 0)"),
+        ({"same_users": True}, "users are the same by design"),
+        ({"since": date(2026, 1, 10)}, "the days before 2026-01-10 were not counted"),
+    ],
+    ids=["since", "days", "pairs", "not counted"],
+)
+def test_values_that_are_not_adjusted_say_why(how: dict[str, Any], reason: str) -> None:
+    report = report_of(counted(visits(users=200, days=3), **how))
+    assert report.checks.adjustment == f"Not adjusted by what users did before: {reason}."
+    assert {row.known for row in report.rows} == {None}
+
+
+def test_lists_without_a_user_and_few_users_adjust_nothing() -> None:
+    events = list(visits(users=200, days=3))
+    nameless = [
+        {name: value for name, value in event.items() if name != "user"}
+        if event["ts"] < BEGIN and number % 20 == 0
+        else event
+        for number, event in enumerate(events)
+    ]
+    said = report_of(counted(nameless)).checks.adjustment
+    assert said.endswith(" % of the lists before 2026-03-01 have no user id.")
+    few = [event for event in events if event["ts"] >= BEGIN or int(event["user"][1:]) < 30]
+    assert report_of(counted(few)).checks.adjustment == (
+        "Not adjusted by what users did before: too few users are known from before 2026-03-01."
+    )
+
+
+def test_values_without_bounds_are_limited_in_the_past() -> None:
+    """One list of 10^15 before would not fit into the sums of its user, and decide everything."""
+    events = list(visits(users=400))
+    events[0]["interactions"] = {"a": 1e15}
+    how: Any = {"primary": ["value_per_list"]}
+    rows = {row.metric: row for row in report_of(counted(events, **how)).rows}
+    events[0]["interactions"] = {"a": 1024.0}
+    limited = {row.metric: row for row in report_of(counted(events, **how)).rows}
+    assert present(rows["value_per_list"].known) > 0.9
+    assert rows["value_per_list"].control == limited["value_per_list"].control

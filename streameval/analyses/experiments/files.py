@@ -15,6 +15,7 @@ from streameval.analyses.experiments.counted import (
     count_models,
     count_states,
 )
+from streameval.analyses.experiments.planned_shares import day_number
 from streameval.analyses.experiments.reader import with_strata
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
@@ -72,8 +73,10 @@ def compare_variants(
     _check_variants(counted.variants, request, experiment)
     _check_segments(counted.segments, request, options, experiment)
     missing = counted.variants.get(MISSING_LABEL)
-    if missing is not None and missing.audience.lists:
-        lists = f"{missing.audience.lists:,} lists"
+    # Lists from before the experiment need no variant.
+    unnamed = missing.since(day_number(experiment.since)).audience.lists if missing else 0
+    if unnamed:
+        lists = f"{unnamed:,} lists"
         around.note(f"{lists} have no {experiment.label} and are left out.")
     for metric, reason in counted.left_out.items():
         around.note(f"{metric} is not compared: {reason}")
