@@ -70,9 +70,6 @@ _LEFT: Final = (
     errors.FencedInstanceIdError,
 )
 
-_CREDENTIALS_SECONDS: Final = 1.0
-"""Seconds between reads of credential files."""
-
 _ATTEMPT_SECONDS: Final = 10.0
 """Seconds for which an error counts as current, unless records arrive."""
 
@@ -100,7 +97,6 @@ class ConfluentConsumer:
         self._monitor = monitor
         self._latest = Latest(config)
         self._credentials = self._current_credentials()
-        self._read_at = time.monotonic()
         self._most: int = config["max_poll_records"]
         self._generation = 0
         self._closed = False
@@ -344,11 +340,7 @@ class ConfluentConsumer:
         return {librdkafka_name(name): str(self._latest[name]) for name in given}
 
     def _renew_credentials(self) -> None:
-        """Read credential files now and then; the next connection uses changes."""
-        now = time.monotonic()
-        if now - self._read_at < _CREDENTIALS_SECONDS:
-            return
-        self._read_at = now
+        """Read credential files again; the next connection uses changes."""
         current = self._current_credentials()
         if current != self._credentials:
             self._credentials = current

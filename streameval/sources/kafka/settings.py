@@ -223,10 +223,10 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
     return [address if _has_port(address) else f"{address}:9092" for address in stripped if address]
 
 
-def similar_names(name: str, known: Collection[str] = ()) -> str:
-    """The settings that a misspelt name may mean, as a part of a sentence; empty without one."""
-    among = {*(known or KafkaConsumer.DEFAULT_CONFIG), *_IN_LIBRDKAFKA} - {*_RESERVED, name}
-    found = nearest(name, among)
+def similar_names(name: str, known: Collection[str] = KafkaConsumer.DEFAULT_CONFIG) -> str:
+    """The settings that an unknown name may mean, as a part of a sentence; empty without one."""
+    among = {*known, *_IN_LIBRDKAFKA}
+    found = [] if name in among else nearest(name, among - {*_RESERVED})
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 

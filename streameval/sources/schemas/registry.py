@@ -323,24 +323,21 @@ class Schemas:
 
     def _reader(self, encoding: Encoding, header: bytes) -> ToText:
         """The reader of the schema in a header, which is asked for if it is not known."""
-        readers, key, began = (
-            self._readers.setdefault(encoding, {}),
-            (encoding, header),
-            self._clock(),
-        )
+        key, now = (encoding, header), self._clock()
+        readers = self._readers.setdefault(encoding, {})
         reader = readers.get(header)
-        if reader is not None and self._refused_until.get(key, began) >= began:
+        if reader is not None and self._refused_until.get(key, now) >= now:
             return reader
-        number = schema_id(header)
+        refusal: RejectedSchemaError | None = None
         try:
-            definition = self._ask(lambda: self._registry.definition(number))
+            definition = self._ask(lambda: self._registry.definition(schema_id(header)))
             reader = self._avro.reader(definition, encoding.time_unit)
-            self._refused_until.pop(key, None)
         except RejectedSchemaError as error:
-            reader = _refusing(error, header)
-            self._refused_until.pop(key, None)
-            self._refused_until[key] = self._clock() + _RETRY_SECONDS
+            reader, refusal = _refusing(error, header), error
         readers[header] = reader
+        self._refused_until.pop(key, None)
+        if refusal is not None:
+            self._refused_until[key] = self._clock() + _RETRY_SECONDS
         if len(self._refused_until) > _MAX_REFUSED:
             # Of ids that mean nothing, only the newest are remembered.
             oldest, oldest_header = next(iter(self._refused_until))
