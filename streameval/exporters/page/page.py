@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import installed
-from streameval.engine.snapshot import Snapshot
+from streameval.engine.snapshot import PartitionHealth, Snapshot
 from streameval.engine.windows.times import SECOND
-from streameval.exporters.page.charts import ChartLine, Drawing, drawing, drawings, line
+from streameval.exporters.page.charts import DAY, ChartLine, Drawing, drawing, drawings, line
 from streameval.exporters.page.definition import definition
-from streameval.exporters.page.pipeline import tables, totals
 from streameval.exporters.page.selection import (
     Excerpt,
     Selection,
@@ -25,7 +24,9 @@ from streameval.exporters.page.selection import (
 )
 from streameval.exporters.page.state import State
 from streameval.exporters.page.templates import render, safe
-from streameval.exporters.view import CAUTION, has_estimates
+from streameval.exporters.view import CAUTION, UNDEFINED, has_estimates, moment, span
+from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.words import percent
 
 STATIC: Final = Path(__file__).parent.parent / "web" / "static"
 """Style sheet, scripts and the library of charts."""
@@ -94,10 +95,80 @@ def _values(
         "analyses": list(_analyses(snapshot)),
         "chosen": chosen,
         "selection": selection if chosen is None else chosen.selection,
-        "totals": () if snapshot is None else totals(snapshot),
-        "tables": () if snapshot is None else tables(snapshot),
+        "totals": () if snapshot is None else _totals(snapshot),
+        "tables": () if snapshot is None else _pipeline_tables(snapshot),
         **(_alone(chosen) if chosen is not None and selection.view else {}),
     }
+
+
+def _totals(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Name and text of each count."""
+    health, now = snapshot.health, snapshot.taken_at
+    invalid = sum(health.invalid.values())
+    share = f" ({percent(invalid / health.consumed)})" if invalid and health.consumed else ""
+    lags = [entry.lag for entry in health.partitions if entry.lag is not None]
+    counts = {
+        "records read": health.consumed,
+        "events": health.valid,
+        "invalid": invalid,
+        "deletions (no value)": health.tombstones,
+        "too late for a window": health.late,
+        "dated in the future": health.future,
+        "duplicates": health.duplicates,
+        "dead letters": health.dead_lettered,
+        "records behind": sum(lags) if lags else None,
+        "lists not counted yet": None if health.join is None else health.join.open_lists,
+    }
+    for name, count in counts.items():
+        if count is not None:
+            yield name, f"{count:,}{share if name == 'invalid' else ''}"
+    times = [entry.event_time for entry in health.partitions if entry.event_time is not None]
+    if times:
+        yield "newest event", _when(max(times), now)
+    if health.checkpoint is not None:
+        saved = health.checkpoint.last_success
+        yield "last checkpoint", UNDEFINED if saved is None else _when(saved, now)
+
+
+def _pipeline_tables(snapshot: Snapshot) -> Iterator[TextTable[Any]]:
+    """Invalid records by reason, and the progress of each partition."""
+    health = snapshot.health
+    reasons: list[TextColumn[tuple[str, int]]] = [
+        TextColumn("reason", lambda row: row[0]),
+        TextColumn("records", lambda row: f"{row[1]:,}", "right"),
+    ]
+    invalid = [(reason, count) for reason, count in sorted(health.invalid.items()) if count]
+    yield TextTable(reasons, invalid, "Invalid records by reason")
+    yield TextTable(_progress(saved=health.checkpoint is not None), health.partitions, "Partitions")
+
+
+def _progress(*, saved: bool) -> list[TextColumn[PartitionHealth]]:
+    columns: list[TextColumn[PartitionHealth]] = [
+        TextColumn("partition", lambda entry: str(entry.log)),
+        TextColumn("next offset", lambda entry: f"{entry.position:,}", "right"),
+        TextColumn("records behind", lambda entry: _count(entry.lag), "right"),
+        TextColumn("event time", _event_time, "right"),
+    ]
+    if saved:
+        columns.append(TextColumn("saved up to", lambda entry: _count(entry.durable), "right"))
+    return columns
+
+
+def _event_time(entry: PartitionHealth) -> str:
+    if entry.event_time is None:
+        return UNDEFINED
+    ahead = " (ahead of this machine)" if entry.ahead else ""
+    return moment(entry.event_time) + ahead
+
+
+def _count(count: int | None) -> str:
+    return UNDEFINED if count is None else f"{count:,}"
+
+
+def _when(seconds: float, now: float) -> str:
+    """An age for live data; a date for old events."""
+    age = now - seconds
+    return f"{span(age)} ago" if age < DAY else moment(seconds)
 
 
 def _alone(chosen: Excerpt) -> dict[str, Any]:

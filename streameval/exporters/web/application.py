@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from itertools import product
@@ -22,18 +23,21 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streameval.engine.snapshot import Snapshot
+from streameval.exporters.page.state import State, state
 from streameval.exporters.prometheus import (
     CONTENT_TYPE,
     OPENMETRICS,
     Exposition,
     prefers_openmetrics,
 )
+from streameval.exporters.view import span
 from streameval.exporters.web.api import Api, accepts_gzip, pack
 from streameval.exporters.web.auth import Verdict
-from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
-from streameval.exporters.web.threads import WorkerThreads
+from streameval.exporters.web.threads import WorkerThreads, unavailable
 from streameval.exporters.web.webconfig import Security
 
+HEALTHY: Final = "/-/healthy"
+READY: Final = "/-/ready"
 _STATIC: Final = Path(__file__).parent / "static"
 _PATHS: Final = (
     "/, /metrics, /api/v1/metrics (described by /docs, /api/v1/openapi.json), /-/healthy and "
@@ -74,7 +78,9 @@ def application(
         security: users; None means no authentication.
     """
     security = security or Security()
-    checks = HealthChecks(current, healthy, security)
+
+    def state_of(snapshot: Snapshot | None) -> State:
+        return state(snapshot, healthy=healthy())
 
     threads = WorkerThreads(len(_FORMS))
     samples = {
@@ -93,10 +99,10 @@ def application(
         return RedirectResponse(f"{prefix}/api/v1/openapi.json", status_code=302)
 
     routes: list[BaseRoute] = [
-        *Api(current, checks.state).routes(),
+        *Api(current, state_of).routes(),
         Route("/metrics", metrics),
         Route("/docs", description),
-        *checks.routes(),
+        *_probes(current, healthy, security),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
     return Starlette(
@@ -111,6 +117,31 @@ def application(
             )
         ],
     )
+
+
+def _probes(
+    current: Callable[[], Snapshot | None], healthy: Callable[[], bool], security: Security
+) -> list[BaseRoute]:
+    """Health checks, which need no password: probes have none.
+
+    Where there are users, readiness is the status alone: reasons name brokers and topics.
+    """
+    threads = WorkerThreads(2)
+
+    def is_healthy(_: Request) -> Response:
+        if healthy():
+            return PlainTextResponse("Healthy: the ingest loop is running.\n")
+        return unavailable("Not healthy: the ingest loop makes no progress.")
+
+    def is_ready(_: Request) -> Response:
+        snapshot = current()
+        now = state(snapshot, healthy=healthy())
+        age = "" if snapshot is None else span(time.time() - snapshot.taken_at)
+        reason = f"{now.sentence} The snapshot is {age} old." if age else now.sentence
+        sentence = f"{now.word}." if len(security.users) else reason
+        return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
+
+    return [Route(HEALTHY, threads.handler(is_healthy)), Route(READY, threads.handler(is_ready))]
 
 
 class _Form(NamedTuple):
