@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector as ClientCollector
 
@@ -22,7 +20,6 @@ from streameval.exporters.families import (
     Counters,
     Family,
     FamilySet,
-    Key,
     MetricFamilies,
     family_name,
     own_family,
@@ -272,10 +269,9 @@ class Collector(ClientCollector):
         self._lock = forkable_lock()
         self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
         self._families = MetricFamilies(Counters(time.monotonic, first_exposure))
-        self._growth = Growth()
         snapshot = self._snapshots.take()
         if restored:
-            self._growth.leave_out(snapshot.series, self._snapshots.resets())
+            self._families.leave_out(snapshot, self._snapshots.resets())
         else:
             self._families.resume(snapshot)
 
@@ -290,7 +286,7 @@ class Collector(ClientCollector):
         with self._lock:
             snapshot = self._snapshots.take()
             families = [
-                *self._families.families(self._growth.of(snapshot, self._snapshots.resets())),
+                *self._families.families(snapshot, self._snapshots.resets()),
                 count_undefined(snapshot),
                 _count_unexported(self._snapshots.unexported),
             ]
@@ -305,56 +301,6 @@ def _count_unexported(counts: Mapping[str, int]) -> Family:
         "half_counted (an exception stopped a change), error. Absent if there never was one.",
         [({"reason": reason}, float(count)) for reason, count in counts.items()],
     )
-
-
-class _Grown(msgspec.Struct):
-    """An offset of total and count, and their last values."""
-
-    more: float = 0.0
-    more_count: int = 0
-    total: float = 0.0
-    count: int = 0
-    resets: int = 0
-
-
-Resets: TypeAlias = Mapping[tuple[str, ...], int]
-"""How often the accumulator of these label values was reset."""
-
-
-class Growth:
-    """Makes numerators and denominators monotonic across resets of accumulators."""
-
-    def __init__(self) -> None:
-        self._grown: dict[Key, _Grown] = {}
-
-    def leave_out(self, series: Iterable[Series], resets: Resets) -> None:
-        """Start these series at 0."""
-        for entry in series:
-            total, count = entry.reading.total, entry.reading.count
-            if total is not None and math.isfinite(total):
-                key = ("", entry.labels, entry.metric.text)
-                self._grown[key] = _Grown(-total, -count, total, count, resets[entry.labels])
-
-    def of(self, snapshot: Snapshot, resets: Resets) -> Snapshot:
-        """The snapshot with totals and counts that include those before resets."""
-        series = (self._of(entry, resets[entry.labels]) for entry in snapshot.series)
-        return msgspec.structs.replace(snapshot, series=tuple(series))
-
-    def _of(self, entry: Series, resets: int) -> Series:
-        total, count = entry.reading.total, entry.reading.count
-        if total is None or not math.isfinite(total):
-            return entry
-        key = ("", entry.labels, entry.metric.text)
-        grown = self._grown.setdefault(key, _Grown(resets=resets))
-        # Another state in the accumulator, or another accumulator, is seen by its smaller count.
-        if resets != grown.resets or count < grown.count:
-            grown.more += grown.total
-            grown.more_count += grown.count
-        grown.total, grown.count, grown.resets = total, count, resets
-        reading = msgspec.structs.replace(
-            entry.reading, total=grown.more + total, count=grown.more_count + count
-        )
-        return msgspec.structs.replace(entry, reading=reading)
 
 
 def exposition(collector: ClientCollector) -> Exposition:

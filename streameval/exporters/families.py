@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -233,12 +234,26 @@ class _Exported(msgspec.Struct, gc=False):
     """A pair of counters as last exported.
 
     Attributes:
-        rises: time on the injected clock from which it may exceed 0.
+        rises: time on the injected clock from which it may exceed 0; None before its first scrape.
+        resets: how often what counts had been reset when it was scraped last.
+        last: its total and count then.
+        more: what was counted before resets, or with a minus what is left out.
     """
 
-    rises: float
+    rises: float | None = None
     total: float = 0.0
     count: int = 0
+    resets: int | None = None
+    last: CounterValue = (0.0, 0)
+    more: CounterValue = (0.0, 0)
+
+    def grown(self, total: float, count: int, resets: int) -> CounterValue:
+        """Total and count with those before resets."""
+        # Another state, or another accumulator, is seen by its smaller count.
+        if self.resets is not None and (resets != self.resets or count < self.last[1]):
+            self.more = (self.more[0] + self.last[0], self.more[1] + self.last[1])
+        self.resets, self.last = resets, (total, count)
+        return self.more[0] + total, self.more[1] + count
 
 
 class Counters:
@@ -273,11 +288,21 @@ class Counters:
         """Add a counter that starts at its value, which earlier processes have counted."""
         self._exported[key] = _Exported(-math.inf, total, count)
 
-    def scraped(self, key: Key, total: float, count: int) -> CounterValue:
-        """The exported values of a counter with this total and count; a new one is 0 at first."""
-        exported = self._exported.get(key)
-        if exported is None:
-            exported = self._exported[key] = _Exported(self._now + self._first_exposure)
+    def leave_out(self, key: Key, total: float, count: int, resets: int) -> None:
+        """Add a counter that starts at 0, without what others have exported."""
+        more = (-total, -count)
+        self._exported[key] = _Exported(resets=resets, last=(total, count), more=more)
+
+    def scraped(self, key: Key, total: float, count: int, resets: int | None) -> CounterValue:
+        """The exported values of a counter with this total and count; a new one is 0 at first.
+
+        `resets`: how often what counts was reset; None if it never is.
+        """
+        exported = self._exported.setdefault(key, _Exported())
+        if exported.rises is None:
+            exported.rises = self._now + self._first_exposure
+        if resets is not None:
+            total, count = exported.grown(total, count, resets)
         if self._now < exported.rises:
             self.next_rise = min(self.next_rise, exported.rises)
         else:
@@ -383,6 +408,11 @@ class FamilySet:
 
 _NOTHING: CounterValue = (0.0, 0)
 
+Resets: TypeAlias = Mapping[tuple[str, ...], int]
+"""Label values -> how often what counts them was reset."""
+
+_NEVER: Final[Resets] = MappingProxyType({})
+
 
 class _Counter(NamedTuple):
     """A pair of counters in a snapshot, and its current value; None if undefined."""
@@ -406,14 +436,27 @@ class MetricFamilies:
             if counter.now is not None and counter.now[1]:
                 self._counters.resume(families.key(counter), *counter.now)
 
-    def families(self, snapshot: Snapshot) -> list[Family]:
-        """Families in the order of the snapshot; windows of a metric follow its counters."""
+    def leave_out(self, snapshot: Snapshot, resets: Resets) -> None:
+        """Start counters at 0 that have values in the snapshot."""
+        families = FamilySet(snapshot)
+        for counter in _counters_of(snapshot):
+            if counter.now is not None:
+                key = families.key(counter)
+                self._counters.leave_out(key, *counter.now, resets[counter.labels])
+
+    def families(self, snapshot: Snapshot, resets: Resets = _NEVER) -> list[Family]:
+        """Families in the order of the snapshot; windows of a metric follow its counters.
+
+        `resets`: how often what counts these label values was reset.
+        """
         families = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
             samples = families.of(counter.metric, counter.family)
             if counter.now is not None:
-                total, count = self._counters.scraped(families.key(counter), *counter.now)
+                total, count = self._counters.scraped(
+                    families.key(counter), *counter.now, resets.get(counter.labels)
+                )
                 labels = samples.labels(counter.labels)
                 for suffix, value in (("_sum", total), ("_count", count)):
                     samples.lists[""].append(Sample(samples.name + suffix, labels, value))
