@@ -25,6 +25,7 @@ NUMBERS = tuple(range(12))
 
 # Values of the parameters that have no list of choices; None is the default.
 _OPEN: Mapping[str, tuple[Value, ...]] = {
+    "least": (0.3,),
     "by": ("genre", "kind"),
     "among": ("tier:news", "genre:drama"),
     "alpha": (0.25, 1),

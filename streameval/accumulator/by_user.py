@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from streameval.accumulator.overlap import Overlap
 from streameval.accumulator.reading_intervals import (
     IntervalMethod,
     Shares,
@@ -29,10 +30,12 @@ class SliceSums(NamedTuple):
 
     Attributes:
         problem: the reason, in a sentence, that they do not stand for the value; None if they do.
+        overlap: of an estimate for a policy that was not shown, with what was; None for others.
     """
 
     sums: GroupSums
     problem: str | None
+    overlap: Overlap | None = None
 
 
 def ungrouped(metric: Metric, table: Table) -> str | None:

@@ -70,8 +70,10 @@ def objections_to(
     return {text: Objection(reason) for text, reason in reasons if reason is not None}
 
 
-def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
+def user_sums(metric: Metric, table: Table, cells: IntArray, method: IntervalMethod) -> SliceSums:
     """The sums by user of a metric over all of these cells together.
+
+    `method`: of the interval that the overlap of an estimate is for.
 
     Raises:
         NotComparableError: the table has none.
@@ -88,4 +90,6 @@ def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
     covered = float(counted) / count if count else 1.0
     shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
     together = summed_together(metric, groups, cells.tolist())
-    return SliceSums(together, uncovered(shares) or objection(metric, table, cells))
+    whole = joined(table, cells.tolist())
+    overlap = next(iter(overlaps(metric, whole, cells[:1], method)), None)
+    return SliceSums(together, uncovered(shares) or objection(metric, table, cells), overlap)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, NamedTuple
 
+from msgspec.structs import replace
+
+from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import Reference
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Interval, Intervals
 
 FEWEST_REWARDS: Final = 20
 """Effective rewards below which intervals cover the truth less often than they say."""
@@ -49,10 +52,13 @@ def side_of_reference(sums: GroupSums, intervals: Intervals, reference: Referenc
 
 
 class Overlap(NamedTuple):
-    """The readings of `Checks`.
+    """The readings of `CompanionChecks`.
 
     Attributes:
         side: on which side of 1 the mean weight is.
+        limit: the largest reward of a list, as far as gains are at most 1; None if every item can
+            be shown.
+        least: chance with which any item is shown at least; 0 if it is not known.
     """
 
     side: Side
@@ -60,6 +66,37 @@ class Overlap(NamedTuple):
     share: Reading
     rewarded: Reading
     clipped: tuple[Reading, Reading] | None = None
+    limit: Reading | None = None
+    least: float = 0.0
+
+    @property
+    def unseen(self) -> float:
+        """The share of the policy's choices that the log may never have shown, at most."""
+        covered = self.weight.interval
+        low = self.weight.value if covered is None else covered.low
+        return 0.0 if self.limit is None or 1.0 - low <= NOISE else 1.0 - low
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the rewards of the lists have a known limit."""
+        return self.limit is None or (self.limit.defined and self.limit.count == self.limit.lists)
+
+    def allow(self, interval: Interval, metric: Metric) -> Interval:
+        """The interval of an estimate, for any reward of what may never have been shown.
+
+        A mean of what was shown, such as `snips`, is one of the rest of the choices; a model, as in
+        `dr`, may have expected more of them.
+        """
+        unseen, limit = self.unseen, 0.0 if self.limit is None else self.limit.value
+        if not unseen:
+            return interval
+        shown = 1.0 if metric.definition.over is None else 1.0 - unseen
+        modelled = unseen * limit if metric.definition.bounds[0] < 0 else 0.0
+        return replace(
+            interval,
+            low=interval.low * shown - modelled,
+            high=interval.high * shown + unseen * limit,
+        )
 
     @property
     def lists(self) -> float:
@@ -75,10 +112,11 @@ class Overlap(NamedTuple):
 def distrust(reading: Reading, overlap: Overlap) -> str | None:
     """The reason, in a sentence, not to trust an estimate; None without one."""
     lost = reading.lists - reading.count
-    if lost > MOST_ANONYMOUS * reading.lists:
+    if lost > (0.0 if overlap.least else MOST_ANONYMOUS) * reading.lists:
+        below = f" or below {overlap.least:g}" if overlap.least else ""
         return (
             f"Do not trust it: {share_text(lost / reading.lists)} of the lists are left out, "
-            "because the chance of an item is missing or impossible."
+            f"because the chance of an item is missing or impossible{below}."
         )
     mean = f"the mean weight is {overlap.weight.value:.3g}{_bounds(overlap.weight)} instead of 1"
     if overlap.side == "below":
@@ -100,11 +138,39 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
 def lacking(overlap: Overlap) -> str | None:
     """The reason, in a sentence, that an estimate has no interval yet; None if it may have one."""
     if overlap.rewards >= FEWEST_REWARDS:
-        return None
+        return _unlimited(overlap)
     return (
         f"Too little overlap: the weights leave {overlap.rewards:.2g} effective rewards, in "
         f"{overlap.lists:,.1f} effective lists of {overlap.share.count:,}; an interval needs "
         f"{FEWEST_REWARDS}."
+    )
+
+
+def _unlimited(overlap: Overlap) -> str | None:
+    """The reason that bounds cannot allow for what may never have been shown, or None."""
+    lists, needed = overlap.share.count, FEWEST_REWARDS / (overlap.least or 1.0)
+    if overlap.least and lists < needed:
+        return (
+            f"Too few lists: an item with the smallest chance, {overlap.least:g}, is shown "
+            f"{FEWEST_REWARDS} times in {needed:,.0f} lists; there are {lists:,}."
+        )
+    if not overlap.unseen or overlap.is_limited:
+        return None
+    return (
+        f"Up to {share_text(overlap.unseen)} of the policy's choices may never have been shown, "
+        "and gains above 1 have no known limit: divide them by the largest, or set the smallest "
+        "propensity (least=), if every item can be shown."
+    )
+
+
+def unseen_note(overlap: Overlap) -> str | None:
+    """What the bounds allow for, in a sentence; None if for nothing."""
+    if not overlap.unseen:
+        return None
+    return (
+        f"Up to {share_text(overlap.unseen)} of the policy's choices may never have been shown; "
+        "the bounds allow for any value there (set the smallest propensity, if every item can be "
+        "shown)."
     )
 
 

@@ -32,6 +32,7 @@ from streameval.accumulator.overlap import (
     distrust,
     lacking,
     side_of_reference,
+    unseen_note,
 )
 from streameval.accumulator.plan import USER_SUMS_PREFIX, check_depth, name_of
 from streameval.accumulator.reading_intervals import (
@@ -122,11 +123,15 @@ def overlaps(
     sides: list[Side] = ["unknown"] * cells.size
     if sums is not None and method is not None and reference is not None:
         sides = [side_of_reference(sum_, method.intervals, reference) for sum_ in sums]
-    rows = zip(sides, zip(*by_metric, strict=True), strict=True)
-    return [
-        Overlap(side, weight, share, rewarded, (clipped[0], clipped[1]) if clipped else None)
-        for side, (weight, share, rewarded, *clipped) in rows
-    ]
+    least = float(metric.values["least"])
+    found = []
+    for side, (weight, share, rewarded, *others) in zip(
+        sides, zip(*by_metric, strict=True), strict=True
+    ):
+        limit = None if checks.limit is None else others.pop()
+        clipped = (others[0], others[1]) if others else None
+        found.append(Overlap(side, weight, share, rewarded, clipped, limit, least))
+    return found
 
 
 def joined(table: Table, cells: Sequence[int]) -> Table:
@@ -154,7 +159,7 @@ def _checked(
         readings = [replace(reading, note=bias or reading.note) for reading, bias in noted]
     overlap_values = overlaps(metric, table, cells, method)
     pairs = zip(readings, overlap_values, strict=False)
-    checked = [_of_overlap(*pair, judged=method is not None) for pair in pairs] or readings
+    checked = [_of_overlap(metric, *pair, judged=method is not None) for pair in pairs] or readings
     reference = metric.definition.reference
     sums = None if reference is None or method is None else group_sums(metric, table, cells)
     if reference is None or sums is None or method is None:
@@ -167,11 +172,17 @@ def _checked(
     ]
 
 
-def _of_overlap(reading: Reading, overlap: Overlap, *, judged: bool) -> Reading:
-    note = clip_note(overlap)
-    noted = reading if note is None else replace(reading, note=note[0].upper() + note[1:])
+def _of_overlap(metric: Metric, reading: Reading, overlap: Overlap, *, judged: bool) -> Reading:
+    """The reading with bounds that allow for what was never shown, or without an interval."""
+    notes, covered = [clip_note(overlap)], reading.interval
     reason = (distrust(reading, overlap) or lacking(overlap)) if judged else None
-    return noted if reason is None else replace(noted, interval=None, no_interval=reason)
+    if reason is not None:
+        reading = replace(reading, interval=None, no_interval=reason)
+    elif covered is not None:
+        reading = replace(reading, interval=overlap.allow(covered, metric))
+        notes.append(unseen_note(overlap))
+    told = [note[0].upper() + note[1:] for note in notes if note is not None]
+    return replace(reading, note=" ".join(told) or reading.note)
 
 
 def group_sums(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import mul
 from sys import float_info
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.rows import indices_by_rank
 from streameval.catalogue.signature import Span
@@ -22,17 +22,29 @@ Slots: TypeAlias = Literal["item", "cascade", "list"]
 Clip: TypeAlias = Annotated[float, Span(0, float_info.max)]
 """Largest weight; 0 for no limit."""
 
+Least: TypeAlias = Annotated[float, Span(0, 1)]
+"""Least chance with which the log shows any item; 0 if it is not known."""
+
 _MOST = 1.0 + 1e-6
 """Largest probability: policies add up probabilities of 32 bits."""
 
 
-def weights(
-    event: Event, k: int | None, columns: tuple[str, str], slots: Slots
-) -> list[float] | None:
+class Chances(NamedTuple):
+    """Names of the chances with which the log and the policy show each item.
+
+    Attributes:
+        least: of the log; a smaller one is impossible.
+    """
+
+    propensity: str
+    target: str
+    least: float = 0.0
+
+
+def weights(event: Event, k: int | None, chances: Chances, slots: Slots) -> list[float] | None:
     """The weight of each item up to rank k, by rank; None if the list has none.
 
-    `columns`: names of the chances with which the log and the policy show each item; for "item" of
-    showing it at its rank at all, else given the items above it.
+    `chances`: for "item" of showing it at its rank at all, else given the items above it.
 
     Raises:
         InvalidEventError: a chance is a word.
@@ -40,16 +52,17 @@ def weights(
     Example:
         >>> chances = {"p": [0.5, 0.25], "t": [0.25, 0.5]}
         >>> event = Event(recommendations=["a", "b"], interactions=[], per_item=chances)
-        >>> [weights(event, None, ("p", "t"), slots) for slots in ("item", "cascade", "list")]
+        >>> named = Chances("p", "t")
+        >>> [weights(event, None, named, slots) for slots in ("item", "cascade", "list")]
         [[0.5, 2.0], [0.5, 1.0], [1.0, 1.0]]
     """
-    latest, how = _LATEST[0], (k, columns, slots)
+    latest, how = _LATEST[0], (k, chances, slots)
     if latest is not None and latest[0] is event and latest[1] == how:
         return latest[2]
     values, indices = event.per_item or {}, indices_by_rank(event, k)
-    ratios = _ratios(values, columns, indices) or None
+    ratios = _ratios(values, chances, indices) or None
     if ratios is None:
-        _refuse_words(values, columns, indices)
+        _refuse_words(values, chances[:2], indices)
     if ratios is not None and len(ratios) > 1 and slots != "item":
         ratios = list(accumulate(ratios, mul))
         if slots == "list":
@@ -60,16 +73,14 @@ def weights(
     return ratios
 
 
-_Latest: TypeAlias = tuple[Event, tuple[int | None, tuple[str, str], Slots], list[float] | None]
+_Latest: TypeAlias = tuple[Event, tuple[int | None, Chances, Slots], list[float] | None]
 _LATEST: Final[list[_Latest | None]] = [None]
 """The latest event, with its weights: several metrics read them, one after the other."""
 
 
-def _ratios(
-    values: PerItem, columns: tuple[str, str], indices: Sequence[int]
-) -> list[float] | None:
+def _ratios(values: PerItem, chances: Chances, indices: Sequence[int]) -> list[float] | None:
     """Chance of the policy / chance of the log; None if one is missing or impossible."""
-    logged, judged = (values.get(name) for name in columns)
+    logged, judged = values.get(chances.propensity), values.get(chances.target)
     if logged is None or judged is None:
         return None
     ratios: list[float] = []
@@ -77,7 +88,7 @@ def _ratios(
         below, above = logged[index], judged[index]
         if not (isinstance(below, float) and isinstance(above, float)):
             return None
-        if not (0.0 < below <= _MOST and 0.0 <= above <= _MOST):
+        if not (0.0 < below <= _MOST and 0.0 <= above <= _MOST) or below < chances.least:
             return None
         ratios.append(above / below)
     return ratios
@@ -99,10 +110,10 @@ def clipped(of_items: list[float], clip: float) -> list[float]:
 
 
 def weighted_reward(
-    event: Event, k: int | None, columns: tuple[str, str], slots: Slots, clip: float
+    event: Event, k: int | None, chances: Chances, slots: Slots, clip: float
 ) -> float | None:
     """The sum of weight times gain over the items up to rank k; None without weights."""
-    of_items = weights(event, k, columns, slots)
+    of_items = weights(event, k, chances, slots)
     if of_items is None:
         return None
     if not event.interactions:

@@ -470,17 +470,20 @@ class CompanionChecks(NamedTuple):
         rewarded: the share of lists with a reward.
         clipped: the mean clipped weight, and the share of lists with a clipped weight; None without
             a clip.
+        limit: the largest reward of a list; None if every item can be shown.
     """
 
     weight: Metric
     share: Metric
     rewarded: Metric
     clipped: tuple[Metric, Metric] | None
+    limit: Metric | None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """All of them."""
-        return (self.weight, self.share, self.rewarded, *(self.clipped or ()))
+        last = () if self.limit is None else (self.limit,)
+        return (self.weight, self.share, self.rewarded, *(self.clipped or ()), *last)
 
 
 def checks_of(metric: Metric) -> CompanionChecks | None:
@@ -495,6 +498,9 @@ def checks_of(metric: Metric) -> CompanionChecks | None:
         clipped=(companion(metric, weight), companion(metric, "clipped_share"))
         if metric.values.get("clip")
         else None,
+        limit=None
+        if metric.values.get("least")
+        else companion(metric, "reward_limit", statistic="maximum"),
     )
 
 

@@ -1,6 +1,6 @@
 """Share of lists with a clipped weight."""
 
-from streameval.catalogue.importance import Clip, Slots, weights
+from streameval.catalogue.importance import Chances, Clip, Least, Slots, weights
 from streameval.catalogue.metric import metric
 from streameval.events import Event
 
@@ -19,6 +19,7 @@ def clipped_share(
     target: str = "target",
     slots: Slots = "item",
     clip: Clip = 10.0,
+    least: Least = 0.0,
 ) -> float | None:
     """Share of the lists in which a weight exceeds the clip of `ips(clip=...)`.
 
@@ -35,5 +36,5 @@ def clipped_share(
         >>> accumulator.read("clipped_share(clip=2)").value
         0.5
     """
-    of_items = weights(event, k, (propensity, target), slots)
+    of_items = weights(event, k, Chances(propensity, target, least), slots)
     return None if of_items is None else float(max(of_items) > clip > 0)

@@ -1,6 +1,15 @@
 """Doubly robust estimate."""
 
-from streameval.catalogue.importance import Clip, Slots, clipped, numbers, rewards, weights
+from streameval.catalogue.importance import (
+    Chances,
+    Clip,
+    Least,
+    Slots,
+    clipped,
+    numbers,
+    rewards,
+    weights,
+)
 from streameval.catalogue.metric import metric
 from streameval.events import Event
 
@@ -20,6 +29,7 @@ def dr(
     expected: str = "expected",
     slots: Slots = "item",
     clip: Clip = 0.0,
+    least: Least = 0.0,
     direct: bool = False,
 ) -> float | None:
     """`ips` of what a reward model gets wrong, added to what the model expects of the policy.
@@ -45,7 +55,10 @@ def dr(
     means = numbers(event, k, expected)
     if direct or means is None:
         return None if means is None else sum(means)
-    of_items, model = weights(event, k, (propensity, target), slots), numbers(event, k, predicted)
+    of_items, model = (
+        weights(event, k, Chances(propensity, target, least), slots),
+        numbers(event, k, predicted),
+    )
     if of_items is None or model is None:
         return None
     weighted = clipped(of_items, clip)

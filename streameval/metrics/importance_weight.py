@@ -1,6 +1,6 @@
 """Importance weight."""
 
-from streameval.catalogue.importance import Clip, Slots, clipped, weights
+from streameval.catalogue.importance import Chances, Clip, Least, Slots, clipped, weights
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Reference
 from streameval.events import Event
@@ -22,6 +22,7 @@ def importance_weight(
     target: str = "target",
     slots: Slots = "item",
     clip: Clip = 0.0,
+    least: Least = 0.0,
 ) -> float | None:
     """Mean weight of a list in `ips`: the share of the policy's choices that the log could show.
 
@@ -44,5 +45,5 @@ def importance_weight(
         >>> [accumulator.read(metric).value for metric in ("importance_weight", share)]
         [1.0, 0.8]
     """
-    of_items = weights(event, k, (propensity, target), slots)
+    of_items = weights(event, k, Chances(propensity, target, least), slots)
     return None if of_items is None else sum(clipped(of_items, clip)) / len(of_items)

@@ -1,6 +1,6 @@
 """Inverse propensity scoring."""
 
-from streameval.catalogue.importance import Clip, Slots, weighted_reward
+from streameval.catalogue.importance import Chances, Clip, Least, Slots, weighted_reward
 from streameval.catalogue.metric import metric
 from streameval.events import Event
 
@@ -18,6 +18,7 @@ def ips(
     target: str = "target",
     slots: Slots = "item",
     clip: Clip = 0.0,
+    least: Least = 0.0,
 ) -> float | None:
     """Estimated value of a list if another policy had chosen the items, by inverse propensities.
 
@@ -27,6 +28,11 @@ def ips(
     the last two need chances given the items above. A clip limits each weight, which biases the
     estimate. Undefined without lists with chances: those without items, or with a missing or
     impossible chance, are left out.
+
+    What the log never showed is in no mean weight, so the bounds allow for it: for any reward, up
+    to 1 for each item, of the share of the policy's choices that the interval of the mean weight
+    leaves open. `least` says that every item can be shown, with at least this chance: the bounds
+    then allow for nothing, and need 20 / least lists.
 
         ips@k = sum over lists of (weight * gain of each item at rank <= k) / lists
 
@@ -39,4 +45,4 @@ def ips(
         >>> accumulator.read("ips").value
         0.75
     """
-    return weighted_reward(event, k, (propensity, target), slots, clip)
+    return weighted_reward(event, k, Chances(propensity, target, least), slots, clip)

@@ -1,6 +1,6 @@
 """Self-normalised inverse propensity scoring."""
 
-from streameval.catalogue.importance import Clip, Slots, weighted_reward
+from streameval.catalogue.importance import Chances, Clip, Least, Slots, weighted_reward
 from streameval.catalogue.metric import metric
 from streameval.events import Event
 
@@ -18,6 +18,7 @@ def snips(
     target: str = "target",
     slots: Slots = "item",
     clip: Clip = 0.0,
+    least: Least = 0.0,
 ) -> float | None:
     """`ips` divided by the mean weight: it varies less.
 
@@ -38,4 +39,4 @@ def snips(
         >>> accumulator.read("snips").value
         0.75
     """
-    return weighted_reward(event, k, (propensity, target), slots, clip)
+    return weighted_reward(event, k, Chances(propensity, target, least), slots, clip)

@@ -107,7 +107,8 @@ QUESTIONS: Mapping[str, Sequence[str]] = {
         *("alpha_ndcg", "subtopic_recall"),
     ),
     "Would another policy or ranker be better?": (
-        *("ips", "snips", "dr", "importance_weight", "clipped_share", "interleaving", "overlap"),
+        *("ips", "snips", "dr", "importance_weight", "clipped_share", "reward_limit"),
+        *("interleaving", "overlap"),
         *("debiased_ctr", "debiased_dcg"),
     ),
 }

@@ -11,15 +11,22 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from streameval import Accumulator, Intervals, compare
+from streameval import Accumulator, Intervals, compare, gap
+from streameval.accumulator.overlap import Overlap
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.counted import variant_of
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
+from streameval.catalogue import parse
+from streameval.catalogue.reading import Reading
 from streameval.events import Event
 from streameval.events.batch import Batch
 from streameval.events.errors import InvalidEventError, MetricDeclarationError
+from streameval.inference.interval_formulas import interval
+from streameval.statistics.intervals import GroupSums
+from tests.present import present
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
 """Random tables, with what Open Bandit Pipeline 0.5.5 estimates from them."""
@@ -320,14 +327,100 @@ def _list(user: int, propensity: float, target: float, *, clicked: bool) -> Even
 
 
 def test_with_overlap_an_estimate_has_an_interval_of_its_value() -> None:
-    accumulator = _read(_world(4_000), "ips", "snips")
-    for text in ("ips", "snips"):
+    texts = ("ips(least=0.2)", "snips(least=0.2)")
+    accumulator = _read(_world(4_000), *texts)
+    for text in texts:
         interval = accumulator.interval(text, "fixed")
         assert interval is not None
         assert interval.low < 0.15 < interval.high
         assert interval.high - interval.low < 0.04
-    assert accumulator.read("snips").weight == pytest.approx(4_000, rel=0.05)
-    assert accumulator.read("snips").total is None
+        assert accumulator.read(text).note is None
+    assert accumulator.read(texts[1]).weight == pytest.approx(4_000, rel=0.05)
+    assert accumulator.read(texts[1]).total is None
+
+
+def test_bounds_allow_for_any_reward_of_what_may_never_have_been_shown() -> None:
+    accumulator = Accumulator("snips", "ips", "dr", intervals=Intervals())
+    plain = [f"{name}(least=0.2)" for name in ("snips", "ips", "dr")]
+    known = Accumulator(*plain, intervals=Intervals())
+    for event in _world(4_000):
+        model = {"predicted": [0.1], "expected": [0.15]}
+        seen = replace(event, per_item={**(event.per_item or {}), **model})
+        accumulator.update_many([seen])
+        known.update_many([seen])
+    weight = accumulator.interval("importance_weight", "fixed")
+    assert weight is not None
+    unseen = 1.0 - weight.low
+    assert 0.01 < unseen < 0.05
+    shown = {"snips": 1.0 - unseen, "ips": 1.0, "dr": 1.0}
+    below = {"snips": 0.0, "ips": 0.0, "dr": unseen}
+    for name, text in zip(shown, plain, strict=True):
+        wide, narrow = accumulator.interval(name, "fixed"), known.interval(text, "fixed")
+        assert wide is not None
+        assert narrow is not None
+        assert wide.low == pytest.approx(narrow.low * shown[name] - below[name], rel=1e-9), name
+        assert wide.high == pytest.approx(narrow.high * shown[name] + unseen, rel=1e-9), name
+    lifetime = 1.0 - present(accumulator.interval("importance_weight")).low
+    assert accumulator.read("snips").note == (
+        f"Up to {100 * lifetime:.3g} % of the policy's choices may never have been shown; the "
+        "bounds allow for any value there (set the smallest propensity, if every item can be "
+        "shown)."
+    )
+
+
+def test_the_bounds_of_the_design_s_world() -> None:
+    """Weights of 16 user groups; the lower bound of their mean leaves 0.157 open."""
+    lists = 20 + np.arange(16) % 5
+    weights = 15.0 + (7 * np.arange(16)) % 11
+    numerators = weights[None].astype(np.float64)
+    sums = GroupSums(np.zeros(1, np.int64), numerators, lists[None])
+    covered = present(interval(sums, Intervals(groups=16), "fixed"))
+    assert covered.low == pytest.approx(0.843116667822, abs=1e-12)
+    mean = float(weights.sum() / lists.sum())
+    weight = Reading(metric="", value=mean, count=352, lists=352, interval=covered)
+    one = Reading(metric="", value=1.0, count=352, lists=352)
+    overlap = Overlap("between", weight, one, one, limit=one)
+    assert overlap.unseen == pytest.approx(0.156883332178, abs=1e-12)
+    allowed = overlap.allow(replace(covered, low=0.2, high=0.3), parse("snips"))
+    assert allowed.low == pytest.approx(0.168623333564, abs=1e-12)
+    assert allowed.high == pytest.approx(0.409818332525, abs=1e-12)
+
+
+def test_gains_without_a_limit_leave_no_bounds_unless_every_item_can_be_shown() -> None:
+    events = [
+        replace(event, interactions={str(item): 2.0 for item in event.interactions})
+        for event in _world(4_000)
+    ]
+    accumulator = _read(events, "snips", "snips(least=0.2)")
+    assert str(accumulator.read("snips").no_interval).endswith(
+        "of the policy's choices may never have been shown, and gains above 1 have no known limit: "
+        "divide them by the largest, or set the smallest propensity (least=), if every item can "
+        "be shown."
+    )
+    assert accumulator.interval("snips(least=0.2)") is not None
+
+
+@pytest.mark.parametrize(
+    ("least", "reason"),
+    [
+        ("0.2", None),
+        ("0.21", "of the lists are left out, because the chance of an item is missing or"),
+        ("0.004", "smallest chance, 0.004, is shown 20 times in 5,000 lists; there are 4,000."),
+    ],
+)
+def test_the_smallest_chance_must_be_that_of_every_list_and_large_enough(
+    least: str, reason: str | None
+) -> None:
+    reading = _read(_world(4_000), f"ips(least={least})").compute()[f"ips(least={least})"]
+    assert (reading.interval is None) == (reason is not None)
+    assert reason is None or reason in str(reading.no_interval)
+
+
+def test_values_of_a_gap_have_the_bounds_of_their_readings() -> None:
+    arms = {name: _read(_world(4_000), "snips") for name in ("de", "nl")}
+    for value in gap(arms, "snips").values:
+        reading = present(arms[value.name].interval("snips", "fixed"))
+        assert (value.low, value.high) == (reading.low, reading.high)
 
 
 def test_with_too_few_effective_rewards_there_is_a_sentence_and_no_interval() -> None:
@@ -432,8 +525,7 @@ def test_a_constant_weight_has_a_verdict_without_an_interval(scale: float, verdi
 
 
 def test_a_clipped_estimate_says_what_the_clip_takes() -> None:
-    accumulator = _read(_world(4_000), "ips(clip=2.4)", "ips(clip=1)", "ips(clip=9)", "ips")
-    assert accumulator.read("ips").note is None
+    accumulator = _read(_world(4_000), "ips(clip=2.4)", "ips(clip=1)", "ips(clip=9)")
     slight, deep = (accumulator.read(f"ips(clip={clip})") for clip in (2.4, 1))
     assert "Weights are clipped in" in str(slight.note)
     assert slight.interval is not None

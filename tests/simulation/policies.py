@@ -62,6 +62,19 @@ CLIPPED: Final = {
     "a clip that takes 2.5 % of the weight": PolicyLog(_UNIFORM, metrics=_clipped(1.7)),
 }
 """Early looks may refuse them, if by chance more of the weight is clipped."""
+RARE: Final = {
+    # Three items that a log of so many lists shows twice each, and the policy more often.
+    "three items of a chance of 2 in n": PolicyLog(
+        (0.4, 0.4, 0.2 - 6 / LISTS, *[2 / LISTS] * 3),
+        (0.45, 0.37, 0.12, 0.02, 0.02, 0.02),
+        (1.0,) * 6,
+    ),
+}
+LEAST: Final = {
+    "a uniform log with its smallest chance": PolicyLog(
+        _UNIFORM, metrics=("ips(least=0.25)", "snips(least=0.25)", "dr(least=0.25)")
+    ),
+}
 WRONG: Final = {
     "a favourite never shown": PolicyLog((0.0, 0.5, 0.3, 0.2)),
     "29 % never shown": PolicyLog((0.4, 0.4, 0.2, 0.0), (0.3, 0.25, 0.16, 0.29)),
@@ -176,6 +189,10 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
             distrusted = [trial_.distrusted for trial_ in trials]
             yield at_most(f"{name}: do not trust, at any look", 0.05, distrusted)
         covered = [hit for trial_ in trials for hit in trial_.covered]
+        yield at_least(f"{name}: intervals have the truth", 0.9, covered)
+    for number, (name, world) in enumerate((RARE | LEAST).items()):
+        draws = _draws((seed, 15, number), runs)
+        covered = [hit for random in draws for hit in trial(random, world, looks=1).covered]
         yield at_least(f"{name}: intervals have the truth", 0.9, covered)
     for number, (name, world) in enumerate(WRONG.items()):
         draws = _draws((seed, 10, number), runs)

@@ -10,6 +10,7 @@ import numpy as np
 
 from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.objections import user_sums
+from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.table import Table
 from streameval.accumulator.unshown import tells_unshown
 from streameval.analyses.gaps.report import Gap, GapSeries
@@ -58,12 +59,13 @@ class GapReader:
     def _gaps(self, counts: WindowCounts, options: GapOptions) -> Iterator[GapSeries]:
         view, window, table = counts
         kind: Kind = "anytime" if window == LIFETIME else "pointwise"
+        method = IntervalMethod(self._intervals, kind)
         others = [name for name in view.spec.dimensions if name != options.by]
         cells = cells_by_value(view.by_slice(table), options.by)
         for metric in compared_metrics(view.spec.metrics, table, options.metrics):
             for labels, values in cells.items():
                 sums = {
-                    name: user_sums(metric, table, np.array(value))
+                    name: user_sums(metric, table, np.array(value), method)
                     for name, value in values.items()
                 }
                 yield GapSeries(
@@ -117,6 +119,7 @@ def gaps_in(
         chosen: texts of metrics; empty for all.
     """
     by_text: dict[str, Gap] = {}
+    method = IntervalMethod(intervals, kind)
     for family in families:
         if by not in family.names or family.segment not in (None, by):
             continue
@@ -126,7 +129,7 @@ def gaps_in(
                 together[name] += cells if by == RANKER else shown_slices(family, cells)
         for metric in compared_metrics(family.metrics, family.table, chosen):
             sums = {
-                name: user_sums(metric, family.table, np.array(sorted(cells)))
+                name: user_sums(metric, family.table, np.array(sorted(cells)), method)
                 for name, cells in together.items()
             }
             by_text.setdefault(metric.text, gap_of(metric, sums, intervals, kind))

@@ -19,6 +19,8 @@ import numpy as np
 from streameval.accumulator.accumulator import Accumulator
 from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.objections import user_sums
+from streameval.accumulator.overlap import Overlap
+from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
@@ -85,7 +87,8 @@ def gap(
         raise NotComparableError(asked.text, reason)
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
-    sums = {name: user_sums(asked, value.table, np.array([0])) for name, value in values.items()}
+    how, whole = IntervalMethod(intervals, method), np.array([0])
+    sums = {name: user_sums(asked, value.table, whole, how) for name, value in values.items()}
     return gap_of(asked, sums, intervals, method)
 
 
@@ -136,6 +139,7 @@ class _LabelValue(NamedTuple):
     estimate: Estimate
     lists: int
     left_out: str | None
+    overlap: Overlap | None
 
     @classmethod
     def of(cls, name: str, counted: SliceSums) -> Self:
@@ -145,7 +149,7 @@ class _LabelValue(NamedTuple):
             reason = "It has no list with a value."
         if reason is None and estimate.groups < FEWEST_GROUPS:
             reason = TOO_FEW_USERS
-        return cls(name, counted.sums, estimate, lists, reason)
+        return cls(name, counted.sums, estimate, lists, reason, counted.overlap)
 
 
 def _guarded(rows: Sequence[_LabelValue]) -> list[_LabelValue]:
@@ -176,10 +180,11 @@ def _pooled(rows: Sequence[_LabelValue]) -> Estimate:
 
 def _alone(metric: Metric, row: _LabelValue, intervals: Intervals, kind: Kind) -> GapValue:
     """A value by itself, with the interval that its reading has."""
-    bounds = metric.definition.bounds
     bounds_found = None
     if row.left_out is None:
-        bounds_found = interval(row.sums, intervals, kind, bounds=bounds)
+        bounds_found = interval(row.sums, intervals, kind, bounds=metric.definition.bounds)
+    if bounds_found is not None and row.overlap is not None:
+        bounds_found = row.overlap.allow(bounds_found, metric)
     return GapValue(
         name=row.name,
         mean=row.estimate.value if row.lists else None,

@@ -22,13 +22,13 @@ def _places(event: Shown, k: int | None) -> list[int]:
 
 
 def _weights(
-    event: Shown, k: int | None, propensity: str, target: str, slots: str
+    event: Shown, k: int | None, propensity: str, target: str, slots: str, least: float
 ) -> list[float] | None:
     places = _places(event, k)
     logged, wanted = (_chances(event, places, name) for name in (propensity, target))
     if logged is None or wanted is None:
         return None
-    if not all(0 < chance <= 1 + 1e-6 for chance in logged):
+    if not all(0 < chance <= 1 + 1e-6 and chance >= least for chance in logged):
         return None
     if not all(0 <= chance <= 1 + 1e-6 for chance in wanted):
         return None
@@ -61,9 +61,10 @@ def ips(
     target: str = "target",
     slots: str = "item",
     clip: float = 0.0,
+    least: float = 0.0,
 ) -> float | None:
     """Sum of weight times reward of each item."""
-    weights = _weights(event, k, propensity, target, slots)
+    weights = _weights(event, k, propensity, target, slots, least)
     if weights is None:
         return None
     pairs = zip(_least(weights, clip), _rewards(event, k), strict=True)
@@ -79,9 +80,10 @@ def importance_weight(
     target: str = "target",
     slots: str = "item",
     clip: float = 0.0,
+    least: float = 0.0,
 ) -> float | None:
     """Mean weight of the items."""
-    weights = _weights(event, k, propensity, target, slots)
+    weights = _weights(event, k, propensity, target, slots, least)
     return None if weights is None else mean(_least(weights, clip))
 
 
@@ -94,12 +96,22 @@ def clipped_share(
     target: str = "target",
     slots: str = "item",
     clip: float = 10.0,
+    least: float = 0.0,
 ) -> float | None:
     """1 for a list with a weight above the clip, else 0."""
-    weights = _weights(event, k, propensity, target, slots)
+    weights = _weights(event, k, propensity, target, slots, least)
     return (
         None if weights is None else float(bool(clip) and any(weight > clip for weight in weights))
     )
+
+
+@by_type
+@per_event
+def reward_limit(event: Shown, k: int | None) -> float | None:
+    """Number of items up to rank k; None with a gain above 1."""
+    if max(gains_of(event.interactions).values(), default=0) > 1:
+        return None
+    return float(len(_places(event, k)))
 
 
 def snips(events: Sequence[Shown], k: int | None, **chosen: Any) -> float:
@@ -122,6 +134,7 @@ def dr(
     expected: str = "expected",
     slots: str = "item",
     clip: float = 0.0,
+    least: float = 0.0,
     direct: bool = False,
 ) -> float | None:
     """The model's expectation, corrected by the weighted errors of its predictions."""
@@ -130,7 +143,7 @@ def dr(
     if means is None or direct:
         return None if means is None else math.fsum(means)
     importance, model = (
-        _weights(event, k, propensity, target, slots),
+        _weights(event, k, propensity, target, slots, least),
         _chances(event, places, predicted),
     )
     if importance is None or model is None:

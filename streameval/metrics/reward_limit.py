@@ -1,0 +1,33 @@
+"""Reward limit."""
+
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import indices_by_rank
+from streameval.events import Event
+from streameval.statistics.scores import gains_of
+
+
+@metric(
+    bounds=(0, float("inf")),
+    higher_is_better=None,
+    source="Bounds of a mean with a part that is not seen: Manski, Am. Econ. Rev. 1990",
+)
+def reward_limit(event: Event, k: int | None) -> float | None:
+    """Largest reward of a list whose gains are at most 1: the number of its items.
+
+    With `statistic=maximum` it limits what a policy earns by items that a log never showed. A list
+    with a gain above 1, whose limit is not known, is undefined. Undefined without others.
+
+        reward_limit@k = sum over lists of the items at rank <= k / lists
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("reward_limit")
+        >>> accumulator.update(["a", "b"], ["a"])
+        >>> accumulator.update(["a"], {"a": 2.5})
+        >>> reading = accumulator.read("reward_limit")
+        >>> reading.value, reading.count, reading.lists
+        (2.0, 1, 2)
+    """
+    if any(gain > 1.0 for gain in gains_of(event.interactions).values()):
+        return None
+    return float(len(indices_by_rank(event, k)))
