@@ -21,8 +21,9 @@ from streameval.analyses.gaps.analysis import GAPS
 from streameval.building.hook import FILES, ChartsError, fetch
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import Snapshot
+from streameval.exporters.page import document
 from streameval.statistics.intervals import Interval
-from tests.browser.site import Site, heard, moment, values, with_windows
+from tests.browser.site import Site, heard, moment, requests_of, values, with_windows
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import CONTROL, TREATMENT, findings, gap_series, report, variant
 from tests.exporters.pictures import mean, picture
@@ -157,6 +158,27 @@ def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
     expect(better).to_have_count(0)
     expect(page.locator("#experiment")).to_have_count(1)
     assert said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_of_analyses_are_drawn_on_the_page_and_in_a_file(
+    site: Site, own_page: Page, tmp_path: Path, scheme: _Scheme
+) -> None:
+    said, requests = heard(own_page), requests_of(own_page)
+    found = (*findings(), Finding(CHANGES, changes_report()))
+    site.snapshot = msgspec.structs.replace(with_windows(1), findings=found)
+    file = tmp_path / "report.html"
+    file.write_text(document("run", [(None, site.snapshot)]))
+    own_page.emulate_media(color_scheme=scheme)
+    for address in (site.address, file.as_uri()):
+        own_page.goto(address)
+        expect(own_page.locator("#experiment .canvas canvas")).to_have_count(2)
+        expect(own_page.locator("#changes .canvas canvas")).to_have_count(2)
+        expect(
+            own_page.get_by_role("img", name="ctr of b by day: ctr of b is worse")
+        ).to_be_visible()
+    assert said == []
+    assert [url for url in requests if url.startswith("file:")] == [file.as_uri()]
 
 
 def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) -> None:
