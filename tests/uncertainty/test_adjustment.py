@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streameval import Intervals, PrePeriod, compare
+from streameval import Accumulator, Intervals, PrePeriod, compare
+from streameval import plan as plan_of
 from streameval.accumulator import plan
 from streameval.analyses.experiments.adjustment import adjust
 from streameval.analyses.experiments.analysis import EXPERIMENTS
@@ -456,3 +457,22 @@ def test_values_without_bounds_are_limited_in_the_past() -> None:
     limited = {row.metric: row for row in report_of(counted(events, **how)).rows}
     assert present(rows["value_per_list"].known) > 0.9
     assert rows["value_per_list"].control == limited["value_per_list"].control
+
+
+def test_a_plan_foretells_how_many_users_fewer_are_needed() -> None:
+    """From the days before alone, in which the experiment is not begun."""
+    events, accumulator = list(visits(2_000, before=14)), Accumulator("ctr", intervals=Intervals())
+    for event in events:
+        if event["ts"] < BEGIN:
+            shown = event["recommendations"], event["interactions"]
+            accumulator.update(*shown, user=event["user"], ts=event["ts"] * 1_000_000)
+    efforts = plan_of(accumulator, "ctr", lift=0.01).efforts
+    shares = [present(effort.adjusted) / present(effort.users) for effort in efforts]
+    report = report_of(counted(events, primary=["ctr"], pre_period=7))
+    rows = {row.metric: row for row in report.rows}
+    assert shares == pytest.approx([(1 - present(rows["ctr"].narrower)) ** 2] * 2, rel=0.25)
+    assert max(shares) < 0.7
+    alone = Accumulator("ctr", intervals=Intervals())
+    for user in range(900):
+        alone.update(["a"], ["a"] * (user % 3 == 0), user=f"u{user}")
+    assert [effort.adjusted for effort in plan_of(alone, "ctr").efforts] == [None, None]

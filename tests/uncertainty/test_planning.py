@@ -13,6 +13,7 @@ from streameval.analyses.experiments.comparison import compare_sums
 from streameval.analyses.experiments.planning import Effort, Wanted, plan_sums
 from streameval.events.errors import MetricError, NotComparableError
 from streameval.statistics.intervals import GroupSums, Method
+from tests.crowds import audience
 from tests.present import present
 from tests.simulation.bars import at_least, at_most
 
@@ -34,7 +35,8 @@ def traffic(seed: Sequence[int], users: int, lift: float = 0.0, days: int = 1) -
 
 
 def efforts(sums: GroupSums, users: int, wanted: Wanted) -> dict[str, Effort]:
-    wanted_plan = plan_sums("ctr", sums, users, Intervals(), wanted)
+    everyone = audience(np.arange(users, dtype=np.uint64))
+    wanted_plan = plan_sums("ctr", sums, everyone, Intervals(), wanted)
     return {effort.method: effort for effort in wanted_plan.efforts}
 
 

@@ -30,7 +30,7 @@ from streameval.analyses.experiments.comparison import (
 )
 from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.inference.contrasts import Contrast, contrasts
-from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.interval_formulas import FEWEST_GROUPS, pool_days
 from streameval.inference.words import percent
 from streameval.statistics.arrays import FloatArray, IntArray, distinct
 from streameval.statistics.intervals import UNIT, Audience, GroupSums
@@ -112,18 +112,11 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
     """
     control, treatment, *_ = contrast
     moves = np.array([each.treatment.moves - each.control.moves for each in covariates])
-    # In units of their errors, so that a covariate of small numbers is not taken for rounding.
-    scales = np.sqrt(np.square(moves).sum(axis=1))
-    scales[scales == 0] = 1.0
-    moves /= scales[:, None]
     differences = np.array([each.treatment.value - each.control.value for each in covariates])
-    differences /= scales
-    sizes, axes = np.linalg.eigh(moves @ moves.T)
-    apart = sizes > _RANK * sizes.max()
-    inverse = (axes[:, apart] / sizes[apart]) @ axes[:, apart].T
+    inverse, rank = _inverse(moves)
     weights = inverse @ moves @ (treatment.moves - control.moves)
     groups, width = contrast.groups, moves.shape[1]
-    left = groups - int(apart.sum())
+    left = groups - rank
     surprise = differences @ inverse @ differences * width / (width - 1)
     factor = math.sqrt((1.0 + surprise / left) * groups / left)
     explained, shift = weights @ moves, float(weights @ differences)
@@ -139,6 +132,46 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
             groups=left,
         ),
     )
+
+
+def _inverse(moves: FloatArray) -> tuple[FloatArray, int]:
+    """The inverse of the products of covariates' moves, as far as these differ; and their rank."""
+    # In units of their errors, so that a covariate of small numbers is not taken for rounding.
+    scales = np.sqrt(np.square(moves).sum(axis=1))
+    scales[scales == 0] = 1.0
+    scaled = moves / scales[:, None]
+    sizes, axes = np.linalg.eigh(scaled @ scaled.T)
+    apart = sizes > _RANK * sizes.max()
+    inverse = (axes[:, apart] / sizes[apart]) @ axes[:, apart].T
+    return inverse / np.outer(scales, scales), int(apart.sum())
+
+
+def share_left(sums: GroupSums, audience: Audience) -> float | None:
+    """The share of users that is enough if values are adjusted, as of half of the days counted.
+
+    The values of the second half are adjusted by what users did in the first. At most 1; None with
+    fewer than two days, or too few users.
+    """
+    middle = int(sums.days[sums.days.size // 2]) if sums.days.size > 1 else None
+    if middle is None:
+        return None
+    early, late = sums.days < middle, sums.days >= middle
+    groups = sums.numerators.shape[1]
+    hashes = audience.hashes[audience.first < middle] & np.uint64(groups - 1)
+    users = np.bincount(hashes.astype(np.int64), minlength=groups).astype(np.float64)[None]
+    day = sums.days[:1]
+    columns = (sums.numerators, sums.denominators.astype(np.float64))
+    of_users = [
+        pool_days(GroupSums(day, column[early].sum(axis=0)[None], users)) for column in columns
+    ]
+    value = pool_days(GroupSums(sums.days[late], *(column[late] for column in columns)))
+    moves = np.array([each.moves for each in of_users])
+    if not value.is_usable or min(value.groups, of_users[0].groups) < FEWEST_GROUPS * len(moves):
+        return None
+    inverse, rank = _inverse(moves)
+    rest = value.moves - moves.T @ inverse @ moves @ value.moves
+    share = np.square(rest).sum() / np.square(value.moves).sum()
+    return min(float(share * value.groups / (value.groups - rank)), 1.0)
 
 
 def narrower(raw: Comparison, adjusted: Comparison) -> float | None:

@@ -67,7 +67,8 @@ def plan(
     The spread between the users counted tells how many users are needed, and how fast it fell from
     day to day how many days. `detectable` is the lift that so many users would find today.
 
-    With `fixed`, look once, when they have come; with `anytime`, look whenever you like.
+    With `fixed`, look once, when they have come; with `anytime`, look whenever you like. `if
+    adjusted`, fewer users are needed: by what they did before, as in `compare --since`.
     """
     with as_usage_error(MetricError):
         wanted = Wanted(
@@ -132,7 +133,7 @@ def _plans(
             around.note(f"{metric.text} is left out: it is not a mean over lists or items.")
             continue
         with as_usage_error(NotComparableError):
-            yield plan_sums(metric.text, sums, everyone.audience.users, intervals, wanted)
+            yield plan_sums(metric.text, sums, everyone.audience, intervals, wanted)
 
 
 def _share(option: str, text: str) -> float:
@@ -171,11 +172,16 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
         f"{confidence_text(first.confidence)} confidence and users split {split}:"
     )
+    is_adjusted = any(effort.adjusted is not None for _, effort in _efforts(plans))
+    adjusted: TextColumn[tuple[ExperimentPlan, Effort]] = TextColumn(
+        "if adjusted", lambda row: _needed(row[1].adjusted), "right"
+    )
     columns: list[TextColumn[tuple[ExperimentPlan, Effort]]] = [
         TextColumn("metric", lambda row: row[0].metric),
         TextColumn("value now", lambda row: figure(row[0].value)),
         TextColumn("method", lambda row: row[1].method),
         TextColumn("users needed", lambda row: _needed(row[1].users), "right"),
+        *[adjusted][:is_adjusted],
         TextColumn("days needed", lambda row: _needed(row[1].days), "right"),
         TextColumn("lift detectable today", lambda row: _detectable(row[1]), "right"),
     ]
@@ -185,6 +191,12 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
         "have come; anytime: look whenever you like."
     )
+    if is_adjusted:
+        half = first.days // 2
+        yield (
+            f"if adjusted: users needed with `since`, by what they did in {half} "
+            f"day{'s' * (half != 1)} before."
+        )
 
 
 def _needed(number: float | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.accumulator import Accumulator
+from streameval.analyses.experiments.adjustment import share_left
 from streameval.analyses.experiments.comparison import Settings
 from streameval.analyses.experiments.course import (
     detectable_effect,
@@ -20,7 +21,7 @@ from streameval.catalogue import metric_of
 from streameval.events.errors import MetricError, NotComparableError
 from streameval.events.ids import is_number
 from streameval.inference.interval_formulas import FEWEST_GROUPS, pool_days, standard_error
-from streameval.statistics.intervals import GroupSums, Intervals, Method
+from streameval.statistics.intervals import Audience, GroupSums, Intervals, Method
 
 _METHODS: Final[tuple[Method, ...]] = ("fixed", "anytime")
 
@@ -31,12 +32,15 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         method: "fixed" for one look at the end, "anytime" for looks whenever you like.
         users: users of all variants together; None if nothing varies between users.
+        adjusted: users of all variants together if values are adjusted by what users did before;
+            None with fewer than 2 days counted.
         days: days until they have come; None with fewer than 4 days counted.
         detectable: the lift that is found with the users counted so far.
     """
 
     method: Method
     users: float | None
+    adjusted: float | None = None
     days: float | None
     detectable: float | None
 
@@ -154,18 +158,18 @@ def plan(
     if sums is None:
         raise NotComparableError(text, accumulator.read(text).no_interval or "")
     wanted = Wanted(lift=lift, power=power, shares=tuple(shares))
-    return plan_sums(text, sums, audience.users, intervals, wanted)
+    return plan_sums(text, sums, audience, intervals, wanted)
 
 
 def plan_sums(
-    metric: str, sums: GroupSums, users: float, intervals: Intervals, wanted: Wanted
+    metric: str, sums: GroupSums, audience: Audience, intervals: Intervals, wanted: Wanted
 ) -> ExperimentPlan:
     """Plan an experiment from the group sums of users counted so far.
 
     Raises:
         NotComparableError: there are too few users.
     """
-    estimate = pool_days(sums)
+    estimate, users = pool_days(sums), audience.users
     if not estimate.is_usable:
         reason = (
             f"Too few users: {users:,.0f} of them, with a value of {estimate.value:.4g}; count "
@@ -181,12 +185,12 @@ def plan_sums(
         power=wanted.power,
         confidence=intervals.confidence,
         shares=wanted.split,
-        efforts=tuple(_effort(sums, users, intervals, wanted, method) for method in _METHODS),
+        efforts=tuple(_effort(sums, audience, intervals, wanted, method) for method in _METHODS),
     )
 
 
 def _effort(
-    sums: GroupSums, users: float, intervals: Intervals, wanted: Wanted, method: Method
+    sums: GroupSums, audience: Audience, intervals: Intervals, wanted: Wanted, method: Method
 ) -> Effort:
     control, *others = wanted.split
     alpha = (1.0 - intervals.confidence) / len(others)
@@ -204,9 +208,11 @@ def _effort(
 
     error = error_at(math.log1p(wanted.lift), 1e3 * now, found)
     fewest = 2.0 * (FEWEST_GROUPS + 1) / min(wanted.split)
+    users, share = audience.users * (now / error) ** 2, share_left(sums, audience)
     return Effort(
         method=method,
-        users=max(users * (now / error) ** 2, fewest),
+        users=max(users, fewest),
+        adjusted=None if share is None else max(users * share, fewest),
         days=_days(sums, now / error),
         detectable=math.expm1(min(found(now), 100.0)),
     )
