@@ -218,7 +218,7 @@ def parse(text: str) -> Metric:
     if spelled.prefix is None or spelled.prefix in CONVENTIONS:
         return _built_in(text)
     # Not cached, because a notebook or importlib.reload may declare the function again.
-    return _metric(text, spelled, _user_definition(spelled.prefix, spelled.name), None)
+    return _metric(text, spelled, _user_definition(spelled.prefix, spelled.name))
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
@@ -229,7 +229,7 @@ def _spelled(text: str) -> Spelling:
 @lru_cache(maxsize=_MOST_TEXTS)
 def _built_in(text: str) -> Metric:
     spelled = _spelled(text)
-    return _metric(text, spelled, *_resolve(text, spelled))
+    return _metric(text, spelled, _resolve(text, spelled))
 
 
 def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: Value) -> Metric:
@@ -259,7 +259,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     module = "__main__" if function.__module__ == "__mp_main__" else function.__module__
     prefix = None if built_in else module
     text = str(Spelling(prefix, definition.name, tuple(sorted(parameters.items())), k))
-    return _metric(text, spelling(text), definition, None)
+    return _metric(text, spelling(text), definition)
 
 
 def companion(metric: Metric, name: str, **differing: Value) -> Metric:
@@ -317,9 +317,10 @@ def _undeclared(given: object) -> MetricDeclarationError:
     return MetricDeclarationError(f"{given!r} is not a metric; {remedy} {how}.")
 
 
-def _metric(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
+def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
     if spelled.k is not None and not definition.takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
+    convention = spelled.prefix if spelled.prefix in CONVENTIONS else None
     accepted = parameters(definition, convention)
     usual = {name: parameter.default for name, parameter in accepted.items()}
     rules = {name: rule.usual for name, rule in RULES.items()}
@@ -372,7 +373,7 @@ def _canonical(spelled: Spelling) -> Spelling:
     )
 
 
-def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
+def _resolve(text: str, spelled: Spelling) -> Definition:
     if spelled.prefix is None:
         if spelled.name in CONVENTIONS:
             conventional = CONVENTIONS[spelled.name].metrics
@@ -381,16 +382,11 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
             )
         if spelled.name not in catalogue():
             raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
-        return catalogue()[spelled.name], None
+        return catalogue()[spelled.name]
     convention = CONVENTIONS[spelled.prefix]
     if spelled.name not in convention.metrics:
         raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
-    return _definition_in(spelled.prefix, spelled.name), spelled.prefix
-
-
-@cache
-def _definition_in(convention: str, name: str) -> Definition:
-    return in_convention(catalogue()[name], convention)
+    return in_convention(catalogue()[spelled.name], spelled.prefix)
 
 
 def absent_module(text: str) -> str | None:

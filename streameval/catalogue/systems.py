@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from sys import float_info
 from typing import Annotated, Any, Literal
 
@@ -53,6 +54,7 @@ def step_of(convention: str, name: str) -> str:
     return phrase.removesuffix(".")
 
 
+@cache
 def in_convention(definition: Definition, convention: str) -> Definition:
     """The definition of a metric with the formula of a convention."""
     formula = formula_of(convention, definition.name)

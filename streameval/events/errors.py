@@ -40,6 +40,10 @@ class StreamevalError(Exception):
         return type(self).__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
 
 
+class PermanentError(StreamevalError):
+    """A restart cannot help: a person must decide first."""
+
+
 class ProblemError(StreamevalError):
     """A problem at one place, and its remedy."""
 
@@ -67,7 +71,7 @@ def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | 
     return f"not among {called} ({choices}).{suggestion(name, among)}"
 
 
-class MetricError(StreamevalError):
+class MetricError(PermanentError):
     """A metric cannot be parsed or read."""
 
 
@@ -228,7 +232,7 @@ class BackfillError(ProblemError):
         super().__init__("this backfill cannot be merged", problem, remedy)
 
 
-class StateVersionError(StreamevalError):
+class StateVersionError(PermanentError):
     """This release cannot read the version of a saved state; `writer` wrote it."""
 
     def __init__(
@@ -299,14 +303,10 @@ class HalfCountedError(ProblemError):
 
 
 class StoreError(ProblemError):
-    """Checkpoints cannot be written or read."""
-
-    def __init__(self, store: str, problem: str, remedy: str) -> None:
-        self.store = store
-        super().__init__(store, problem, remedy)
+    """Checkpoints cannot be written or read; `where` names the store."""
 
 
-class ForeignStoreError(StoreError):
+class ForeignStoreError(StoreError, PermanentError):
     """The store holds the state of another cluster or group."""
 
     def __init__(self, store: str, what: str, here: str, there: str) -> None:
@@ -315,7 +315,7 @@ class ForeignStoreError(StoreError):
         super().__init__(store, problem, "give another [state] path")
 
 
-class UnownedStoreError(StoreError):
+class UnownedStoreError(StoreError, PermanentError):
     """The store has checkpoints, but no readable file with their owner."""
 
 
@@ -341,7 +341,7 @@ class UnsavedStateError(StreamevalError):
         )
 
 
-class TooManyOpenError(StreamevalError):
+class TooManyOpenError(PermanentError):
     """More lists wait for interactions than the configured limit."""
 
     def __init__(self, limit: str, waiting: int, allowed: int) -> None:
@@ -372,7 +372,7 @@ class UncountableRecordsError(StreamevalError):
         )
 
 
-class RefusedStateError(StreamevalError):
+class RefusedStateError(PermanentError):
     """Resuming from a checkpoint would be wrong, and no policy allows it."""
 
     def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
@@ -389,11 +389,11 @@ class InvalidEventError(StreamevalError):
         super().__init__(f"invalid event ({reason}): {detail}.")
 
 
-class UsageError(StreamevalError):
+class UsageError(PermanentError):
     """The arguments of a command, or of a function that evaluates, are wrong."""
 
 
-class ConfigError(StreamevalError):
+class ConfigError(PermanentError):
     """The configuration is not valid; `others` are further problems, a line each in the text."""
 
     def __init__(self, path: str, key: str, problem: str, *others: ConfigError) -> None:
@@ -411,14 +411,10 @@ class ConfigError(StreamevalError):
 
 
 class SourceError(ProblemError):
-    """A source cannot be read."""
-
-    def __init__(self, source: str, problem: str, remedy: str) -> None:
-        self.source = source
-        super().__init__(source, problem, remedy)
+    """A source cannot be read; `where` names it."""
 
 
-class RefusedMemberError(SourceError):
+class RefusedMemberError(SourceError, PermanentError):
     """With its current settings, this process cannot join the consumer group."""
 
 
@@ -432,7 +428,7 @@ class OptionError(ConfigError, ValueError):
         super().__init__("", key, problem)
 
 
-class MissingExtraError(StreamevalError, ImportError):
+class MissingExtraError(PermanentError, ImportError):
     """A feature needs an optional extra of the package."""
 
     def __init__(
@@ -462,7 +458,7 @@ class PublishError(ProblemError):
         super().__init__(f"topic {topic!r}, after {published:,} records", problem, remedy)
 
 
-class AddressInUseError(StreamevalError):
+class AddressInUseError(PermanentError):
     """The address to listen on is in use or not permitted."""
 
     def __init__(self, address: str, problem: str) -> None:
@@ -486,7 +482,7 @@ class DeadLetterError(ProblemError):
         super().__init__(f"writing dead letters to {destination}", problem, remedy)
 
 
-class UnevenStreamsError(StreamevalError):
+class UnevenStreamsError(PermanentError):
     """The streams of a join do not have the same partitions."""
 
     def __init__(
@@ -505,7 +501,7 @@ class UnevenStreamsError(StreamevalError):
         )
 
 
-class SplitKeyError(StreamevalError):
+class SplitKeyError(PermanentError):
     """Records of one key are in different partitions of joined streams."""
 
     def __init__(self, key: str, places: Mapping[str, int]) -> None:
@@ -519,7 +515,7 @@ class SplitKeyError(StreamevalError):
         )
 
 
-class TooManyInvalidError(StreamevalError):
+class TooManyInvalidError(PermanentError):
     """Too many records are invalid; consuming has stopped."""
 
     def __init__(self, invalid: int, of: int, limit: str, example: str) -> None:

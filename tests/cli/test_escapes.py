@@ -205,7 +205,7 @@ def test_no_error_has_a_character_that_controls_a_terminal(
 
 def test_an_error_has_its_data_as_it_was_and_its_message_escaped() -> None:
     error = SourceError(HOSTILE, "it is missing", "check it")
-    assert error.source == HOSTILE
+    assert error.where == HOSTILE
     is_plain(str(error))
     first = ConfigError("a.toml", HOSTILE, "wrong", ConfigError("a.toml", "b", HOSTILE))
     assert len(first.lines) == 2 == str(first).count("\n") + 1

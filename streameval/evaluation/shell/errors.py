@@ -12,23 +12,7 @@ from typing import Final
 
 from typer import Exit, TyperException
 
-from streameval.events.errors import (
-    AddressInUseError,
-    ConfigError,
-    ForeignStoreError,
-    MetricError,
-    MissingExtraError,
-    RefusedMemberError,
-    RefusedStateError,
-    SplitKeyError,
-    StateVersionError,
-    StreamevalError,
-    TooManyInvalidError,
-    TooManyOpenError,
-    UnevenStreamsError,
-    UnownedStoreError,
-    UsageError,
-)
+from streameval.events.errors import ConfigError, PermanentError, StreamevalError
 from streameval.events.printable import printable
 
 DONE: Final = 0
@@ -44,28 +28,9 @@ class OutputError(StreamevalError):
         super().__init__(f"cannot write to standard output: {problem}; redirect it elsewhere.")
 
 
-_USAGE_ERRORS = (
-    AddressInUseError,
-    ConfigError,
-    ForeignStoreError,
-    MetricError,
-    MissingExtraError,
-    RefusedMemberError,
-    RefusedStateError,
-    SplitKeyError,
-    StateVersionError,
-    TooManyInvalidError,
-    TooManyOpenError,
-    UnevenStreamsError,
-    UnownedStoreError,
-    UsageError,
-)
-"""Errors that a restart cannot fix: a person must decide first."""
-
-
 def status_of(error: StreamevalError) -> int:
     """2 if the caller must change something first, else 1."""
-    return USAGE_ERROR if isinstance(error, _USAGE_ERRORS) else FAILED
+    return USAGE_ERROR if isinstance(error, PermanentError) else FAILED
 
 
 def usage_message(error: TyperException) -> str:
