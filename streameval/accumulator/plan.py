@@ -130,7 +130,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if reads == "pairings":
             return PairingsOptions(cutoff=metric.k)
         if reads in ("scores", "ranksums"):
-            given = metric.values | metric.rules
+            given = {**metric.values, **metric.rules}
             chosen = {name: given[name] for name in RankSumsOptions.__struct_fields__}
             return msgspec.convert(chosen, ScoresOptions if reads == "scores" else RankSumsOptions)
         return None
@@ -390,14 +390,12 @@ def make_plan(
 def _over_lists(metric: Metric) -> Metric:
     """The metric whose mean is over lists, with the same value of each list."""
     options = {name: value for name, value in metric.options.items() if name not in SUMMARY}
-    return Metric(
-        metric.definition,
+    return msgspec.structs.replace(
+        metric,
         values={**metric.values, "statistic": "mean", PER_USER: "list"},
-        rules=metric.rules,
         options=options,
-        k=metric.k,
-        convention=metric.convention,
         text=metric.per_list,
+        alias=None,
     )
 
 
@@ -436,7 +434,7 @@ def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     """Options of the Hits statistic that a metric reads."""
     after_cut = metric.values["repeats"] == "compact_after_cut"
     rows = (metric.values["rows"] or metric.k) if after_cut else None
-    given = metric.values | metric.rules | {"rows": rows, "depth": depth}
+    given = {**metric.values, **metric.rules, "rows": rows, "depth": depth}
     return msgspec.convert(given, HitsOptions)
 
 

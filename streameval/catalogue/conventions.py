@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -12,36 +12,18 @@ from streameval.catalogue.signature import Value
 Choices: TypeAlias = Mapping[str, Value]
 
 
-class Rule(NamedTuple):
-    """What systems do that no metric has as a parameter.
-
-    Attributes:
-        meaning: of its values.
-        usual: the value without a convention.
-    """
-
-    meaning: str
-    usual: Value
-
-
-RULES: Mapping[str, Rule] = {
-    "counting": Rule(
-        "with `every` a repeated interaction counts each time, with `joined` an item as often as "
-        "the whole list has it",
-        "distinct",
-    ),
-    "ids": Rule("with `integer` interactions that are text are an error", "any"),
-    "empty_list": Rule("lists without items count 0, are left out, or are an error", "any"),
-    "method": Rule("with `lower` quantiles are not interpolated between values", "linear"),
-    "deviation": Rule(
-        "with `single` the standard deviation has 32 bits, and is 0 for one value", "double"
-    ),
-    "undefined": Rule("with `error` a list without a value is an error", "skip"),
-    "least": Rule("fewer values are an error", 0),
-    "positive": Rule("with `one` only items with a gain of exactly 1 are positive", "relevant"),
-    "single": Rule("whether scores are rounded to 32 bits", usual=False),
+RULES: Choices = {
+    "counting": "distinct",
+    "ids": "any",
+    "empty_list": "any",
+    "method": "linear",
+    "deviation": "double",
+    "undefined": "skip",
+    "least": 0,
+    "positive": "relevant",
+    "single": False,
 }
-"""The rules of conventions, by name."""
+"""What systems do that no metric has as a parameter, as it is without a convention."""
 
 
 class Convention(msgspec.Struct, frozen=True):
@@ -104,7 +86,7 @@ def _replay(system: str, repeats: str, precision: str, average: str) -> Conventi
             "roc_auc": lists,
             "novelty": values,
             "unexpectedness": values,
-            "item_coverage": {**values, "unknown": "count"},
+            "item_coverage": values,
         },
         spellings=_REPLAY,
         rows=repeats == "compact_after_cut",
@@ -142,7 +124,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "mrr": {},
             "dcg": {"repeats": "every", "relevant": "all", "discount_by": "log2_rank"},
             "ideal_dcg": {"relevant": "all", "discount_by": "log2_rank"},
-            "ndcg": {"repeats": "every", "relevant": "all", "discount_by": "log2_rank"},
+            "ndcg": {"repeats": "every", "relevant": "all"},
         },
         spellings={"recip_rank": "mrr", "compute_ideal_dcgs": "ideal_dcg"},
     ),

@@ -323,7 +323,7 @@ def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
     convention = spelled.prefix if spelled.prefix in CONVENTIONS else None
     accepted = parameters(definition, convention)
     usual = {name: parameter.default for name, parameter in accepted.items()}
-    rules = {name: rule.usual for name, rule in RULES.items()}
+    rules = dict(RULES)
     if convention is not None:
         for name, value in CONVENTIONS[convention].metrics[definition.name].items():
             (rules if name in rules else usual)[name] = value
@@ -338,7 +338,7 @@ def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
             remedy = f"it has an effect only with {other}={having}"
             raise MetricParameterError(text, name, options[name], remedy)
     return Metric(
-        definition,
+        definition=definition,
         values=values,
         rules=rules,
         options=options,

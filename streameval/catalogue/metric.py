@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Container, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -126,7 +127,7 @@ _ITEM_VALUES: Final = ("propensity", "target", "predicted", "expected", "team")
 """Parameters that name values beside the items of a list."""
 
 
-class Metric:
+class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """A definition with parameters and cut-off; its canonical text defines equality and hash.
 
     Attributes:
@@ -135,34 +136,35 @@ class Metric:
         options: only the parameters in the text.
         text: canonical text, for example "recbole:ndcg@10".
         alias: the text with another name for the metric, for example "P@10"; None: it has its name.
-        per_list: the text without parameters of the summary; it identifies the values of lists.
-        prefix: the convention or module before the colon; None without one.
-        empty_rules: the effect of lists (with items or not, with interactions or not) on a mean.
     """
 
-    __slots__ = (
-        *("convention", "definition", "empty_rules", "k", "options", "per_list", "prefix"),
-        *("alias", "rules", "text", "values"),
-    )
+    definition: Definition
+    values: Mapping[str, Value]
+    rules: Mapping[str, Value]
+    options: Mapping[str, Value]
+    k: int | None
+    convention: str | None
+    text: str
+    alias: str | None = None
 
-    def __init__(
-        self,
-        definition: Definition,
-        *,
-        values: Mapping[str, Value],
-        rules: Mapping[str, Value],
-        options: Mapping[str, Value],
-        k: int | None,
-        convention: str | None,
-        text: str,
-        alias: str | None = None,
-    ) -> None:
-        self.definition, self.convention = definition, convention
-        self.values, self.rules, self.options = dict(values), dict(rules), dict(options)
-        self.k, self.text, self.alias = k, text, alias
-        parts = spelling(text)
-        self.prefix, self.per_list = parts.prefix, str(parts.without(SUMMARY))
-        self.empty_rules = _empty_rules(self.values.get("empty", "zero"), rules["empty_list"])
+    @cached_property
+    def prefix(self) -> str | None:
+        """The convention or module before the colon; None without one."""
+        return spelling(self.text).prefix
+
+    @cached_property
+    def per_list(self) -> str:
+        """The text without parameters of the summary; it identifies the values of lists."""
+        return str(spelling(self.text).without(SUMMARY))
+
+    @cached_property
+    def empty_rules(self) -> Mapping[tuple[int, int], EmptyRule]:
+        """The effect of lists (with items or not, with interactions or not) on a mean."""
+        of_lists: Any = self.rules["empty_list"]
+        of_interactions: Any = self.values.get("empty", "zero")
+        without = of_interactions if of_lists == "any" else of_lists
+        with_interactions = "zero" if of_lists == "any" else of_lists
+        return {(0, 0): without, (0, 1): with_interactions, (1, 0): of_interactions, (1, 1): "zero"}
 
     @property
     def peers(self) -> str | None:
@@ -322,12 +324,6 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"Metric({self.text!r})"
-
-
-def _empty_rules(of_interactions: Any, of_lists: Any) -> dict[tuple[int, int], EmptyRule]:
-    without: EmptyRule = of_interactions if of_lists == "any" else of_lists
-    with_interactions: EmptyRule = "zero" if of_lists == "any" else of_lists
-    return {(0, 0): without, (0, 1): with_interactions, (1, 0): of_interactions, (1, 1): "zero"}
 
 
 def metric(

@@ -79,17 +79,15 @@ def graded_recommenders_jl_ndcg(lists: Lists, k: int | None, *, gain: Gain = "bi
     return share_of_best(lists.by_interacted(k), replace(best, hits=within), gain, "log2")
 
 
-def lenskit_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
-    """The best order has all items interacted with."""
+def lenskit_ndcg(hits: HitsView, k: int | None) -> Total:
+    """The discount is max(1, log2(rank)); the best order has all items interacted with."""
     rows = hits.by_interacted(k)
-    return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(rows.size, discount_by))
+    return rows.total(rows.hits * discount(rows.rank, "log2_rank") / ideal(rows.size, "log2_rank"))
 
 
-def graded_lenskit_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
-) -> Total:
+def graded_lenskit_ndcg(lists: Lists, k: int | None) -> Total:
     """See `lenskit_ndcg`; for lists with gains."""
-    return share_of_best(lists.by_interacted(k), lists.best(None), gain, discount_by)
+    return share_of_best(lists.by_interacted(k), lists.best(None), "linear", "log2_rank")
 
 
 def lenskit_2025_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
@@ -190,11 +188,9 @@ def recbole_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
     return item_coverage(exposures, _size(catalog) + 1, unknown="count")
 
 
-def replay_item_coverage(
-    exposures: Exposures, catalog: Catalog, *, unknown: Literal["ignore", "count"] = "ignore"
-) -> Bounded:
-    """0 without lists."""
-    coverage = item_coverage(exposures, catalog, unknown=unknown)
+def replay_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
+    """Unknown items count; 0 without lists."""
+    coverage = item_coverage(exposures, catalog, unknown="count")
     return coverage if exposures.lists else Bounded(0.0, 0.0, 0.0)
 
 
@@ -203,7 +199,7 @@ replay_0_9_item_coverage = replay_0_11_item_coverage = replay_item_coverage
 
 def capri_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
     """In percent with 2 decimals; unknown items count; 0 without lists."""
-    shares = replay_item_coverage(exposures, catalog, unknown="count")
+    shares = replay_item_coverage(exposures, catalog)
     return Bounded(*(round(100.0 * share, 2) for share in shares))
 
 

@@ -319,15 +319,26 @@ def _conventions() -> str:
             *rows,
             "",
             "Rules that only conventions have:\n",
-            *(
-                f"- `{name}={format_value(rule.usual)}`: {rule.meaning}"
-                for name, rule in RULES.items()
-            ),
+            *(f"- `{name}={format_value(RULES[name])}`: {text}" for name, text in _RULES.items()),
             "- `repeats`: with `compact_before_cut` they are removed before the list is cut at k,",
             "  with `compact_after_cut` after it is cut at `rows` items, or k",
             "",
         ]
     )
+
+
+_RULES: Mapping[str, str] = {
+    "counting": "with `every` a repeated interaction counts each time, with `joined` an item as "
+    "often as the whole list has it",
+    "ids": "with `integer` interactions that are text are an error",
+    "empty_list": "lists without items count 0, are left out, or are an error",
+    "method": "with `lower` quantiles are not interpolated between values",
+    "deviation": "with `single` the standard deviation has 32 bits, and is 0 for one value",
+    "undefined": "with `error` a list without a value is an error",
+    "least": "fewer values are an error",
+    "positive": "with `one` only items with a gain of exactly 1 are positive",
+    "single": "whether scores are rounded to 32 bits",
+}
 
 
 def _catalogue() -> str:

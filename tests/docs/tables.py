@@ -117,7 +117,7 @@ def chosen(convention: str, metric: str) -> list[str]:
     """What a convention sets for a metric to other values than the usual, and its own step."""
     declared = parameters(parse(f"{convention}:{metric}").definition, convention)
     usual = {name: parameter.default for name, parameter in declared.items()}
-    usual |= {name: rule.usual for name, rule in RULES.items()}
+    usual |= RULES
     step = step_of(convention, metric)
     return [
         *(

@@ -8,13 +8,13 @@ from typing import Any
 _OF_REPLAY: Mapping[str, Any] = {
     "novelty": {"denominator": "k", "unit": "share", "repeats": "compact_after_cut"},
     "unexpectedness": {"repeats": "compact_after_cut"},
-    "item_coverage": {"no_lists": "zero"},
+    "item_coverage": {"unknown": "count", "no_lists": "zero"},
 }
 _JOINED: Mapping[str, Any] = {"relevant": "all", "repeats": "every"}
 
 STEPS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "recommenders_jl": {"ndcg": {"best": "list"}},
-    "lenskit": {"ndcg": {"best": "whole"}},
+    "lenskit": {"ndcg": {"best": "whole", "discount_by": "log2_rank"}},
     "lenskit_2025": {"map": {"denominator": "shown"}, "ndcg": {"worthless": "zero"}},
     "recbole": {
         "item_coverage": {"unknown": "count", "padding": 1},
