@@ -121,10 +121,6 @@ _NOT_NAMES: Final = frozenset({"item", "similarity", "true", "false"})
 """Values of `by` that name no attribute."""
 
 
-INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination")
-"""Arguments of an Accumulator that are inputs of metrics."""
-
-
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of an Accumulator besides its metrics.
 
@@ -182,7 +178,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         identities: dict[str, int | str | None] = {
             "catalog": ids
             if not isinstance(ids, frozenset)
-            else digest_of_parts(sorted(map(_named, ids)))
+            else digest_of_parts(sorted(f"{type(item).__name__}:{item}" for item in ids))
         }
         for name, table in self._tables.items():
             identities[name] = None if table is None else _identity(table)
@@ -267,7 +263,3 @@ def catalog_of(given: Any) -> Catalog | None:
     if given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
     return int(given)
-
-
-def _named(item: Id) -> str:
-    return f"{type(item).__name__}:{item}"

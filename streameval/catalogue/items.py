@@ -157,7 +157,10 @@ class Similarity:
         if not self._cosine and 0 < table.shape[1] < len(table):
             detail = f"matrix= of shape {table.shape} lacks a column for some of its rows"
             raise MetricError(f"similarity: {detail}")
-        self._table = _normalise(table, cosine=self._cosine)
+        if self._cosine:
+            lengths = np.sqrt((table * table).sum(axis=1, keepdims=True))
+            table = table / np.where(lengths == 0.0, 1.0, lengths)
+        self._table = table
 
     @classmethod
     def of_pairs(cls, pairs: Pairs, *, version: str | None = None) -> Similarity:
@@ -362,13 +365,6 @@ def _finite(given: object) -> FloatArray:
         shape = f"an array of shape {table.shape}"
         raise MetricError(f"similarity: {shape}; give rows of finite numbers, one for each id")
     return table
-
-
-def _normalise(table: FloatArray, *, cosine: bool) -> FloatArray:
-    if not cosine:
-        return table
-    lengths = np.sqrt((table * table).sum(axis=1, keepdims=True))
-    return table / np.where(lengths == 0.0, 1.0, lengths)
 
 
 def digest_of_parts(parts: Sequence[str]) -> str:

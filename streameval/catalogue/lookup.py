@@ -6,7 +6,7 @@ import importlib
 import math
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -93,27 +93,20 @@ def aliases(name: str) -> list[str]:
     return [alias for alias, text in ALIASES.items() if text.partition("(")[0] == name]
 
 
-_TYPE = Parameter("type", "")
-_AMONG = Parameter(AMONG, "")
-_BY = Parameter(BY, EACH_ITEM)
 _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every")),
     Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
     Parameter("relevant", "positive", ("positive", "all")),
-    _TYPE,
-    _AMONG,
 )
-_ROWS = Parameter("rows", 0, span=(0, LARGEST_RANK))
+_OUTCOMES = ("hits", "lists", "placements", "scores", "ranksums")
+"""Statistics that read interactions."""
+
 _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "q": ("statistic", ("quantile",)),
     "confidence": ("statistic", ("half_width",)),
     AMONG: ("repeats", ("first", "every")),
 }
 """Shared parameter -> another one, and its values with which it has an effect."""
-
-_PER = Parameter(PER_USER, "list", ("list", "user"))
-_HAVING = Parameter("having", "item", ("item", "hit"))
-_EMPTY = ("skip", "zero", "nan", "error")
 
 _MOST_TEXTS = 4_096
 """Texts kept parsed; a service may get any number of them from its users."""
@@ -143,11 +136,12 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
     Raises:
         MetricParameterError: a parameter of the metric has the name of a shared one.
     """
-    shared, system = _shared(definition), CONVENTIONS.get(convention or "")
+    shared = {parameter.name: parameter for parameter in _shared(definition)}
+    system = CONVENTIONS.get(convention or "")
     if system is not None and system.summarises and definition.reads == "exposures":
         shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if system is not None and system.rows and definition.reads in ("hits", "lists"):
-        shared[_ROWS.name] = _ROWS
+        shared["rows"] = Parameter("rows", 0, span=(0, LARGEST_RANK))
     for name in shared.keys() & definition.parameters:
         allowed = "all metrics of its kind have a parameter with this name; choose another name"
         default = definition.parameters[name].default
@@ -155,36 +149,29 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
     return {**definition.parameters, **shared}
 
 
-def _shared(definition: Definition) -> dict[str, Parameter]:
-    shared: dict[str, Parameter] = {}
-    if definition.reads in ("hits", "lists"):
-        shared |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
-    if definition.per == "list" and definition.reads != "event":
-        shared["empty"] = Parameter("empty", definition.empty, _EMPTY)
-        shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
-    if definition.reads == "event":
-        summarised = definition.over is None
-        shared |= {parameter.name: parameter for parameter in summary.PARAMETERS if summarised}
-        shared |= {"type": _TYPE} if definition.interactions else {}
-        shared |= {AMONG: _AMONG} if _reads_groups(definition) else {}
-    if "statistic" in shared and _no_mean_over_users(definition) is None:
-        shared[_PER.name] = _PER
-    if definition.reads == "exposures":
-        shared[BY] = _BY
-    if definition.reads == "users":
-        shared["having"] = _HAVING
-    if definition.reads in ("placements", "scores", "ranksums"):
-        shared["type"] = _TYPE
-    return shared
-
-
-def _reads_groups(definition: Definition) -> bool:
-    """Whether a metric of events can be read of the items of one value of an attribute.
-
-    A catalogue of all items does not fit, nor do weights, which are of whole lists.
-    """
-    whole = definition.weighted or definition.over is not None or "catalog" in definition.inputs
-    return not whole and AMONG not in definition.parameters
+def _shared(definition: Definition) -> Iterator[Parameter]:
+    """The parameters that a metric has because of what it reads."""
+    reads, ratio = definition.reads, definition.over is not None
+    ranked, of_event = reads in ("hits", "lists"), reads == "event"
+    if ranked:
+        yield from _HITS_PARAMETERS
+    outcomes = definition.interactions if of_event else reads in _OUTCOMES
+    if outcomes:
+        yield Parameter("type", "")
+    # A catalogue of all items does not fit a part of them, nor do weights of whole lists.
+    whole = definition.weighted or ratio or "catalog" in definition.inputs
+    if ranked or (of_event and not whole and AMONG not in definition.parameters):
+        yield Parameter(AMONG, "")
+    if definition.per == "list" and not of_event:
+        yield Parameter("empty", definition.empty, ("skip", "zero", "nan", "error"))
+    if (definition.per == "list" and not of_event) or (of_event and not ratio):
+        yield from summary.PARAMETERS
+        if _no_mean_over_users(definition) is None:
+            yield Parameter(PER_USER, "list", ("list", "user"))
+    if reads == "exposures":
+        yield Parameter(BY, EACH_ITEM)
+    if reads == "users":
+        yield Parameter("having", "item", ("item", "hit"))
 
 
 def _no_mean_over_users(definition: Definition) -> str | None:

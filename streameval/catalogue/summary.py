@@ -56,9 +56,11 @@ def summary(
     if statistic == "effective_share":
         return values.effective_share
     error = _standard_error(values, single=rules["deviation"] == "single")
-    return (
-        error if statistic == "standard_error" else error * _width(float(parameters["confidence"]))
-    )
+    if statistic == "half_width":
+        from statistics import NormalDist  # noqa: PLC0415  slow to import, rarely used
+
+        error *= NormalDist().inv_cdf((1.0 + float(parameters["confidence"])) / 2.0)
+    return error
 
 
 def _standard_error(values: Distribution, *, single: bool) -> float:
@@ -69,9 +71,3 @@ def _standard_error(values: Distribution, *, single: bool) -> float:
     root = math.sqrt(values.count) if values.count else math.nan
     with np.errstate(over="ignore"):
         return float(np.float32(values.standard_error * root)) / root
-
-
-def _width(confidence: float) -> float:
-    from statistics import NormalDist  # noqa: PLC0415  slow to import, rarely used
-
-    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)

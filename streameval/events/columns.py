@@ -92,7 +92,11 @@ def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
         **{name: as_numpy(name, column) for name, column in msgspec.structs.asdict(given).items()}
     )
     padded = _ids("recommendations", given.recommendations, given.lengths)
-    padded_interactions = _ids("interactions", _as_lists(given.interactions))
+    targets = given.interactions
+    if isinstance(targets, np.ndarray) and targets.ndim == 1 and targets.dtype.kind in "iuUT":
+        # One item for each list, such as the targets of a training batch; -1 is none.
+        targets = targets[:, None]
+    padded_interactions = _ids("interactions", targets)
     recommendations = padded.without_padding("recommendations")
     interactions = padded_interactions.without_padding("interactions")
     if len(recommendations) != len(interactions):
@@ -127,12 +131,6 @@ def _ids(name: str, given: Any, lengths: Any = None) -> IdColumn:
         detail = f"{name}: {kind} is not a type of ids; give integers (int64) or strings"
         raise InvalidEventError("invalid_id", detail)
     return column
-
-
-def _as_lists(given: Any) -> Any:
-    """A vector, for example the targets of a training batch, as lists of one item; -1 is none."""
-    single = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iuUT"
-    return given[:, None] if single else given
 
 
 def _column(name: str, given: Any, lengths: Any = None, *, optional: bool = False) -> IdColumn:

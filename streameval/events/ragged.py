@@ -306,9 +306,11 @@ class IdColumn(Sequence[list[Id]]):
             listed = [at for at, name in enumerate(self.names) if name in ids]
             return np.flatnonzero(np.isin(values, listed))
         if values.dtype.kind in "iu":
-            return _indices_of_integers(
-                values, [item_id for item_id in ids if type(item_id) is int]
-            )
+            integers = [item_id for item_id in ids if type(item_id) is int]
+            if not values.size or max(integers) < int(values.min()):
+                return _NO_INDICES
+            matching = [values == item_id for item_id in integers]
+            return np.flatnonzero(np.logical_or.reduce(matching))
         if values.dtype.kind not in "UTO":
             return _NO_INDICES
         # An entry that is no id is refused later.
@@ -351,12 +353,6 @@ def refuse_marks(recommendations: IdColumn, interactions: IdColumn) -> None:
 
 _IDS = (int, str, np.integer)
 _NO_INDICES = np.zeros(0, np.int64)
-
-
-def _indices_of_integers(values: Array, listed: Sequence[int]) -> IntArray:
-    if not values.size or max(listed) < int(values.min()):
-        return _NO_INDICES
-    return np.flatnonzero(np.logical_or.reduce([values == item_id for item_id in listed]))
 
 
 def encode_columns(columns: Sequence[IdColumn]) -> list[IdColumn]:

@@ -40,7 +40,7 @@ def bpref(
         0.5
     """
     relevant = {
-        item: _relevant(gain, min_gain)
+        item: gain > 0 and gain >= min_gain
         for item, gain in gains_of(event.interactions).items()
         if gain >= 0
     }
@@ -55,7 +55,3 @@ def bpref(
         elif item in relevant:
             above += 1
     return preferred / relevant_items
-
-
-def _relevant(gain: float, min_gain: float) -> bool:
-    return gain > 0 and gain >= min_gain
