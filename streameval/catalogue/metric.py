@@ -394,9 +394,13 @@ def metric(
 
     def declare(function: F) -> F:
         unit = per or units_of(function)[0]
-        options = {"higher_is_better": higher_is_better, "per": unit, "empty": empty}
-        of_lists = {"graded": graded, "finish": finish}
-        for problem in declaration_problems(function, bounds, options, of_lists):
+        options: dict[str, Any] = {
+            "higher_is_better": higher_is_better,
+            "per": unit,
+            "empty": empty,
+        }
+        formulas: dict[str, Any] = {"graded": graded, "finish": finish}
+        for problem in declaration_problems(function, bounds, options, formulas):
             raise MetricDeclarationError(problem, function)
         signature = signature_of(function, graded)
         reads_kinds = "attribute" in signature.inputs or signature.reads == "placements"
@@ -411,12 +415,9 @@ def metric(
             documentation=inspect.getdoc(function) or function.__name__.rstrip("_"),
             function=function,
             **msgspec.structs.asdict(signature),
+            **options,
+            **formulas,
             bounds=bounds,
-            higher_is_better=higher_is_better,
-            per=unit,
-            empty=empty,
-            graded=graded,
-            finish=finish,
             listwise=dict(listwise),
             source=source,
             interactions=interactions,

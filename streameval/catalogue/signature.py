@@ -112,27 +112,24 @@ class Parameter(msgspec.Struct, frozen=True):
     choices: tuple[Value, ...] | None = None
     span: tuple[float, float] = (-math.inf, math.inf)
 
-    def check(self, metric: str, given: Value) -> Value:
+    def check(self, metric: str, value: Value) -> Value:
         """The value, converted to the parameter's type.
 
         Raises:
             MetricParameterError: the value is not one of the choices, or has another type.
         """
+        kind, (low, high), allowed = type(self.default), self.span, ""
         if self.choices is not None:
-            if given in self.choices:
-                return given
+            if value in self.choices:
+                return value
             allowed = f"choose one of {', '.join(map(str, self.choices))}"
-            raise MetricParameterError(metric, self.name, given, allowed)
-        return self._number(metric, given)
-
-    def _number(self, metric: str, given: Value) -> Value:
-        kind, (low, high) = type(self.default), self.span
-        if type(given) is not kind and not (kind is float and type(given) is int):
-            raise MetricParameterError(metric, self.name, given, f"give {KINDS[kind]}")
-        if isinstance(given, (int, float)) and not low <= given <= high:
-            limits = f"give a number from {low:g} to {high:g}"
-            raise MetricParameterError(metric, self.name, given, limits)
-        return kind(given)
+        elif type(value) is not kind and not (kind is float and type(value) is int):
+            allowed = f"give {KINDS[kind]}"
+        elif isinstance(value, (int, float)) and not low <= value <= high:
+            allowed = f"give a number from {low:g} to {high:g}"
+        if allowed:
+            raise MetricParameterError(metric, self.name, value, allowed)
+        return kind(value)
 
 
 _OPTIONS: Mapping[str, tuple[object, ...]] = {

@@ -288,21 +288,15 @@ def count_events(metric: Metric, events: Iterable[Event]) -> Accumulator:
     return accumulator
 
 
+_OF_UPDATE = (
+    *("recommendations", "interactions", "positions", "scores", "baseline", "typed", "history"),
+    *("per_item", "shown_instead", "user", "ts"),
+)
+
+
 def update(accumulator: Accumulator, event: Event) -> None:
     """Count one event."""
-    accumulator.update(
-        event.recommendations,
-        event.interactions,
-        event.positions,
-        scores=event.scores,
-        baseline=event.baseline,
-        typed=event.typed,
-        history=event.history,
-        per_item=event.per_item,
-        shown_instead=event.shown_instead,
-        user=event.user,
-        ts=event.ts,
-    )
+    accumulator.update(**{name: getattr(event, name) for name in _OF_UPDATE})
 
 
 def value_of(accumulator: Accumulator) -> float:
