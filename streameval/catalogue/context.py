@@ -80,19 +80,19 @@ Given: TypeAlias = Mapping[str, Attribute | Labelled]
 """Name -> an attribute, or the values of items."""
 
 
-def attributes_of(given: Given | None) -> tuple[tuple[str, Attribute], ...]:
+def attributes_of(attributes: Given | None) -> tuple[tuple[str, Attribute], ...]:
     """Attributes by name, in alphabetical order.
 
     Raises:
         MetricError: a name cannot stand in the text of a metric, or the values are not valid.
     """
-    if given is None:
+    if attributes is None:
         return ()
-    if not isinstance(given, Mapping):
-        raise MetricError(f"attributes={given!r:.80}: give name -> (item -> values)")
-    for name in given:
+    if not isinstance(attributes, Mapping):
+        raise MetricError(f"attributes={attributes!r:.80}: give name -> (item -> values)")
+    for name in attributes:
         check_attribute_name(name)
-    return tuple((name, _attribute(name, values)) for name, values in sorted(given.items()))
+    return tuple((name, _attribute(name, values)) for name, values in sorted(attributes.items()))
 
 
 def _attribute(name: str, values: Attribute | Labelled) -> Attribute:
@@ -213,14 +213,14 @@ def _identity(table: _Table) -> str:
     return table.identity if table.version is None else f"version {table.version}"
 
 
-def check_kind(name: str, given: object, kind: type) -> None:
+def check_kind(name: str, argument: object, kind: type) -> None:
     """Refuse an argument that is neither None nor an instance of `kind`.
 
     Raises:
         MetricError: it is something else.
     """
-    if given is not None and not isinstance(given, kind):
-        raise MetricError(f"{name}={given!r:.80}: give a streameval.{kind.__name__}(...)")
+    if argument is not None and not isinstance(argument, kind):
+        raise MetricError(f"{name}={argument!r:.80}: give a streameval.{kind.__name__}(...)")
 
 
 def context_of(
@@ -244,22 +244,22 @@ def context_of(
     )
 
 
-def catalog_of(given: Any) -> Catalog | None:
+def catalog_of(catalog: Any) -> Catalog | None:
     """A catalogue as a number or a set; an empty set leaves coverage undefined.
 
     Raises:
         MetricError: it is a number below 1, or neither a number nor ids that are all text or all
             integers.
     """
-    if given is None:
+    if catalog is None:
         return None
-    number = isinstance(given, Integral)
+    number = isinstance(catalog, Integral)
     # Iterating over a frame gives the names of its columns.
-    flat = number or (isinstance(given, Collection) and getattr(given, "ndim", 1) == 1)
-    if isinstance(given, (str, bytes, bool)) or not flat:
-        raise MetricError(f"catalog={given!r:.80}: give the number of items, or their ids")
+    flat = number or (isinstance(catalog, Collection) and getattr(catalog, "ndim", 1) == 1)
+    if isinstance(catalog, (str, bytes, bool)) or not flat:
+        raise MetricError(f"catalog={catalog!r:.80}: give the number of items, or their ids")
     if not number:
-        return frozenset(ids_of_input("catalog", given)[1])
-    if given < 1:
-        raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
-    return int(given)
+        return frozenset(ids_of_input("catalog", catalog)[1])
+    if catalog < 1:
+        raise MetricError(f"catalog={catalog!r}: a catalogue has at least one item")
+    return int(catalog)

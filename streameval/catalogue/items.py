@@ -331,11 +331,11 @@ def check_version(name: str, version: Any) -> str | None:
     raise MetricError(f"version={version!r:.80} of {name}: give a text, for example '2026-11'")
 
 
-def _labels(item: Id, given: Any) -> tuple[str, ...]:
+def _labels(item: Id, values: Any) -> tuple[str, ...]:
     """The values of an item, in alphabetical order."""
-    several = isinstance(given, Collection) and not isinstance(given, (str, bytes, Mapping))
+    several = isinstance(values, Collection) and not isinstance(values, (str, bytes, Mapping))
     labels = set()
-    for label in given if several else [given]:
+    for label in values if several else [values]:
         if isinstance(label, bool) or not isinstance(label, (str, Integral)) or label == "":
             problem = f"{label!r:.80} is not a text or a whole number"
             raise MetricError(f"attributes: of item {item!r:.80}, {problem}")
@@ -354,9 +354,9 @@ def _check_amount(what: str, amount: Any) -> None:
         raise MetricError(f"{what}: {amount!r:.80} is not a finite number, at least 0")
 
 
-def _finite(given: object) -> FloatArray:
+def _finite(rows: object) -> FloatArray:
     try:
-        table = np.asarray(as_numpy("similarity", given), np.float64)
+        table = np.asarray(as_numpy("similarity", rows), np.float64)
     except InvalidEventError as error:
         raise MetricError(f"{error.detail}.") from error
     except (TypeError, ValueError) as error:

@@ -283,25 +283,25 @@ def denominator(metric: Metric) -> Metric | None:
     return None if over is None else companion(metric, over)
 
 
-def metric_of(given: object) -> Metric:
+def metric_of(metric: object) -> Metric:
     """The metric of a text or of a decorated function; a Metric is returned unchanged.
 
     Raises:
         MetricError: it is none of these, or the text is not valid.
     """
-    if isinstance(given, Metric):
-        return given
-    if isinstance(given, str):
-        return parse(given)
-    if callable(given):
-        return metric_at(given)
-    raise _undeclared(given)
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        return parse(metric)
+    if callable(metric):
+        return metric_at(metric)
+    raise _undeclared(metric)
 
 
-def _undeclared(given: object) -> MetricDeclarationError:
+def _undeclared(found: object) -> MetricDeclarationError:
     remedy = "give its text, for example 'ndcg@10', or a function decorated with"
     how = "@streameval.metric(...), with a cut-off as metric_at(function, k=10)"
-    return MetricDeclarationError(f"{given!r} is not a metric; {remedy} {how}.")
+    return MetricDeclarationError(f"{found!r} is not a metric; {remedy} {how}.")
 
 
 def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
@@ -314,8 +314,8 @@ def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
     if convention is not None:
         for name, value in CONVENTIONS[convention].metrics[definition.name].items():
             (rules if name in rules else usual)[name] = value
-    given = _check_choice(text, accepted, spelled, definition)
-    options = {name: value for name, value in given.items() if value != usual[name]}
+    values = _check_choice(text, accepted, spelled, definition)
+    options = {name: value for name, value in values.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
     values = usual | options
     for name in sorted(options.keys() & _ONLY_WITH.keys() - definition.parameters.keys()):
@@ -340,22 +340,25 @@ def _canonical(spelled: Spelling) -> Spelling:
     """The spelling with aliases and names of systems replaced by the catalogue's name."""
     if spelled.prefix is None and spelled.name in ALIASES:
         meant = spelling(ALIASES[spelled.name])
-        given = dict(meant.parameters) | dict(spelled.parameters)
-        return replace(spelled, name=meant.name, parameters=tuple(sorted(given.items())))
+        parameters = dict(meant.parameters) | dict(spelled.parameters)
+        return replace(spelled, name=meant.name, parameters=tuple(sorted(parameters.items())))
     convention = CONVENTIONS.get(spelled.prefix or "")
     if convention is None:
         return spelled
-    name, k, given = spelled.name, spelled.k, dict(spelled.parameters)
+    name, k, parameters = spelled.name, spelled.k, dict(spelled.parameters)
     stem, _, number = name.rpartition("_")
     holds = convention.suffixes.get(stem)
     if holds == "k" and number.isdecimal() and k is None:
         name, k = stem, spelling(f"{stem}@{number}").k
-    elif holds is not None and holds != "k" and holds not in given:
-        name, given = stem, {**given, **dict(spelling(f"{stem}({holds}={number})").parameters)}
+    elif holds is not None and holds != "k" and holds not in parameters:
+        name, parameters = (
+            stem,
+            {**parameters, **dict(spelling(f"{stem}({holds}={number})").parameters)},
+        )
     return replace(
         spelled,
         name=convention.spellings.get(name, name),
-        parameters=tuple(sorted(given.items())),
+        parameters=tuple(sorted(parameters.items())),
         k=k,
     )
 
@@ -431,17 +434,17 @@ def _import_metric(module: str) -> ModuleType:
 def _check_choice(
     text: str, accepted: Mapping[str, Parameter], spelled: Spelling, definition: Definition
 ) -> dict[str, Value]:
-    given = {}
+    values = {}
     for name, value in spelled.parameters:
         if name not in accepted:
             reason = _no_mean_over_users(definition) if (name, value) == (PER_USER, "user") else ""
             allowed = reason or f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
             raise MetricParameterError(text, name, value, allowed)
-        given[name] = accepted[name].check(text, value)
+        values[name] = accepted[name].check(text, value)
         if name == AMONG and ":" not in str(value):
             allowed = "give attribute:value, for example tier:tail"
             raise MetricParameterError(text, name, value, allowed)
-    return given
+    return values
 
 
 class CompanionChecks(NamedTuple):

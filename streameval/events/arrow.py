@@ -68,10 +68,10 @@ def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> 
 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns with these names; recommendations and interactions are required."""
-    given = as_table(table)
-    found = with_users(given)
+    whole = as_table(table)
+    found = with_users(whole)
     for name in ("recommendations", "interactions"):
-        column_of(given, name)
+        column_of(whole, name)
     return {name: column_of(found, name) for name in names if name in found.column_names}
 
 
@@ -93,24 +93,24 @@ def column_of(table: Any, name: str) -> Any:
     return table[name]
 
 
-def as_table(given: Any) -> Any:
+def as_table(table: Any) -> Any:
     """A pyarrow table from any object with the Arrow interface.
 
     Columns are not copied, except string views (from Polars), which pyarrow hardly supports.
     """
     arrow = _arrow()
-    refuse_lazy(given)
+    refuse_lazy(table)
     # `table` imports pandas if it is installed, which takes half a second per process.
-    whole = isinstance(given, arrow.Table)
-    table = given if whole else _convert(given, arrow.table, "a table")
+    if not isinstance(table, arrow.Table):
+        table = _convert(table, arrow.table, "a table")
     columns = [_cast_views(column) for column in table.columns]
     return arrow.Table.from_arrays(columns, names=table.column_names)
 
 
-def refuse_lazy(given: Any) -> None:
+def refuse_lazy(table: Any) -> None:
     """Refuse a lazy table of Polars, which may lack the Arrow interface."""
-    if hasattr(given, "collect_schema") and hasattr(given, "collect"):
-        detail = f"{type(given).__name__} is lazy; give the result of its .collect()"
+    if hasattr(table, "collect_schema") and hasattr(table, "collect"):
+        detail = f"{type(table).__name__} is lazy; give the result of its .collect()"
         raise InvalidEventError("wrong_type", detail)
 
 
@@ -242,12 +242,12 @@ def _given_column(array: Any) -> Any:
     return _convert(array, make, "an array")
 
 
-def _convert(given: Any, make: Callable[[Any], Any], what: str) -> Any:
+def _convert(data: Any, make: Callable[[Any], Any], what: str) -> Any:
     """Convert an object of another library with a function of pyarrow."""
     try:
-        return make(given)
+        return make(data)
     except (TypeError, ValueError, _arrow().ArrowException) as error:
-        name = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
+        name = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
         detail = f"{name} is not {what} of Arrow, Polars or pandas: {error}"
         raise InvalidEventError("wrong_type", detail) from error
 

@@ -78,7 +78,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     times: Any = None
 
 
-def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
+def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     """Columns, or an Arrow table of them, as a batch, with codes of ids if there are no gains.
 
     `may_be_marks`: whether interactions may be a 0 or 1 for each item by mistake, which is refused.
@@ -86,13 +86,13 @@ def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     Raises:
         InvalidEventError: a column is not valid.
     """
-    if not isinstance(given, Columns):
-        given = Columns(**table_columns(given, Columns.__struct_fields__))
-    given = Columns(
-        **{name: as_numpy(name, column) for name, column in msgspec.structs.asdict(given).items()}
+    if not isinstance(columns, Columns):
+        columns = Columns(**table_columns(columns, Columns.__struct_fields__))
+    columns = Columns(
+        **{name: as_numpy(name, column) for name, column in msgspec.structs.asdict(columns).items()}
     )
-    padded = _ids("recommendations", given.recommendations, given.lengths)
-    targets = given.interactions
+    padded = _ids("recommendations", columns.recommendations, columns.lengths)
+    targets = columns.interactions
     if isinstance(targets, np.ndarray) and targets.ndim == 1 and targets.dtype.kind in "iuUT":
         # One item for each list, such as the targets of a training batch; -1 is none.
         targets = targets[:, None]
@@ -104,27 +104,27 @@ def read(given: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     if may_be_marks:
         refuse_marks(recommendations, interactions)
     pair: Sequence[Any] = ()
-    if given.gains is None:
+    if columns.gains is None:
         pair = encode_columns([recommendations, interactions])
     else:
-        pair = [*recommendations], _interactions(interactions, padded_interactions, given.gains)
+        pair = [*recommendations], _interactions(interactions, padded_interactions, columns.gains)
     ragged = recommendations.ragged
     batch = Batch(
         recommendations=pair[0],
         interactions=pair[1],
-        positions=_per_item("positions", given.positions, ragged, padded.ragged),
-        scores=_per_item("scores", given.scores, ragged, padded.ragged),
-        per_item=_item_values(given.per_item, ragged, padded.ragged),
-        shown_instead=_some(_lists("shown_instead", given.shown_instead)),
-        users=_per_event("users", given.users),
-        times=_per_event("times", given.times),
+        positions=_per_item("positions", columns.positions, ragged, padded.ragged),
+        scores=_per_item("scores", columns.scores, ragged, padded.ragged),
+        per_item=_item_values(columns.per_item, ragged, padded.ragged),
+        shown_instead=_some(_lists("shown_instead", columns.shown_instead)),
+        users=_per_event("users", columns.users),
+        times=_per_event("times", columns.times),
     )
     check_lengths(batch)
     return batch
 
 
-def _ids(name: str, given: Any, lengths: Any = None) -> IdColumn:
-    column = _column(name, given, lengths)
+def _ids(name: str, lists: Any, lengths: Any = None) -> IdColumn:
+    column = _column(name, lists, lengths)
     refuse_long(name, column.ragged.lengths)
     kind = column.ragged.values.dtype
     if column.ragged.values.size and kind.kind not in "iuUTO":
@@ -133,37 +133,37 @@ def _ids(name: str, given: Any, lengths: Any = None) -> IdColumn:
     return column
 
 
-def _column(name: str, given: Any, lengths: Any = None, *, optional: bool = False) -> IdColumn:
-    if isinstance(given, ArrowTable):
-        given = list_column(name, given, optional=optional)
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        return IdColumn(matrix_column(name, given, lengths))
+def _column(name: str, column: Any, lengths: Any = None, *, optional: bool = False) -> IdColumn:
+    if isinstance(column, ArrowTable):
+        column = list_column(name, column, optional=optional)
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return IdColumn(matrix_column(name, column, lengths))
     if lengths is not None:
         detail = f"{name}: lengths= is only for a matrix; lists define their own lengths"
         raise InvalidEventError("wrong_type", detail)
-    if isinstance(given, IdColumn):
-        return given
-    if isinstance(given, np.ndarray) and given.dtype.kind != "O":
-        what = f"{given.dtype} of shape {given.shape}"
+    if isinstance(column, IdColumn):
+        return column
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        what = f"{column.dtype} of shape {column.shape}"
         detail = f"{name}: {what}; give a matrix of shape (events, K), or (values, offsets)"
         raise InvalidEventError("wrong_type", detail)
-    return IdColumn(ragged_column(name, given))
+    return IdColumn(ragged_column(name, column))
 
 
-def _per_event(name: str, given: Any) -> Sequence[Any] | None:
+def _per_event(name: str, column: Any) -> Sequence[Any] | None:
     """A column of one value per event; None if no event has a value."""
-    if given is None:
+    if column is None:
         return None
-    if not (is_list(given) or isinstance(given, ArrowTable)):
-        detail = f"{name}: give one value for each event, found {given!r:.80}"
+    if not (is_list(column) or isinstance(column, ArrowTable)):
+        detail = f"{name}: give one value for each event, found {column!r:.80}"
         raise InvalidEventError("wrong_type", detail)
-    if isinstance(given, np.ndarray):
-        values = given.tolist()
-        if given.dtype.kind == "M":
-            micro = given.astype("datetime64[us]").astype(np.int64).tolist()
-            values = [None if no else at for no, at in zip(np.isnat(given), micro, strict=True)]
+    if isinstance(column, np.ndarray):
+        values = column.tolist()
+        if column.dtype.kind == "M":
+            micro = column.astype("datetime64[us]").astype(np.int64).tolist()
+            values = [None if no else at for no, at in zip(np.isnat(column), micro, strict=True)]
     else:
-        values = flat_column(given) if isinstance(given, ArrowTable) else list(given)
+        values = flat_column(column) if isinstance(column, ArrowTable) else list(column)
     return _some(values)
 
 
@@ -173,18 +173,18 @@ def _some(column: Sequence[Any] | None) -> Sequence[Any] | None:
 
 
 def _per_item(
-    name: str, given: Any, items: Ragged, padded: Ragged
+    name: str, column: Any, items: Ragged, padded: Ragged
 ) -> list[list[Any] | None] | None:
     """A column with one number per item; a null row of Arrow becomes None.
 
     `padded`: the items with the padding at the end of their lists, which may have numbers too.
     """
-    if given is None:
+    if column is None:
         return None
-    matrix = isinstance(given, np.ndarray) and given.ndim == 2
-    numbers = _column(name, given, items.lengths if matrix else None, optional=True).ragged
+    matrix = isinstance(column, np.ndarray) and column.ndim == 2
+    numbers = _column(name, column, items.lengths if matrix else None, optional=True).ragged
     has_value = (
-        ~null_rows(given) if isinstance(given, ArrowTable) else np.ones(len(numbers), np.bool_)
+        ~null_rows(column) if isinstance(column, ArrowTable) else np.ones(len(numbers), np.bool_)
     )
     if len(numbers) == len(padded) and (numbers.lengths == padded.lengths)[has_value].all():
         numbers = numbers.prefixes(np.where(has_value, items.lengths, 0))
@@ -199,18 +199,20 @@ def _per_item(
     ]
 
 
-def _item_values(given: Any, items: Ragged, padded: Ragged) -> Sequence[Any] | None:
+def _item_values(entries: Any, items: Ragged, padded: Ragged) -> Sequence[Any] | None:
     """Values by name for each event; None if no event has any."""
-    if given is None:
+    if entries is None:
         return None
-    if isinstance(given, Mapping):
-        columns = {name: _lists(name, column) for name, column in given.items()}
+    if isinstance(entries, Mapping):
+        columns = {name: _lists(name, column) for name, column in entries.items()}
         lists = {name: column for name, column in columns.items() if column is not None}
         for name, column in lists.items():
             if len(column) != len(items):
                 raise unequal_error(len(items), name, len(column))
-        given = [{name: column[row] for name, column in lists.items()} for row in range(len(items))]
-    rows = flat_column(given) if isinstance(given, ArrowTable) else list(given)
+        entries = [
+            {name: column[row] for name, column in lists.items()} for row in range(len(items))
+        ]
+    rows = flat_column(entries) if isinstance(entries, ArrowTable) else list(entries)
     if len(rows) != len(items):
         raise unequal_error(len(items), "per_item", len(rows))
     values = []
@@ -228,11 +230,11 @@ def _item_values(given: Any, items: Ragged, padded: Ragged) -> Sequence[Any] | N
     return _some(values)
 
 
-def _lists(name: str, given: Any) -> Sequence[Any] | None:
+def _lists(name: str, entries: Any) -> Sequence[Any] | None:
     """A column of lists, whose entries may be None, as Python lists; None without a column."""
-    if given is None:
+    if entries is None:
         return None
-    column = as_numpy(name, given)
+    column = as_numpy(name, entries)
     if isinstance(column, ArrowTable):
         return flat_column(column)
     if isinstance(column, np.ndarray) and column.ndim == 2:
@@ -242,7 +244,7 @@ def _lists(name: str, given: Any) -> Sequence[Any] | None:
     if isinstance(column, np.ndarray):
         return list(column)
     if not isinstance(column, list):
-        detail = f"{name}: give a list of values for each event, found {given!r:.80}"
+        detail = f"{name}: give a list of values for each event, found {entries!r:.80}"
         raise InvalidEventError("wrong_type", detail)
     return column
 
@@ -256,28 +258,28 @@ def _interactions(interactions: IdColumn, padded: IdColumn, gains: Any) -> list[
     ]
 
 
-def as_numpy(name: str, given: Any) -> Any:
+def as_numpy(name: str, column: Any) -> Any:
     """A column with every tensor (PyTorch, JAX, CuPy, ...) converted to a numpy array.
 
     Tensors in a list or tuple are converted too. They are read through DLPack, so their libraries
     are not imported. Tensors in main memory are not copied. A tensor on a device is copied by its
     `cpu()`, which waits until it is computed. Gradients are dropped.
     """
-    if isinstance(given, tuple) and hasattr(given, "indices") and hasattr(given, "values"):
-        detail = f"{name}: {type(given).__name__} has scores and ids; give its .indices"
+    if isinstance(column, tuple) and hasattr(column, "indices") and hasattr(column, "values"):
+        detail = f"{name}: {type(column).__name__} has scores and ids; give its .indices"
         raise InvalidEventError("wrong_type", detail)
-    if hasattr(given, "to_numpy") and not isinstance(given, ArrowTable):
+    if hasattr(column, "to_numpy") and not isinstance(column, ArrowTable):
         # A series of pandas before 3.
-        return given.to_numpy()
-    if isinstance(given, (list, tuple)) and any(map(_is_foreign, given)):
-        arrays = [_array(name, array) if _is_foreign(array) else array for array in given]
-        return tuple(arrays) if isinstance(given, tuple) else arrays
-    return _array(name, given) if _is_foreign(given) else given
+        return column.to_numpy()
+    if isinstance(column, (list, tuple)) and any(map(_is_foreign, column)):
+        arrays = [_array(name, array) if _is_foreign(array) else array for array in column]
+        return tuple(arrays) if isinstance(column, tuple) else arrays
+    return _array(name, column) if _is_foreign(column) else column
 
 
-def _is_foreign(given: Any) -> bool:
-    arrow = hasattr(given, "__arrow_c_array__")
-    return hasattr(given, "__dlpack_device__") and not (arrow or isinstance(given, np.ndarray))
+def _is_foreign(column: Any) -> bool:
+    arrow = hasattr(column, "__arrow_c_array__")
+    return hasattr(column, "__dlpack_device__") and not (arrow or isinstance(column, np.ndarray))
 
 
 def _array(name: str, tensor: Any) -> Array:

@@ -19,7 +19,7 @@ PerItem: TypeAlias = Mapping[str, Sequence[ItemValue]]
 _NUMBERS, _WORDS = frozenset({float}), frozenset({str, type(None)})
 
 
-def item_values(given: Any, items: int, padded: int) -> dict[str, list[ItemValue]] | None:
+def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemValue]] | None:
     """Checked values of one list: floats, words and None; None if no name has any.
 
     `items`: number of items shown. `padded`: their number with padding, which may have values too.
@@ -34,13 +34,13 @@ def item_values(given: Any, items: int, padded: int) -> dict[str, list[ItemValue
         >>> item_values({"propensity": [0.5, 0.25, 0]}, 2, 3)
         {'propensity': [0.5, 0.25]}
     """
-    if given is None:
+    if columns is None:
         return None
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise _error(f"per_item: give a list of values for each name, found {given!r:.80}")
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+        raise _error(f"per_item: give a list of values for each name, found {columns!r:.80}")
     lists = {
         name: _values(name, column, items, padded)
-        for name, column in given.items()
+        for name, column in columns.items()
         if column is not None
     }
     return lists or None

@@ -172,18 +172,18 @@ def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
     return Ragged.of_lengths(values.ravel(), lengths)
 
 
-def ragged_column(name: str, given: Any) -> Ragged:
+def ragged_column(name: str, column: Any) -> Ragged:
     """A pair (values, offsets), or a list of arrays."""
-    if isinstance(given, Ragged):
-        given = given.values, given.offsets
-    if isinstance(given, tuple) and len(given) == 2:
-        return _check(name, np.asarray(given[0]), np.asarray(given[1]))
-    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind == "O":
-        given = given.tolist()
-    if not isinstance(given, list):
+    if isinstance(column, Ragged):
+        column = column.values, column.offsets
+    if isinstance(column, tuple) and len(column) == 2:
+        return _check(name, np.asarray(column[0]), np.asarray(column[1]))
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind == "O":
+        column = column.tolist()
+    if not isinstance(column, list):
         forms = "a matrix, (values, offsets), a list of arrays, or an Arrow array of lists"
-        raise InvalidEventError("wrong_type", f"{name}: give {forms}, found {given!r:.80}")
-    return _join(name, given)
+        raise InvalidEventError("wrong_type", f"{name}: give {forms}, found {column!r:.80}")
+    return _join(name, column)
 
 
 def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
