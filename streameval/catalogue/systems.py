@@ -79,15 +79,17 @@ def graded_recommenders_jl_ndcg(lists: Lists, k: int | None, *, gain: Gain = "bi
     return share_of_best(lists.by_interacted(k), replace(best, hits=within), gain, "log2")
 
 
-def lenskit_ndcg(hits: HitsView, k: int | None) -> Total:
-    """The discount is max(1, log2(rank)); the best order has all items interacted with."""
+def lenskit_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2_rank") -> Total:
+    """`discount_by=log2_rank`; the best order has all items interacted with."""
     rows = hits.by_interacted(k)
-    return rows.total(rows.hits * discount(rows.rank, "log2_rank") / ideal(rows.size, "log2_rank"))
+    return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(rows.size, discount_by))
 
 
-def graded_lenskit_ndcg(lists: Lists, k: int | None) -> Total:
+def graded_lenskit_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2_rank"
+) -> Total:
     """See `lenskit_ndcg`; for lists with gains."""
-    return share_of_best(lists.by_interacted(k), lists.best(None), "linear", "log2_rank")
+    return share_of_best(lists.by_interacted(k), lists.best(None), gain, discount_by)
 
 
 def lenskit_2025_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
