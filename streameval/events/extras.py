@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -58,11 +58,9 @@ def _requirements(extra: str) -> list[str]:
     """The requirements of an extra for pip; they also work for an installation from source."""
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
 
-    try:
-        requirements = requires("streameval") or []
-    except PackageNotFoundError:
-        requirements = []
-    parts = (requirement.partition(";") for requirement in requirements)
-    chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
-    needed = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+    needed = []
+    with suppress(PackageNotFoundError):
+        parts = (requirement.partition(";") for requirement in requires("streameval") or ())
+        chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
+        needed = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
     return needed or [f"streameval[{extra}]"]
