@@ -79,7 +79,7 @@ def _documentation(metric: Metric) -> list[str]:
     lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
     lines += _meaning(metric)
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
-    lines += [f"  {line}" for line in _parameters(definition)]
+    lines += [f"  {line}" for line in _parameters(metric)]
     return lines
 
 
@@ -174,11 +174,12 @@ SHARED_PARAMETERS: Mapping[str, str] = {
 """Parameters that several metrics share -> their meaning; `empty` has another default in each."""
 
 
-def _parameters(definition: Definition) -> list[str]:
+def _parameters(metric: Metric) -> list[str]:
     """A line for each parameter: default, allowed values, and the meaning of a shared one."""
     lines = []
-    for name, parameter in parameters(definition).items():
-        meaning = "" if name in definition.parameters else SHARED_PARAMETERS[name].replace("`", "")
+    for name, parameter in parameters(metric.definition, metric.convention).items():
+        shared = name not in metric.definition.parameters
+        meaning = SHARED_PARAMETERS.get(name, "").replace("`", "") if shared else ""
         lines.append(f"{_choices(parameter)}{meaning and ': '}{meaning}")
     return lines or ["none"]
 
