@@ -182,17 +182,17 @@ class ItemGroup(NamedTuple):
     listed: frozenset[Id]
     inside: bool = True
 
-    def places(self, items: Sequence[Id]) -> list[int]:
-        """The places of its items in a list, from 0.
+    def indices(self, items: Sequence[Id]) -> list[int]:
+        """The indices of its items in a list.
 
         Example:
-            >>> ItemGroup(frozenset("ab")).places(["c", "a", "b"])
+            >>> ItemGroup(frozenset("ab")).indices(["c", "a", "b"])
             [1, 2]
         """
         listed = self.listed
         if self.inside:
-            return [place for place, item in enumerate(items) if item in listed]
-        return [place for place, item in enumerate(items) if item not in listed]
+            return [index for index, item in enumerate(items) if item in listed]
+        return [index for index, item in enumerate(items) if item not in listed]
 
     def of(self, interactions: Interactions) -> Interactions:
         """The interactions with its items, with their gains and repeats."""
@@ -278,17 +278,17 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
             ([['b', 'c']], [[2, 3]], [['c']])
         """
         lists = [*self.recommendations]
-        indices = list(map(group.places, lists))
+        indices = list(map(group.indices, lists))
         if last is not None:
             given = self.positions or [None] * len(self)
             indices = [_up_to(*row, last) for row in zip(indices, given, strict=True)]
         columns: dict[str, Any] = {
-            "recommendations": _at_places(lists, indices),
-            "scores": _at_places(self.scores, indices),
+            "recommendations": _at_indices(lists, indices),
+            "scores": _at_indices(self.scores, indices),
         }
         ranks = [[index + 1 for index in of_list] for of_list in indices]
         if self.positions is not None:
-            explicit = _at_places(self.positions, indices) or ranks
+            explicit = _at_indices(self.positions, indices) or ranks
             pairs = zip(explicit, ranks, strict=True)
             ranks = [usual if of_list is None else of_list for of_list, usual in pairs]
         typed = self.typed and [
@@ -377,21 +377,21 @@ def _are_bare(rows: Sequence[Event]) -> bool:
         return False
 
 
-def _at_places(column: Sequence[Any] | None, places: Sequence[list[int]]) -> list[Any] | None:
-    """The entries at these places of each row; None where a row, or the column, is None."""
+def _at_indices(column: Sequence[Any] | None, indices: Sequence[list[int]]) -> list[Any] | None:
+    """The entries at these indices of each row; None where a row, or the column, is None."""
     if column is None:
         return None
     return [
-        None if row is None else [row[place] for place in kept]
-        for row, kept in zip(column, places, strict=True)
+        None if row is None else [row[index] for index in at]
+        for row, at in zip(column, indices, strict=True)
     ]
 
 
-def _up_to(places: list[int], ranks: Sequence[int] | None, last: int) -> list[int]:
-    """The places in a list whose rank is at most `last`."""
+def _up_to(indices: list[int], ranks: Sequence[int] | None, last: int) -> list[int]:
+    """The indices in a list whose rank is at most `last`."""
     if ranks is None:
-        return [place for place in places if place < last]
-    return [place for place in places if ranks[place] <= last]
+        return [index for index in indices if index < last]
+    return [index for index in indices if ranks[index] <= last]
 
 
 def _present(column: list[Any], absent: object) -> list[Any] | None:

@@ -119,9 +119,9 @@ class MetricDeclarationError(MetricError, TypeError):
 class MetricValueError(MetricError, TypeError):
     """A user's metric returned a value of the wrong type for its first argument."""
 
-    def __init__(self, metric: str, found: object, wanted: str) -> None:
-        self.metric, self.found, self.wanted = metric, f"{found!r:.80}", wanted
-        super().__init__(f"metric {metric!r} returned {self.found}; return {wanted}.")
+    def __init__(self, metric: str, found: object, needed: str) -> None:
+        self.metric, self.found, self.needed = metric, f"{found!r:.80}", needed
+        super().__init__(f"metric {metric!r} returned {self.found}; return {needed}.")
 
 
 class MetricLawError(MetricError, AssertionError):
@@ -149,9 +149,9 @@ class CutoffExceedsDepthError(MetricError):
 
     def __init__(self, metric: str, k: int | None, depth: int) -> None:
         self.metric, self.k, self.depth = metric, k, depth
-        wanted = "the whole list" if k is None else f"rank {k}"
+        needed = "the whole list" if k is None else f"rank {k}"
         super().__init__(
-            f"metric {metric!r} needs {wanted}, but only the first {depth} ranks are kept. "
+            f"metric {metric!r} needs {needed}, but only the first {depth} ranks are kept. "
             "Name it when you create the Accumulator, or pass a larger depth=."
         )
 

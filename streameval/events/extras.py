@@ -61,6 +61,6 @@ def _requirements(extra: str) -> list[str]:
     needed = []
     with suppress(PackageNotFoundError):
         parts = (requirement.partition(";") for requirement in requires("streameval") or ())
-        chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
-        needed = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+        markers = (f'extra == "{extra}"', f"extra == '{extra}'")
+        needed = [name.strip() for name, _, marker in parts if marker.strip() in markers]
     return needed or [f"streameval[{extra}]"]

@@ -162,8 +162,8 @@ class _Search:
                     yield from self.in_value(kind, nested, f"{key}.{name}")
         elif isinstance(value, list):
             for kind in _values(hint, list):
-                for place, nested in enumerate(value):
-                    yield from self.in_value(kind, nested, f"{key}[{place}]")
+                for index, nested in enumerate(value):
+                    yield from self.in_value(kind, nested, f"{key}[{index}]")
 
     def _in_table(
         self, structs: Sequence[Struct], table: Mapping[str, Any], key: str
@@ -310,14 +310,14 @@ def _tables(struct: Struct, table: Any, name: str = "") -> Iterator[tuple[str, S
     yield name, struct
     for field in msgspec.structs.fields(struct):
         inner = table.get(field.name) if isinstance(table, Mapping) else None
-        chosen = inner.get("type") if isinstance(inner, Mapping) else None
+        tag = inner.get("type") if isinstance(inner, Mapping) else None
         path = f"{name}.{field.name}".lstrip(".")
         by_name = any(_values(field.type, dict))
         for struct_type in _structs(field.type):
             if by_name:
                 for key, nested in (inner if isinstance(inner, Mapping) else {}).items():
                     yield from _tables(struct_type, nested, f"{path}.{key}")
-            elif struct_type.__struct_config__.tag in (None, chosen):
+            elif struct_type.__struct_config__.tag in (None, tag):
                 yield from _tables(struct_type, inner, path)
 
 

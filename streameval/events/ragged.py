@@ -109,31 +109,31 @@ class Ragged:
             return self.rows(int(rows[0]), int(rows[-1]) + 1)
         lengths = self.lengths[rows]
         shifts = self.offsets[rows] + lengths - np.cumsum(lengths)
-        places = np.arange(int(lengths.sum())) + np.repeat(shifts, lengths)
-        return Ragged.of_lengths(self.values[places], lengths)
+        indices = np.arange(int(lengths.sum())) + np.repeat(shifts, lengths)
+        return Ragged.of_lengths(self.values[indices], lengths)
 
     def between(self, start: int, stop: int | None) -> Ragged:
         """The entries start, ..., stop - 1 of each list."""
-        kept = np.maximum(np.minimum(self.lengths, _most(stop)) - start, 0)
-        if int(kept.sum()) == self.values.size:
+        counts = np.maximum(np.minimum(self.lengths, _most(stop)) - start, 0)
+        if int(counts.sum()) == self.values.size:
             return self
         if self.width is not None:
             values = self.values.reshape(len(self), self.width)[:, start:stop].ravel()
         else:
             rank = np.arange(self.values.size) - self.spread(self.offsets[:-1])
             values = self.values[(rank >= start) & (rank < _most(stop))]
-        return Ragged.of_lengths(values, kept)
+        return Ragged.of_lengths(values, counts)
 
     def prefixes(self, lengths: IntArray) -> Ragged:
         """The first entries of each list, so many as these lengths."""
         if (lengths == self.lengths).all():
             return self
         if self.width:
-            kept = (np.arange(self.width) < lengths[:, None]).ravel()
+            inside = (np.arange(self.width) < lengths[:, None]).ravel()
         else:
             rank = np.arange(self.values.size) - self.spread(self.offsets[:-1])
-            kept = rank < self.spread(lengths)
-        return Ragged.of_lengths(self.values[kept], lengths)
+            inside = rank < self.spread(lengths)
+        return Ragged.of_lengths(self.values[inside], lengths)
 
     def lists(self) -> list[list[Any]]:
         """The lists as Python lists."""
@@ -224,10 +224,10 @@ def _join(name: str, rows: Sequence[Any]) -> Ragged:
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     if any(not isinstance(row, np.ndarray) for row in rows):
         return Ragged.of_lengths(_array(list(chain.from_iterable(rows))), lengths)
-    kept = [row for row in rows if row.size]
-    if len({row.dtype.kind for row in kept}) > 1:
-        return Ragged.of_lengths(_array([item for row in kept for item in row.tolist()]), lengths)
-    return Ragged.of_lengths(np.concatenate(kept) if kept else np.zeros(0, np.int64), lengths)
+    arrays = [row for row in rows if row.size]
+    if len({row.dtype.kind for row in arrays}) > 1:
+        return Ragged.of_lengths(_array([item for row in arrays for item in row.tolist()]), lengths)
+    return Ragged.of_lengths(np.concatenate(arrays) if arrays else np.zeros(0, np.int64), lengths)
 
 
 def _array(values: list[Any]) -> Array:

@@ -85,8 +85,8 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The records start, ..., stop - 1, with this next offset."""
         headers = self.headers
 
-        def shifted(place: int) -> Sequence[tuple[str, bytes]]:
-            return headers(place + start) if headers is not None else ()
+        def shifted(index: int) -> Sequence[tuple[str, bytes]]:
+            return headers(index + start) if headers is not None else ()
 
         return RecordBatch(
             partition=self.partition,

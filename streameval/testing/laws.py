@@ -429,7 +429,7 @@ def check_metric(
     Example:
         >>> check_metric("ndcg@3")
     """
-    chosen = metric_of(metric)
+    checked = metric_of(metric)
     if min(events, seeds) < 1:
         raise MetricError(f"events={events!r}, seeds={seeds!r}: give at least 1 of each")
     laws = dict(LAWS) if twin is None else {**LAWS, "equals its twin": _equals(twin)}
@@ -439,9 +439,9 @@ def check_metric(
                 events,
                 seed=seed,
                 plain=name == "within its bounds",
-                unshown=tells_unshown(chosen),
+                unshown=tells_unshown(checked),
             )
-            _check(chosen, name, law, drawn)
+            _check(checked, name, law, drawn)
 
 
 def _check(metric: Metric, name: str, law: Law, events: Sequence[Event]) -> None:
