@@ -98,7 +98,8 @@ class NdjsonFile:
                 problem = f"line {self.lines_read + 1:,} is longer than {LONGEST_LINE:,} bytes"
                 raise SourceError(self.path, problem, "write one record per line")
         last = b"".join(begun)
-        if self._grows and not _is_whole(last.removeprefix(_BYTE_ORDER_MARK)):
+        record = last.removeprefix(_BYTE_ORDER_MARK)
+        if self._grows and not _is_blank(record) and _fields(record) is None:
             self.unfinished = len(last)
         elif last:
             yield [last]
@@ -280,11 +281,6 @@ def _assignment(path: str) -> Assignment:
         start=0,
         kind="file",
     )
-
-
-def _is_whole(last: bytes) -> bool:
-    """Whether a last line without its newline is blank, or a JSON object and not its half."""
-    return _is_blank(last) or _fields(last) is not None
 
 
 def _is_blank(line: bytes) -> bool:

@@ -216,17 +216,12 @@ def decompress(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
         if head.startswith(magic):
             raise SourceError(path, f"it is {name} data", "decompress it, or use gzip or zstd")
     form = next((form for magic, form in _FORMATS.items() if head.startswith(magic)), None)
-    _refuse_misnamed(path, form.name if form else None)
+    named = next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
+    if named is not None and form is None:
+        remedy = "rename it if it is plain text, or write it again"
+        raise SourceError(path, f"it is not {named} data", remedy)
     blocks = chain((head,), blocks)
     yield from blocks if form is None else _members(path, blocks, form)
-
-
-def _refuse_misnamed(path: str, field: str | None) -> None:
-    named = next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
-    if named is not None and field is None:
-        raise SourceError(
-            path, f"it is not {named} data", "rename it if it is plain text, or write it again"
-        )
 
 
 def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[bytes]:

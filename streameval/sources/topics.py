@@ -286,19 +286,13 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
     names, config = source_topics(options), source_config(options, environment)
     with as_source_errors(config):
         with closing(Cluster(config)) as cluster:
-            findings = _findings(cluster, names)
+            topics = cluster.topics(names)
+            topics.require(names)
+            ends = cluster.offsets(topics.partitions, LATEST)
+            begins = cluster.offsets(topics.partitions, EARLIEST)
         # The reader has more settings than the admin client used so far.
         try_connection(options, config)
-    return findings
-
-
-def _findings(cluster: Cluster, names: Sequence[str]) -> str:
-    topics = cluster.topics(names)
-    topics.require(names)
-    ends = cluster.offsets(topics.partitions, LATEST)
-    begins = cluster.offsets(topics.partitions, EARLIEST)
-    count = sum(ends[partition] - begins[partition] for partition in ends)
-    listed = ", ".join(names)
+    count, listed = sum(ends.values()) - sum(begins.values()), ", ".join(names)
     return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
 
 

@@ -98,7 +98,6 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
         answer = super().send(request, node_id, request_timeout_ms)
         if isinstance(request, HeartbeatRequest):
             self.unanswered = True
-            answer.add_callback(self._check_fenced)
             answer.add_both(self._note_answer)
         return answer
 
@@ -117,11 +116,9 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
         elif not isinstance(error, RetriableError | KafkaProtocolError):
             self.refusal = error
 
-    def _note_answer(self, _: object) -> None:
+    def _note_answer(self, answer: Any) -> None:
         self.unanswered = False
-
-    def _check_fenced(self, response: Any) -> None:
-        if response.error_code == FencedInstanceIdError.errno:
+        if getattr(answer, "error_code", None) == FencedInstanceIdError.errno:
             self.fenced = True
 
 

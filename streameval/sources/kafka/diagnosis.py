@@ -125,7 +125,10 @@ def _failure_at(address: str, protocol: str, config: Mapping[str, Any]) -> Conne
         return ConnectionFailure("unreachable", problem, _START)
     secure, where = protocol.endswith("SSL"), f"Kafka at {address}"
     try:
-        context = _context(config) if secure else _context_without_trust()
+        context = _context(config)
+        if not secure:
+            # A handshake that succeeds with any certificate; nothing is sent.
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         with plain, context.wrap_socket(plain, server_hostname=host) as connection:
             if secure:
                 # A broker that wants another certificate of ours says so after the handshake.
@@ -168,13 +171,6 @@ def _context(config: Mapping[str, Any]) -> ssl.SSLContext:
     if config.get("ssl_crlfile"):
         context.load_verify_locations(config["ssl_crlfile"])
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-    return context
-
-
-def _context_without_trust() -> ssl.SSLContext:
-    """For a handshake that succeeds with any certificate; nothing is sent."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 

@@ -207,7 +207,7 @@ class KafkaSource:
         batches += self._start_assigned(member, seconds)
         if self._schemas is not None:
             batches = self._decodable(member, self._schemas, batches)
-        self._check_for_stalls(member)
+        self._recover_from_stalls(member)
         # After a rejoin the owner has given up the partitions, and reads these records again.
         return batches if self._member is member else []
 
@@ -242,7 +242,15 @@ class KafkaSource:
         if self._fenced is not None:
             raise self._fenced
         if self._member is None:
-            self._member, self._joining_since = self._join_group(), time.monotonic()
+            self._member = GroupMember(
+                self._topics,
+                self._subscribe,
+                config=self._config,
+                start=self._start,
+                monitor=self._monitor,
+                owner=self._owner,
+            )
+            self._joining_since = time.monotonic()
         self._pause(self._member)
         try:
             return self._member.read(seconds)
@@ -251,16 +259,6 @@ class KafkaSource:
                 raise
             self._member.reassign()
             return []
-
-    def _join_group(self) -> GroupMember:
-        return GroupMember(
-            self._topics,
-            self._subscribe,
-            config=self._config,
-            start=self._start,
-            monitor=self._monitor,
-            owner=self._owner,
-        )
 
     def _leave(self) -> None:
         member, self._member = self._member, None
@@ -324,15 +322,13 @@ class KafkaSource:
         waiting = self._waiting if time.monotonic() < self._wait_until else ()
         member.pause(self._paused.union(waiting))
 
-    def _check_for_stalls(self, member: GroupMember) -> None:
+    def _recover_from_stalls(self, member: GroupMember) -> None:
         monitor = self._monitor
         idle = member.paused.union(self._waiting)
         reading = {p: at for p, at in member.positions.items() if p not in idle}
         stall = self._watchdog.check(reading, monitor.ends, answers=monitor.answers)
-        if stall is not None:
-            self._recover(member, stall)
-
-    def _recover(self, member: GroupMember, stall: Stall) -> None:
+        if stall is None:
+            return
         where = ", ".join(f"{p} at {offset}" for p, offset in sorted(stall.positions.items()))
         if stall.remedy == "give up":
             problem = f"no progress for {self._timeout:g} s at {where}, although records wait"
@@ -344,8 +340,8 @@ class KafkaSource:
             # The next remedy follows if it cannot seek.
             with suppress(KafkaError):
                 member.seek(stall.positions)
-            return
-        self._rejoin(member)
+        else:
+            self._rejoin(member)
 
     def _rejoin(self, member: GroupMember) -> None:
         self._owner.revoked(sorted(member.positions))
@@ -445,18 +441,17 @@ class Watchdog:
                 self._stalled.pop(partition, None)
         ours = {p: stalled for p, stalled in self._stalled.items() if p in positions}
         due = {p: our for p, our in ours.items() if our.seconds >= self._timeout}
-        return self._stall(due) if due else None
+        if not due:
+            return None
+        # The strongest remedy that is due; the time of each partition then starts over.
+        tried = max(stalled.tried for stalled in due.values())
+        for partition, stalled in due.items():
+            self._stalled[partition] = stalled._replace(seconds=0.0, tried=tried + 1)
+        remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
+        return Stall(remedy, {p: stalled.position for p, stalled in due.items()})
 
     def _observed(self, partition: Partition, position: int, step: float) -> _Stalled:
         before = self._stalled.get(partition)
         if before is None or position > before.position:
             return _Stalled(position, 0.0, 0)
         return before._replace(seconds=before.seconds + step)
-
-    def _stall(self, due: Mapping[Partition, _Stalled]) -> Stall:
-        """The strongest remedy that is due; the time of each partition then starts over."""
-        tried = max(stalled.tried for stalled in due.values())
-        for partition, stalled in due.items():
-            self._stalled[partition] = stalled._replace(seconds=0.0, tried=tried + 1)
-        remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
-        return Stall(remedy, {p: stalled.position for p, stalled in due.items()})

@@ -134,16 +134,13 @@ def _conversion(per_second: int, unit: TimeUnit) -> Callable[..., Any]:
     return convert
 
 
-def _extend_fastavro() -> None:
-    """Register our logical types under names that no schema uses."""
-    LOGICAL_READERS[f"fixed-{_UUID}"] = lambda value, *_: str(UUID(bytes=value))
-    for name, per_second in _PER_SECOND.items():
-        for unit in get_args(TimeUnit):
-            logical = f"streameval-{name}-as-{unit}"
-            LOGICAL_READERS[f"long-{logical}"] = _conversion(per_second, unit)
-
-
-_extend_fastavro()
+# Our logical types, under names that no schema uses.
+LOGICAL_READERS[f"fixed-{_UUID}"] = lambda value, *_: str(UUID(bytes=value))
+LOGICAL_READERS |= {
+    f"long-streameval-{name}-as-{unit}": _conversion(per_second, unit)
+    for name, per_second in _PER_SECOND.items()
+    for unit in get_args(TimeUnit)
+}
 
 
 def _check(schema: Any, named: Mapping[str, Any]) -> None:
