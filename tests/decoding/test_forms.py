@@ -358,26 +358,6 @@ def test_values_are_read_from_the_objects_shown() -> None:
     assert event.per_item == {"propensity": [0.5, None]}
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"chances": [0.5]}, "invalid_per_item"),
-        ({"chances": [0.5, 1, 0.5]}, "invalid_per_item"),
-        ({"chances": [0.5, True]}, "invalid_per_item"),
-        ({"chances": [0.5, [1]]}, "invalid_per_item"),
-        ({"chances": 0.5}, "invalid_per_item"),
-        ({"chances": {"a": 0.5}}, "invalid_per_item"),
-        ({"teams": ["x" * 257, "y"]}, "label_too_long"),
-    ],
-)
-def test_values_that_are_not_one_number_or_word_for_each_item_are_invalid(
-    changed: dict[str, Any], reason: str
-) -> None:
-    invalid = valued(**changed)
-    assert isinstance(invalid, InvalidEvent)
-    assert invalid.reason == reason
-
-
 @pytest.mark.parametrize("name", ["true", "a,b", "a b", "", "1"])
 def test_values_have_names_that_metrics_can_have_as_parameters(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a name that a metric can have"):

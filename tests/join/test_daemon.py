@@ -90,29 +90,6 @@ def _key(record: bytes) -> str:
     return key
 
 
-def test_a_wrong_item_field_is_warned_about(broker: Broker, tmp_path: Path) -> None:
-    times = [f"2026-01-01T{n // 60:02d}:{n % 60:02d}:{{}}Z" for n in range(1_400)]
-    shown = [
-        {"request_id": n, "ts": time.format("00"), "recommendations": ["a", "b"]}
-        for n, time in enumerate(times)
-    ]
-    clicked = [
-        {"request_id": n, "ts": time.format("10"), "item": "a", "type": "click", "seen_by": "u"}
-        for n, time in enumerate(times)
-    ]
-    topics = {
-        name: published(broker, [json.dumps(record).encode() for record in records])
-        for name, records in (("shown", shown), ("clicked", clicked))
-    }
-    metrics = METRICS.replace('labels = ["variant", "campaign"]\n', "")
-    join = JOIN.format(**topics, address=broker.bootstrap_servers, store=tmp_path / "state")
-    join = join.replace("types = {", 'item = "seen_by", types = {')
-    with running(metrics + join, tmp_path) as daemon:
-        sentence = "lists with interactions and no hit"
-        daemon.until(lambda: sentence in str(daemon.document().get("health", {}).get("trouble")))
-        assert daemon.stop() == 0
-
-
 CASE = Case([[[]], [[]]], window=1)
 SEEN = {"ts": 1, "request_id": "r1", "user": "u", "shown": ["a"]}
 CLICK = {"ts": 1, "request_id": "r1", "user": "u", "item": "a", "type": "click", "event_id": "1"}
