@@ -333,7 +333,7 @@ class JoinDriver:
             if not isinstance(state, JoinedState) or not state.blocked:
                 continue
             expected, clocks = state.logs.expected, state.logs.clocks
-            records = state.logs.waiting_records + sum(counts.open for counts in state.outcomes)
+            records = state.logs.waiting + sum(counts.open for counts in state.outcomes)
             for log in state.logs.slowest:
                 # Where all logs are quiet, the last lists are merely not over.
                 behind = max(clocks.values(), default=0) - clocks.get(log, NEVER)

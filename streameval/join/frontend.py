@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -25,24 +25,14 @@ from streameval.join.logs import Log
 from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
 
-T = TypeVar("T")
-
-
-class _Framed(Protocol):
-    def __call__(
-        self, decoder: BatchDecoder[T], stream: InteractionOptions | None, /
-    ) -> BatchDecoder[T]: ...
-
-
-def _bare(decoder: BatchDecoder[T], _: InteractionOptions | None) -> BatchDecoder[T]:
-    return decoder
+Framed: TypeAlias = Callable[[BatchDecoder[Any], InteractionOptions | None], BatchDecoder[Any]]
+"""Wraps the decoder of a stream for its format; None: of impressions."""
 
 
 class JoinFrontend:
     """Joins the logs of all streams that have the same partition number.
 
-    `dimensions`: labels and segments. `users`: whether metrics need users. `framed`: wraps the
-    decoder of a stream (None: impressions) for its format.
+    `dimensions`: labels and segments. `users`: whether metrics need users.
     """
 
     def __init__(
@@ -53,13 +43,13 @@ class JoinFrontend:
         layout: Layout,
         *,
         users: bool = False,
-        framed: _Framed = _bare,
+        framed: Framed = lambda decoder, _: decoder,
     ) -> None:
         self.layout = layout
         self.rules = options.rules(dimensions, users=users)
         shown = Decoder(options.fields(event), dimensions, search=None)
-        self._impressions = framed(shown, None)
-        self._interactions = [
+        self._impressions: BatchDecoder[Decoded] = framed(shown, None)
+        self._interactions: list[BatchDecoder[InteractionColumns]] = [
             framed(InteractionDecoder(interaction, event, options.key), interaction)
             for interaction in options.interactions
         ]
@@ -201,51 +191,47 @@ class JoinStats:
     def __init__(self, names: Sequence[str], *, by_request: bool) -> None:
         self._names = names
         self._by_request = by_request
-        self._settled = [OutcomeCounts() for _ in self._names]
+        self._gone = [OutcomeCounts() for _ in names]
         self._idle_timeouts = 0
         self._known: dict[Partition, JoinedState] = {}
 
     def health(self, states: Mapping[Partition, object]) -> JoinHealth:
         """The health of the join, given the current states."""
-        now = {
-            partition: join_state
-            for partition, join_state in states.items()
-            if isinstance(join_state, JoinedState)
+        joins = {
+            partition: state
+            for partition, state in states.items()
+            if isinstance(state, JoinedState)
         }
         for partition, state in self._known.items():
-            if now.get(partition) is not state:
-                self._settle(state)
-        self._known = now
-        totals = [OutcomeCounts() for _ in self._names]
-        for total, settled in zip(totals, self._settled, strict=True):
-            total.add(settled)
-        for state in now.values():
-            for total, done in zip(totals, state.done(), strict=True):
-                total.add(done)
+            if joins.get(partition) is not state:
+                self._gone = _sums(self._gone, state.done())
+                self._idle_timeouts += state.idle_timeouts
+        self._known, totals = joins, self._gone
+        for state in joins.values():
+            totals = _sums(totals, state.done())
+        streams = [
+            StreamHealth(
+                name=name,
+                outcomes={outcome: getattr(total, outcome) for outcome in OUTCOMES},
+                open=sum(state.outcomes[number].open for state in joins.values()),
+                outside=total.outside,
+            )
+            for number, (name, total) in enumerate(zip(self._names, totals, strict=True))
+        ]
         return JoinHealth(
-            streams=tuple(map(self._stream, range(len(totals)), totals)),
-            bytes=sum(state.joiner.size for state in now.values()),
+            streams=tuple(streams),
+            bytes=sum(state.joiner.size for state in joins.values()),
             clocks=[
                 LogClock(topic=log.topic, partition=log.number, event_time=at / SECOND)
                 for log, at in sorted(
-                    clock for state in now.values() for clock in state.logs.clocks.items()
+                    clock for state in joins.values() for clock in state.logs.clocks.items()
                 )
             ],
-            idle_timeouts=self._idle_timeouts + sum(state.idle_timeouts for state in now.values()),
+            idle_timeouts=self._idle_timeouts
+            + sum(state.idle_timeouts for state in joins.values()),
             by_request=self._by_request,
         )
 
-    def _stream(self, number: int, total: OutcomeCounts) -> StreamHealth:
-        still = sum(state.outcomes[number].open for state in self._known.values())
-        return StreamHealth(
-            name=self._names[number],
-            outcomes={name: getattr(total, name) for name in OUTCOMES},
-            open=still,
-            outside=total.outside,
-        )
 
-    def _settle(self, state: JoinedState) -> None:
-        """Keep the outcomes of a state that is gone."""
-        self._idle_timeouts += state.idle_timeouts
-        for settled, done in zip(self._settled, state.done(), strict=True):
-            settled.add(done)
+def _sums(left: Sequence[OutcomeCounts], right: Sequence[OutcomeCounts]) -> list[OutcomeCounts]:
+    return [one.plus(other) for one, other in zip(left, right, strict=True)]

@@ -283,12 +283,7 @@ class Logs:
         return {cursor.partition: cursor.expected for cursor in self.cursors}
 
     @property
-    def waiting(self) -> bool:
-        """Whether a record waits for other logs."""
-        return self.waiting_records > 0
-
-    @property
-    def waiting_records(self) -> int:
+    def waiting(self) -> int:
         """Number of records that wait for other logs."""
         return sum(cursor.waiting for cursor in self.cursors)
 
@@ -378,9 +373,8 @@ class Logs:
         for number, (_, position, clock, idle, ended) in enumerate(logs):
             time = self._clock()
             time.restore(clock)
-            fresh = LogCursor(
-                number, self.cursors[number].stream, saved_logs[number], position, time
-            )
+            stream = self.cursors[number].stream
+            fresh = LogCursor(number, stream, saved_logs[number], position, time)
             fresh.idle, fresh.ended = idle, ended
             self.cursors[number] = fresh
         self._by_partition = {cursor.partition: cursor for cursor in self.cursors}

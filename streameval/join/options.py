@@ -95,15 +95,13 @@ class OutcomeCounts(msgspec.Struct, kw_only=True, gc=False):
         closed: int = sum(getattr(self, name) for name in OUTCOMES)
         return self.records - closed
 
-    def add(self, other: OutcomeCounts) -> None:
-        """Add the counts of another one."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def since(self, other: OutcomeCounts) -> OutcomeCounts:
-        """The difference to an earlier copy."""
+    def plus(self, other: OutcomeCounts, sign: int = 1) -> OutcomeCounts:
+        """The sum with another one, or the difference to it with the sign -1."""
         return OutcomeCounts(
-            **{name: getattr(self, name) - getattr(other, name) for name in self.__struct_fields__}
+            **{
+                name: getattr(self, name) + sign * getattr(other, name)
+                for name in self.__struct_fields__
+            }
         )
 
 

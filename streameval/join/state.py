@@ -87,12 +87,12 @@ class JoinedState(PartitionState):
     @property
     def blocked(self) -> bool:
         """Whether records wait for other logs, or lists for the end of their window."""
-        return self.logs.waiting or any(counts.open for counts in self.outcomes)
+        return bool(self.logs.waiting) or any(counts.open for counts in self.outcomes)
 
     def done(self) -> list[OutcomeCounts]:
         """Outcomes of the records of each stream since this object was made or restored."""
         pairs = zip(self.outcomes, self._before, strict=True)
-        return [counts.since(before) for counts, before in pairs]
+        return [counts.plus(before, -1) for counts, before in pairs]
 
     def apply(self, batch: RecordBatch, content: DecodedStream) -> Applied:
         """Add a batch; `proceed` counts the lists that it completes."""

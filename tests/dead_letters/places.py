@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, get_args
 
-import msgspec
 from hypothesis import strategies as st
 from kafka import KafkaConsumer, TopicPartition
 
@@ -16,10 +15,9 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
 from streameval.events.errors import DeadLetterError
 from streameval.events.records import Partition
-from streameval.sources.options import KafkaOptions, SourceOptions
+from streameval.sources.options import SourceOptions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
-from tests.kafka.topics import create
 
 
 class FailingWriter:
@@ -82,30 +80,6 @@ letters = st.builds(
 )
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A destination of letters.
-
-    Attributes:
-        topic: of the records.
-        new: another one of the same place, as after a restart.
-        kept: what is there.
-    """
-
-    topic: str
-    new: Callable[[], DeadLetters]
-    kept: Callable[[], Sequence[DeadLetter]]
-
-
-def topic_place(broker: Broker, partitions: int = 2) -> Place:
-    topic = create(broker, partitions=partitions)
-    source = KafkaOptions(topics=[topic], kafka={"bootstrap_servers": broker.bootstrap_servers})
-    return Place(
-        topic=topic,
-        new=lambda: destination(source),
-        kept=lambda: [dead for _, dead in in_topic(broker, f"{topic}.dlq")],
-    )
-
-
 def destination(
     source: SourceOptions,
     *,
@@ -116,11 +90,11 @@ def destination(
     return dead
 
 
-def deliver(place: DeadLetters, *letters: DeadLetter) -> None:
+def deliver(queue: DeadLetters, *letters: DeadLetter) -> None:
     """Write letters to a destination and close it."""
-    with closing(place):
-        place.send(letters)
-        place.flush()
+    with closing(queue):
+        queue.send(letters)
+        queue.flush()
 
 
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:

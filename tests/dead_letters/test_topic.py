@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -20,7 +21,7 @@ from streameval.checkpoints.letters.topic import (
 )
 from streameval.engine.dead_letters import ORIGINAL, DeadLetters
 from streameval.events.errors import ConfigError, DeadLetterError
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import FilesOptions, KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import deliver, destination, in_topic, letter
 from tests.effort import PATIENCE
@@ -54,6 +55,45 @@ def _partitions(broker: Broker, topic: str) -> int:
     with admin_of(broker) as admin:
         (description,) = admin.describe_topics([topic])
         return len(description["partitions"])
+
+
+def test_letters_of_several_flushes_and_restarts_are_there_unchanged_in_their_order(
+    broker: Broker,
+) -> None:
+    topic = create(broker)
+    odd = letter(3, topic=topic, key=None, value=b"\xff\x00\n", headers=(("h", b"\xff"),) * 2)
+    empty = letter(4, topic=topic, key=b"", value=b"", headers=())
+    sent = [odd, empty, *(letter(offset, topic=topic) for offset in range(5, 9))]
+    for pair in (sent[:2], sent[2:4], sent[4:]):
+        with closing(_letters(broker, topic)) as letters:
+            letters.flush()
+            for each in pair:
+                letters.send([each])
+                letters.flush()
+        letters.close()
+    # At least once, in order, and nothing else.
+    assert list(dict.fromkeys(kept for _, kept in in_topic(broker, f"{topic}.dlq"))) == sent
+
+
+def test_several_threads_may_send_while_others_flush(broker: Broker) -> None:
+    topic = create(broker)
+    begins = (0, 100, 200)
+    with closing(_letters(broker, topic)) as letters, ThreadPoolExecutor(len(begins)) as threads:
+
+        def work(begin: int) -> None:
+            for offset in range(begin, begin + 20):
+                letters.send([letter(offset, topic=topic)])
+                if offset % 5 == 0:
+                    letters.flush()
+
+        list(threads.map(work, begins))
+        letters.flush()
+    expected = {begin + offset for begin in begins for offset in range(20)}
+    assert _offsets(broker, f"{topic}.dlq") == expected
+
+
+def test_files_have_no_dead_letters() -> None:
+    assert dead_letters_of(FilesOptions(paths=["x"]), {}) is None
 
 
 def test_each_topic_has_a_dead_letter_topic_with_as_many_partitions(broker: Broker) -> None:
