@@ -10,7 +10,7 @@ import pytest
 from streameval.analyses.changes.report import Change
 from streameval.analyses.changes.settings import ChangeSettings
 from streameval.analyses.changes.statistics import judge_changes, look
-from streameval.analyses.changes.words import evidence_days_text, sentence
+from streameval.analyses.changes.words import chance_text, sentence
 from streameval.events.errors import OptionError
 from tests.changes.worlds import DailyWorld, series_of, sums_of
 
@@ -136,7 +136,7 @@ def test_no_rate_is_stated_below_28_days() -> None:
         if change in stated:
             continue
         assert sentence(change) == "ctr: no change seen."
-        assert evidence_days_text(change.evidence_days) == ""
+        assert chance_text(change.evidence_days or 0.0) == ""
 
 
 def test_the_bounds_of_an_alarm_exclude_what_is_tolerated() -> None:

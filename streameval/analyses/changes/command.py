@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
@@ -14,12 +13,10 @@ from typer import Option
 from streameval.analyses.changes.files import ChangeOptions, ChangesResult, find_changes
 from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
 from streameval.analyses.changes.words import (
-    change_text,
     changes_promise,
+    changes_table,
     day_text,
-    evidence_days_text,
     sentence,
-    set_text,
     told,
 )
 from streameval.evaluation.request import given_options
@@ -27,9 +24,7 @@ from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError
-from streameval.exporters.view import lift_bounds
-from streameval.inference.table import TextColumn, TextTable
-from streameval.inference.words import percent
+from streameval.inference.table import TextTable
 
 
 class ChangeCondition(StrEnum):
@@ -187,35 +182,12 @@ def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
 
 def _parts(result: ChangesResult) -> Iterator[str | TextTable[Change]]:
     """A line for each series, or with replay for each turn; then the changes in sentences."""
-    until = _day(result.latest.changes[0].until)
-    dated = len(result.reports) > 1
-    day: TextColumn[Change] = TextColumn("day", lambda change: _day(change.until))
-    columns: list[TextColumn[Change]] = [
-        *[day][:dated],
-        TextColumn("metric", lambda change: change.metric),
-        TextColumn("slice", lambda change: "all" if change.slice is None else change.slice),
-        TextColumn("since (95 %)", _since),
-        TextColumn("change", _effect, "right"),
-        TextColumn("evidence", lambda change: evidence_days_text(change.evidence_days), "right"),
-        TextColumn("lists", _lists, "right"),
-        TextColumn("verdict", change_text, tone=lambda change: change.verdict),
-    ]
+    until, dated = result.latest.changes[0].until, len(result.reports) > 1
     rows = list(_turns(result.reports)) if dated else result.latest.changes
-    yield TextTable(columns, rows, f"{'the turns ' * dated}until the end of {until}")
+    day = "" if until is None else day_text(until)
+    yield changes_table(rows, f"{'the turns ' * dated}until the end of {day}", dated=dated)
     yield from (sentence(change) for change in result.latest.changes if _is_told(change))
     yield _promise(result.latest)
-
-
-def _day(day: date | None) -> str:
-    return "" if day is None else day_text(day)
-
-
-def _since(change: Change) -> str:
-    return "-" if change.since is None else f"{day_text(change.since)}{set_text(change)}"
-
-
-def _lists(change: Change) -> str:
-    return "" if change.lists_ratio is None else f"{100 * change.lists_ratio:.0f} %"
 
 
 def _turns(reports: Sequence[ChangesReport]) -> Iterator[Change]:
@@ -240,12 +212,3 @@ def _promise(report: ChangesReport) -> str:
         return "No series is judged, so nothing is said about changes."
     series = "1 series is judged" if judged == 1 else f"{judged:,} series are judged"
     return f"{series}. {changes_promise(report)}"
-
-
-def _effect(change: Change) -> str:
-    if change.effect is None:
-        return ""
-    effect = percent(change.effect, "+")
-    if change.low is None:
-        return effect
-    return f"{effect} ({lift_bounds(change.low, change.high)})"

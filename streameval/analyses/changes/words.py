@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Final
 
@@ -10,6 +11,8 @@ import msgspec
 
 from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
 from streameval.analyses.changes.settings import OTHERS, WEEKS
+from streameval.exporters.view import UNDEFINED, lift_bounds
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
 
 _FEWEST: Final = 28.0
@@ -53,16 +56,53 @@ def change_text(change: Change) -> str:
     return f"{change.verdict} {joint} {than}"
 
 
-def evidence_days_text(days: float | None) -> str:
-    """Evidence in days.
+def changes_table(
+    changes: Sequence[Change], title: str, *, dated: bool = False
+) -> TextTable[Change]:
+    """A line for each series: since when, by how much, how sure, and the verdict.
 
-    Example:
-        >>> evidence_days_text(16.3), evidence_days_text(40.2), evidence_days_text(1e9)
-        ('', '40 days', '>1e6 days')
+    `dated`: whether lines are of several days.
     """
-    if days is None or days < _FEWEST:
-        return ""
-    return ">1e6 days" if days > 1e6 else f"{days:,.0f} days"
+    day = TextColumn[Change]("day", lambda change: day_text(change.until) if change.until else "")
+    columns: list[TextColumn[Change]] = [
+        *[day][:dated],
+        TextColumn("metric", series_name),
+        TextColumn("since", _since, "right"),
+        TextColumn("change", _effect, "right"),
+        TextColumn("by chance alone", _chance, "right"),
+        TextColumn("lists, of the usual", _lists, "right"),
+        TextColumn(
+            "verdict",
+            change_text,
+            tone=lambda change: change.verdict if change.verdict in CHANGED else "",
+            more=lambda change: [] if change.reason is None else [(change.reason, "")],
+        ),
+    ]
+    return TextTable(columns, changes, title)
+
+
+def series_name(change: Change) -> str:
+    """What is watched: a metric, or that of a slice."""
+    return change.metric if change.slice is None else f"{change.metric} of {change.slice}"
+
+
+def _since(change: Change) -> str:
+    return UNDEFINED if change.since is None else f"{day_text(change.since)}{set_text(change)}"
+
+
+def _effect(change: Change) -> str:
+    if change.effect is None:
+        return UNDEFINED
+    effect = percent(change.effect, "+")
+    return effect if change.low is None else f"{effect} ({lift_bounds(change.low, change.high)})"
+
+
+def _chance(change: Change) -> str:
+    return chance_text(change.evidence_days or 0.0) or UNDEFINED
+
+
+def _lists(change: Change) -> str:
+    return UNDEFINED if change.lists_ratio is None else f"{100 * change.lists_ratio:.0f} %"
 
 
 def chance_text(days: float) -> str:
@@ -99,7 +139,7 @@ def sentence(change: Change) -> str:
         'ctr of b is worse than the others since 3 Mar (3 to 4 Mar): -12.0 % (-18.0 to -6.0 %).
         Chance alone shows as much at most once in more than a million days.'
     """
-    name = change.metric if change.slice is None else f"{change.metric} of {change.slice}"
+    name = series_name(change)
     if change.evidence_days is None or change.effect is None:
         because = "" if change.reason is None else f"; {change.reason}"
         return f"{name}: {change.verdict}{because}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from typer import Option
 
 from streameval.analyses.gaps.files import GapsOptions, find_gaps
 from streameval.analyses.gaps.report import Gap, GapValue
-from streameval.analyses.gaps.words import gap_text, worst_text
+from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.options import (
     Format,
@@ -23,8 +22,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError
-from streameval.exporters.view import figure
-from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.table import TextTable
 
 
 @with_fields
@@ -74,23 +72,4 @@ def _parts(gaps: Sequence[Gap], by: str) -> Iterator[str | TextTable[GapValue]]:
     """For each metric its gap in a sentence, and a table of the values."""
     for gap in gaps:
         yield f"{gap.metric} by {by}: {gap_text(gap)}"
-        yield TextTable(_columns(gap, by), gap.values)
-
-
-def _columns(gap: Gap, by: str) -> list[TextColumn[GapValue]]:
-    return [
-        TextColumn(by, lambda value: value.name),
-        TextColumn("mean", lambda value: figure(_known(value.mean)), "right"),
-        TextColumn("interval", _bounds, "right"),
-        TextColumn("", lambda value: worst_text(value, gap) or value.left_out or ""),
-    ]
-
-
-def _known(mean: float | None) -> float:
-    return math.nan if mean is None else mean
-
-
-def _bounds(value: GapValue) -> str:
-    if value.low is None or value.high is None:
-        return ""
-    return f"{figure(value.low)} to {figure(value.high)}"
+        yield gap_table(gap, by)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from streameval.analyses.gaps.report import Gap, GapValue
+from streameval.exporters.page.templates import number
 from streameval.exporters.view import figure
+from streameval.inference.table import ForestPlot, TextColumn, TextTable
+from streameval.inference.words import confidence_text
 
 
 def gap_text(gap: Gap) -> str:
@@ -29,11 +32,49 @@ def gap_text(gap: Gap) -> str:
     return f"{', '.join(parts)}{chance}.{named if not chance else ''}"
 
 
-def worst_text(value: GapValue, gap: Gap) -> str:
-    """The mark of a value that may be the worst; empty for others."""
-    if not value.worst:
+def gap_table(gap: Gap, by: str, title: str = "") -> TextTable[GapValue]:
+    """The values of a label with their intervals; those marked may be the worst.
+
+    `by`: the label.
+    """
+    ends = _ends(gap)
+    mark = "the worst" if len(gap.worst) == 1 else "may be the worst"
+    columns: list[TextColumn[GapValue]] = [
+        TextColumn(by, lambda value: value.name),
+        TextColumn("mean", lambda value: number(value.mean), "right"),
+        TextColumn("interval", _bounds, "right", plot=lambda value: _plot(value, gap, ends)),
+        TextColumn(
+            "",
+            lambda value: mark if value.worst else value.left_out or "",
+            tone=lambda value: "open" if value.worst else "",
+        ),
+    ]
+    return TextTable(columns, gap.values, title)
+
+
+def _ends(gap: Gap) -> tuple[float, float]:
+    """The smallest and the largest number drawn."""
+    numbers = [
+        end
+        for value in gap.values
+        for end in (value.mean, value.low, value.high)
+        if end is not None
+    ]
+    return min(numbers, default=0.0), max(numbers, default=0.0)
+
+
+def _bounds(value: GapValue) -> str:
+    if value.low is None or value.high is None:
         return ""
-    return "the worst" if len(gap.worst) == 1 else "may be the worst"
+    return f"{figure(value.low)} to {figure(value.high)}"
+
+
+def _plot(value: GapValue, gap: Gap, ends: tuple[float, float]) -> ForestPlot:
+    bounds = _bounds(value)
+    words = f"{number(value.mean)}, {confidence_text(gap.confidence)} interval {bounds}"
+    return ForestPlot(
+        value.mean, value.low, value.high, ends, words if bounds else number(value.mean)
+    )
 
 
 def _with_bounds(name: str, value: float, low: float, high: float) -> str:
