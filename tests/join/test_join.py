@@ -105,6 +105,19 @@ def test_a_click_at_the_end_of_the_window_counts_and_one_after_it_does_not(key: 
     assert (outcomes.counted, outcomes.orphan, outcomes.outside) == (1, 1, 0)
 
 
+def test_late_lists_in_any_number_hide_no_earlier_one() -> None:
+    """They are within the lateness, so a list in the window may have come before them."""
+    shown = {"user": "u", "variant": "x"}
+    lists: list[Any] = [{**shown, "request_id": "r", "ts": 20, "shown": ["a"]}]
+    lists += [{**shown, "request_id": f"late{n}", "ts": 17, "shown": ["b"]} for n in range(40)]
+    click: Any = {"ts": 30, "user": "u", "item": "a", "type": "click", "event_id": "0"}
+    case = Case([[lists], [[click]]], key="user_item", window=10, lateness=5, recent=1, max_ahead=0)
+    run = played(case, [])
+    hits = {items: gains for _, _, items, gains, _ in run.joined().events}
+    assert hits == {("a",): (("a", 1.0),), ("b",): ()}
+    assert run.state.outcomes[1].counted == 1
+
+
 def test_a_click_on_an_item_that_its_list_did_not_show_is_counted_as_outside() -> None:
     lists: list[Any] = [
         {"ts": 0, "request_id": "r", "user": "u", "variant": "x", "shown": ["a", "b"]}
