@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from streameval.evaluation.options import lines_for_command
 from streameval.evaluation.shell.errors import (
     DONE,
     FAILED,
+    USAGE_ERROR,
     OutputError,
     discard_output,
     report,
@@ -111,6 +113,14 @@ def status(arguments: Sequence[str]) -> int:
     except StreamevalError as error:
         report(*lines_for_command(error))
         return status_of(error)
+    except ModuleNotFoundError as error:
+        if error.name not in sys.stdlib_module_names:
+            raise
+        report(
+            f"the daemon needs Linux or macOS (no module '{error.name}' here); use WSL or a "
+            "container. Files are evaluated and compared on any system."
+        )
+        return USAGE_ERROR
     except OSError as error:
         if error.filename is not None:
             report(f"{error.filename}: {(error.strerror or str(error)).lower()}; check the path.")

@@ -1,0 +1,67 @@
+"""On Windows, files are evaluated; what needs more says so in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from streameval.evaluation.shell.errors import USAGE_ERROR
+from tests.house.checkout import ROOT
+
+# What Python lacks on Windows, as far as anything here might ask for it.
+_WINDOWS = """
+import os, signal, sys
+
+class Absent:
+    names = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+for name in Absent.names:
+    sys.modules.pop(name, None)
+for module, names in {
+    os: ("O_DIRECTORY", "fchmod", "fchown", "fork", "getuid", "killpg", "register_at_fork"),
+    signal: ("SIGHUP", "SIGKILL", "SIGUSR1"),
+}.items():
+    for name in names:
+        delattr(module, name)
+sys.meta_path.insert(0, Absent())
+"""
+_COMMAND = "import streameval_start; streameval_start.main()"
+
+
+def _on_windows(code: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _WINDOWS + code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_python_and_the_command_evaluate(tmp_path: Path) -> None:
+    events = tmp_path / "events.ndjson"
+    events.write_text('{"recommendations": ["a", "b"], "interactions": ["b"]}\n', encoding="utf-8")
+    python = """
+import streameval.asgi, streameval.plot, streameval.prometheus, streameval.testing
+found = streameval.evaluate([["a", "b"]], [["b"]], "mrr")
+print(found["mrr"].value)
+"""
+    done = _on_windows(python)
+    assert (done.returncode, done.stdout) == (0, "0.5\n"), done.stderr
+    done = _on_windows(_COMMAND, "evaluate", events, "-m", "mrr", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith("mrr,0.5,")
+
+
+def test_the_daemon_says_what_it_needs() -> None:
+    done = _on_windows(_COMMAND, "run", "deploy/config/simulator.toml")
+    assert (done.returncode, done.stdout) == (USAGE_ERROR, "")
+    assert done.stderr.startswith("streameval: the daemon needs Linux or macOS (no module ")
+    assert done.stderr.count("\n") == 1
