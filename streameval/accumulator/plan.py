@@ -201,46 +201,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def of_pane(self) -> Plan:
         """The plan of a pane, which can be summed into windows."""
         groups, user_sums = min(self.groups, PANE_GROUPS), min(self.user_sums, PANE_USERS)
-        return msgspec.structs.replace(
-            self,
-            groups=groups,
-            daily=False,
-            users=0,
-            user_sums=user_sums,
-            before=(),
-            pre_period=None,
-        )
+        none = {"daily": False, "users": 0, "before": (), "pre_period": None}
+        return msgspec.structs.replace(self, groups=groups, user_sums=user_sums, **none)
 
     @property
     def without_users(self) -> Plan:
         """The plan without group sums and users."""
-        return msgspec.structs.replace(
-            self,
-            grouped=(),
-            groups=0,
-            daily=False,
-            users=0,
-            activity=(),
-            per_user=(),
-            user_sums=0,
-            before=(),
-            pre_period=None,
-        )
+        return self._without(_OF_GROUPS | _OF_USERS)
 
     @property
     def by_day(self) -> Plan:
         """The plan of only the group sums."""
-        bare = msgspec.structs.replace(self, needs=(), graded=(), values=(), events=())
-        return msgspec.structs.replace(
-            bare, users=0, per_user=(), user_sums=0, before=(), pre_period=None
-        )
+        return self._without(_OF_EVENTS | _OF_USERS)
 
     @property
     def of_users(self) -> Plan:
         """The plan of only the users, and the sums by user."""
-        bare = self.by_day.without_users
-        kept = ("users", "per_user", "user_sums", "before", "pre_period")
-        return msgspec.structs.replace(bare, **{name: getattr(self, name) for name in kept})
+        return self._without(_OF_EVENTS | _OF_GROUPS)
+
+    def _without(self, fields: frozenset[str]) -> Plan:
+        """The plan with the defaults of these fields."""
+        defaults = Plan(depth=self.depth, max_items=self.max_items)
+        return msgspec.structs.replace(self, **{name: getattr(defaults, name) for name in fields})
 
     def within(self, other: Plan) -> bool:
         """Whether `other` keeps the same statistics, and as much or more by user."""
@@ -288,6 +270,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         kept = (metric for metric in self.events if metric.definition.weighted)
         return frozenset(f"events:{metric.per_list}" for metric in kept)
 
+
+_OF_EVENTS: Final = frozenset(("needs", "graded", "values", "events"))
+_OF_GROUPS: Final = frozenset(("grouped", "groups", "daily", "activity"))
+_OF_USERS: Final = frozenset(("users", "per_user", "user_sums", "before", "pre_period"))
+"""Fields of a plan: of statistics of events, of sums by user group, and by user."""
 
 Asked: TypeAlias = str | Metric | Callable[..., Any]
 """A metric by its text, itself, or by the function that was decorated."""

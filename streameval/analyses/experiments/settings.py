@@ -146,6 +146,8 @@ def experiment_line(experiment: Experiment) -> str:
         parts.append(f"within {experiment.within}")
     if experiment.since is not None:
         parts.append(f"since {experiment.since}")
+        if isinstance(pre_period_of(experiment, ()), PrePeriod):
+            parts.append(f"adjusted by the {experiment.pre_period} days before")
     if experiment.primary:
         parts.append(f"{', '.join(experiment.primary)} decides")
     parts += [

@@ -174,7 +174,7 @@ def compare_with_control(
     ]
     days = comparisons.days(comparable)
     checks = msgspec.structs.replace(checks, period=period(days))
-    if days.any():
+    if days.any() and (experiment.since is not None or not experiment.same_users):
         text = adjustment_text(experiment, before, sorted(rows, key=lambda row: not row.primary))
         checks = msgspec.structs.replace(checks, adjustment=text)
     if not checks.trouble:
