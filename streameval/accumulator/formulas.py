@@ -166,7 +166,7 @@ def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
 
 def values_of(metric: Metric, lists: Lists, context: Context) -> FloatArray:
     """One value per list, shape (lists,)."""
-    of_list = metric.definition.of_list
+    of_list = metric.definition.graded or metric.definition.function
     values = of_list(lists, *_inputs(metric, context), **metric.values_for(of_list))
     return array_of(metric, values, lists.kind.size)
 

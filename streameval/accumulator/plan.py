@@ -357,7 +357,7 @@ def make_plan(
     return msgspec.structs.replace(
         plan,
         needs=tuple(sorted(needs, key=str)),
-        graded=_by_text({m.text: m for m in ranked if m.depends_on_gains}),
+        graded=_by_text({m.text: m for m in ranked if m.needs_gains and not m.needs_values}),
         values=_by_text({m.per_list: m for m in ranked if m.needs_values}),
         events=_by_text({m.per_list: m for m in by_list if m.definition.reads == "event"}),
         grouped=_by_text(

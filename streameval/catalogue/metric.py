@@ -18,10 +18,9 @@ from streameval.catalogue.signature import (
     PER_USER,
     SUMMARY,
     Empty,
-    Parameter,
     Per,
-    Reads,
     Reference,
+    Signature,
     Value,
     declaration_problems,
     keywords_of,
@@ -46,18 +45,13 @@ EmptyRule: TypeAlias = Literal["zero", "skip", "nan", "error"]
 """The effect of a kind of list on a mean: it counts, is left out, or makes the mean undefined."""
 
 
-class Definition(msgspec.Struct, frozen=True, eq=False):
+class Definition(Signature, frozen=True, eq=False, kw_only=True):
     """A declared metric, without cut-off and parameter values; see `metric`.
 
     Attributes:
         name: the usual name; also that of its file.
         documentation: the function's docstring, dedented.
         function: the formula; see CONTRIBUTING.md, "Add a metric".
-        reads: the statistic that it reads.
-        inputs: other positional arguments: "k", "catalog", "popularity", "similarity",
-            "attribute", "examination".
-        optional: inputs that may be None, unless a parameter's value names them.
-        parameters: keywords of its functions.
         over: the metric whose sum divides that of this one, instead of the number of lists.
         reference: a value with a meaning, to which the interval is compared.
     """
@@ -65,10 +59,6 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     name: str
     documentation: str
     function: Callable[..., Any]
-    reads: Reads
-    inputs: tuple[str, ...]
-    optional: tuple[str, ...]
-    parameters: Mapping[str, Parameter]
     bounds: tuple[float, float]
     higher_is_better: bool | None
     per: Per
@@ -116,11 +106,6 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     def estimates_policy(self) -> bool:
         """Whether it estimates the value of a policy that was not shown."""
         return self.weighted and self.higher_is_better is not None
-
-    @property
-    def of_list(self) -> Callable[..., Any]:
-        """The formula with one value per list."""
-        return self.graded or self.function
 
 
 _ITEM_VALUES: Final = ("propensity", "target", "predicted", "expected", "team")
@@ -305,11 +290,6 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             "item",
         )
         return averaged and self.definition.reads in ("hits", "lists", "event")
-
-    @property
-    def depends_on_gains(self) -> bool:
-        """Whether the values of lists with gains must be kept in addition to hits."""
-        return self.needs_gains and not self.needs_values
 
     @property
     def name(self) -> str:

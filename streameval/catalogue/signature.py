@@ -209,8 +209,8 @@ class Signature(msgspec.Struct, frozen=True):
 
     Attributes:
         reads: the statistic that it reads.
-        inputs: its other positional arguments, in order.
-        optional: the inputs that may be None.
+        inputs: its other positional arguments, in order: "k", "catalog", "attribute", ...
+        optional: the inputs that may be None, unless a parameter's value names them.
         parameters: its keywords, with their defaults and limits.
     """
 
