@@ -8,6 +8,7 @@ import numpy as np
 
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import Audience, GroupSums
+from streameval.statistics.users import user_groups
 
 NEVER: Final = 2**31
 """A day after all others."""
@@ -71,8 +72,8 @@ class Activity(NamedTuple):
         counts = (clicks if counted == "clicks" else lists.astype(np.float64))[days >= first]
         share = audience.threshold / 2**64
         width = lists.shape[1]
-        hashes = audience.since(first).hashes & np.uint64(width - 1)
-        users = np.bincount(hashes.astype(np.int64), minlength=width)
+        here = user_groups(audience.since(first).hashes, width)
+        users = np.bincount(here, minlength=width)
         return GroupSums(np.zeros(1, np.int64), share * counts.sum(axis=0)[None], users[None])
 
 

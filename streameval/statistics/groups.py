@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from streameval.events.errors import UnlikeStateError
-from streameval.statistics.arrays import FloatArray, IntArray, distinct, group_sum, sums
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct, group_sum, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
@@ -196,10 +196,9 @@ class Groups(Statistic):
             )
             np.add.at(approximate_sums, (row, group), approximate(exponent, parts))
         counts: IntArray = sums[1].reshape(shape)
-        some = counts.any(axis=1)
-        if some.all():
-            return GroupSums(days, approximate_sums, counts)
-        return GroupSums(days[some], approximate_sums[some], counts[some])
+        some: BoolArray = np.asarray(counts.any(axis=1))
+        every = GroupSums(days, approximate_sums, counts)
+        return every if some.all() else every.rows(some)
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streameval.events.errors import MetricError, suggestion
 from streameval.events.ids import is_number
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 
 Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
 """Valid at every look; for one planned look; for a single window, never for alerts."""
@@ -111,6 +111,10 @@ class GroupSums(NamedTuple):
     numerators: FloatArray
     denominators: IntArray | FloatArray
 
+    def rows(self, days: IntArray | BoolArray | slice) -> GroupSums:
+        """The sums of some of the days, by their index."""
+        return GroupSums(self.days[days], self.numerators[days], self.denominators[days])
+
 
 def ratio_of(above: GroupSums, below: GroupSums) -> GroupSums:
     """The sums of a ratio of two means of the same lists, without days of the denominator 0.
@@ -123,8 +127,8 @@ def ratio_of(above: GroupSums, below: GroupSums) -> GroupSums:
     """
     days, upper, lower = np.intersect1d(above.days, below.days, return_indices=True)
     divisors = below.numerators[lower]
-    some = divisors.any(axis=1)
-    return GroupSums(days[some], above.numerators[upper][some], divisors[some])
+    some: BoolArray = np.asarray(divisors.any(axis=1))
+    return GroupSums(days, above.numerators[upper], divisors).rows(some)
 
 
 class Audience(NamedTuple):

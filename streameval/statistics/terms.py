@@ -14,7 +14,7 @@ from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.users import ListUsers
+from streameval.statistics.users import ListUsers, user_groups
 
 BOUNDED: Final = 2.0
 WEIGHTED: Final = 1024.0
@@ -143,7 +143,7 @@ def group_owners(users: ListUsers, width: int) -> tuple[list[IntArray], IntArray
 
     A list without a group has the number of keys as its index.
     """
-    groups = (users.hashes & np.uint64(width - 1)).astype(np.int64)
+    groups = user_groups(users.hashes, width)
     cells, days = users.cells, users.days
     known, place = place_values(cells)
     first = int(days.min())

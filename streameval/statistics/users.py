@@ -60,6 +60,11 @@ def user_hashes(users: Sequence[Id]) -> HashArray:
     return hashes
 
 
+def user_groups(hashes: HashArray, groups: int) -> IntArray:
+    """The user group of each hash: its lower bits, as `groups` is a power of 2."""
+    return (hashes & np.uint64(groups - 1)).astype(np.int64)
+
+
 def hash_units(codes: IntArray) -> FloatArray:
     """The upper 53 bits of hashes, given as signed integers, as exact floats in [0, 1)."""
     hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)

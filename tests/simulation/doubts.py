@@ -92,7 +92,7 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     bots = _reports(Visits(bot=60), seed, runs)
     said = [any("probably one account" in note for note in found.notes) for found in bots]
     yield at_least("one account of 60 lists: a note says so", 0.95, said)
-    plain = [found.notes[1:] for found in _reports(Visits(), seed, runs)]
+    plain = [found.notes[2:] for found in _reports(Visits(), seed, runs)]
     yield at_most("lists alike, without a bot: a note", 0.01, list(map(bool, plain)))
 
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.analyses.experiments.comparison import Comparison, compare_sums
+from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.course import compare_days, course_of
 from streameval.inference.interval_formulas import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums, Method
+from tests.comparing import compare_sums
 
 Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streameval.analyses.experiments.comparison import Comparison, Settings, compare_sums
+from streameval.analyses.experiments.comparison import Comparison, Settings
 from streameval.analyses.experiments.course import (
     compare_days,
     course_of,
     days_left,
-    first_days,
     lifts_alone,
 )
 from streameval.statistics.intervals import GroupSums, Method
+from tests.comparing import compare_sums
 from tests.present import present
 from tests.uncertainty.test_interval import binomial, sums
 
@@ -381,7 +381,7 @@ def test_days_left_follow_the_measured_course_of_the_width() -> None:
     assert new == pytest.approx(days * ((half / 0.002) ** 2 - 1), rel=0.6)
     assert again > 100 * new
     few = arm(0.0)
-    assert days_left(course_of(first_days(few, 3), first_days(few, 3)), settings) is None
+    assert days_left(course_of(few.rows(slice(3)), few.rows(slice(3))), settings) is None
 
 
 def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:
@@ -394,7 +394,7 @@ def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:
     settings = Settings("anytime", 0.02, 0.95)
     first, second = lifts_alone(control, treatment, settings, days=7)
     assert (first.start, second.start) == (date(1970, 1, 19), date(1970, 1, 26))
-    alone = compare_sums(first_days(control, 7), first_days(treatment, 7), method="fixed")
+    alone = compare_sums(control.rows(slice(7)), treatment.rows(slice(7)), method="fixed")
     assert (first.lift, first.low, first.high) == (alone.lift, alone.lift_low, alone.lift_high)
     assert present(second.high) < present(first.low)
     days = lifts_alone(control, treatment, settings, days=1)

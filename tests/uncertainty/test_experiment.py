@@ -9,7 +9,6 @@ from math import comb
 import numpy as np
 import pytest
 
-from streameval.analyses.experiments.comparison import compare_sums
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.sample_ratio import ratio_evidence, shared_evidence
 from streameval.analyses.experiments.settings import Experiment
@@ -18,6 +17,7 @@ from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.events.errors import ConfigError
 from streameval.statistics.intervals import GroupSums, Intervals
+from tests.comparing import compare_sums
 from tests.crowds import audience
 from tests.uncertainty.test_comparison import one_day
 from tests.uncertainty.test_interval import binomial, sums

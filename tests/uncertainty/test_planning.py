@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals, plan
-from streameval.analyses.experiments.comparison import compare_sums
 from streameval.analyses.experiments.planning import Effort, Wanted, plan_sums
 from streameval.events.errors import MetricError, NotComparableError
 from streameval.statistics.intervals import GroupSums, Method
+from tests.comparing import compare_sums
 from tests.crowds import audience
 from tests.present import present
 from tests.simulation.bars import at_least, at_most

@@ -13,12 +13,11 @@ import pytest
 
 from streameval import ComparisonReport, compare
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.comparison import Settings, by_cell, compare_sums
+from streameval.analyses.experiments.comparison import Settings, by_cell
 from streameval.analyses.experiments.course import (
     compare_days,
     course_of,
     days_left,
-    first_days,
     lifts_alone,
 )
 from streameval.analyses.experiments.report import Report
@@ -41,6 +40,7 @@ from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.batches import batch_of
 from tests.cli.program import json_lines
+from tests.comparing import compare_sums
 from tests.crowds import audience
 from tests.uncertainty.test_experiment import crowd, report, variant
 
@@ -221,7 +221,7 @@ def test_the_course_within_countries_ends_with_the_comparison() -> None:
     daily, weekly = (lifts_alone(control, treatment, settings, days=days) for days in (1, 7))
     assert [span.start for span in daily] == [day.day for day in course]
     assert len(weekly) == 2
-    first, other = (first_days(sums, 2) for sums in (control, treatment))
+    first, other = (sums.rows(slice(2)) for sums in (control, treatment))
     assert daily[0].lift == compare_sums(first, other, method="fixed").lift
     left = days_left(contrasts, settings)
     assert left is not None

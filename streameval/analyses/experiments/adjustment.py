@@ -35,7 +35,7 @@ from streameval.inference.words import percent
 from streameval.statistics.arrays import FloatArray, IntArray, distinct
 from streameval.statistics.intervals import UNIT, Audience, GroupSums
 from streameval.statistics.user_sums import UserTotals
-from streameval.statistics.users import HashArray
+from streameval.statistics.users import HashArray, user_groups
 
 CLICKS: Final = "ctr"
 LISTS: Final = "hit_rate"
@@ -157,14 +157,14 @@ def share_left(sums: GroupSums, audience: Audience) -> float | None:
         return None
     early, late = sums.days < middle, sums.days >= middle
     groups = sums.numerators.shape[1]
-    hashes = audience.hashes[audience.first < middle] & np.uint64(groups - 1)
-    users = np.bincount(hashes.astype(np.int64), minlength=groups).astype(np.float64)[None]
+    here = user_groups(audience.hashes[audience.first < middle], groups)
+    users = np.bincount(here, minlength=groups).astype(np.float64)[None]
     day = sums.days[:1]
     columns = (sums.numerators, sums.denominators.astype(np.float64))
     of_users = [
         pool_days(GroupSums(day, column[early].sum(axis=0)[None], users)) for column in columns
     ]
-    value = pool_days(GroupSums(sums.days[late], *(column[late] for column in columns)))
+    value = pool_days(sums.rows(late))
     moves = np.array([each.moves for each in of_users])
     if not value.is_usable or min(value.groups, of_users[0].groups) < FEWEST_GROUPS * len(moves):
         return None
@@ -294,7 +294,7 @@ def _arm_of(audience: Audience, before: HashArray, groups: int) -> _ArmUsers:
     row = np.searchsorted(before, audience.hashes)
     known = row < before.size
     known[known] = before[row[known]] == audience.hashes[known]
-    group = (audience.hashes & np.uint64(groups - 1)).astype(np.int64)
+    group = user_groups(audience.hashes, groups)
     return _ArmUsers(audience.first, group, np.where(known, row, before.size))
 
 

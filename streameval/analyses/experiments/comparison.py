@@ -122,41 +122,6 @@ def _one_sided(low: float | None, high: float | None) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def compare_sums(
-    control: GroupSums,
-    treatment: GroupSums,
-    *,
-    method: Method = "anytime",
-    precision: float = 0.02,
-    confidence: float = 0.95,
-    higher_is_better: bool | None = True,
-) -> Comparison:
-    """Compare two slices by their group sums.
-
-    A user group is left out of both arms at once, so the result is valid for separate and for
-    shared users. Each day is compared with itself, so a gradual ramp-up of the treatment does not
-    mix with changes over time. Days with few users count by what these users say of the others.
-
-    `precision`: lift at which anytime bounds are tightest; a smaller lift is "no difference".
-
-    Raises:
-        UnlikeStateError: the numbers of groups differ.
-        MetricError: the method is unknown.
-
-    Example:
-        >>> lists = np.full((1, 256), 100)
-        >>> clicks = np.tile([8.0, 12.0], (1, 128))
-        >>> one = GroupSums(np.array([0]), clicks, lists)
-        >>> other = GroupSums(np.array([0]), clicks[:, ::-1] * 1.1, lists)
-        >>> found = compare_sums(one, other)
-        >>> percent(found.lift), verdict_text(found)
-        ('10.0 %', 'better: by at least 0.4 %')
-    """
-    check_method(method, get_args(Method))
-    settings = Settings(method, precision, confidence, higher_is_better)
-    return judge(contrast_of(control, treatment), settings)
-
-
 def contrast_of(control: GroupSums, treatment: GroupSums) -> Contrast | None:
     """The contrast over the days that both slices have; None without one.
 
@@ -355,7 +320,11 @@ def on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums,
         raise UnlikeStateError("numbers of user groups", *counts)
     ones, others = (sums.days[sums.denominators.any(axis=1)] for sums in (control, treatment))
     days = np.intersect1d(ones, others)
-    return _on(control, days), _on(treatment, days)
+    first, other = (
+        sums if days.size == sums.days.size else sums.rows(np.searchsorted(sums.days, days))
+        for sums in (control, treatment)
+    )
+    return first, other
 
 
 def by_cell(values: Sequence[GroupSums]) -> GroupSums:
@@ -372,13 +341,6 @@ def by_cell(values: Sequence[GroupSums]) -> GroupSums:
         np.concatenate([sums.numerators for sums in values])[order],
         np.concatenate([sums.denominators for sums in values])[order],
     )
-
-
-def _on(sums: GroupSums, days: IntArray) -> GroupSums:
-    if days.size == sums.days.size:
-        return sums
-    rows = np.searchsorted(sums.days, days)
-    return GroupSums(days, sums.numerators[rows], sums.denominators[rows])
 
 
 class _Tested(NamedTuple):

@@ -136,7 +136,7 @@ def lifts_alone(
     lifts = []
     for span in np.unique(spans).tolist():
         rows = spans == span
-        first, other = (GroupSums(*(column[rows] for column in arm)) for arm in common)
+        first, other = (arm.rows(rows) for arm in common)
         comparison = judge(contrast_of(first, other), settings)
         start = span * days + (_MONDAY if days == _WEEK else 0)
         lifts.append(
@@ -214,12 +214,6 @@ def lift_error(contrast: Contrast) -> float:
     """Standard error of the logarithm of treatment / control."""
     first, other, *_ = contrast
     return standard_error(other.moves / other.value - first.moves / first.value)
-
-
-def first_days(sums: GroupSums, count: int) -> GroupSums:
-    """The sums of the first days."""
-    days, numerators, denominators = sums
-    return GroupSums(days[:count], numerators[:count], denominators[:count])
 
 
 def error_at(wanted: float, largest: float, width: Callable[[float], float]) -> float:

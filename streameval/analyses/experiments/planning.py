@@ -14,7 +14,6 @@ from streameval.analyses.experiments.comparison import Settings
 from streameval.analyses.experiments.course import (
     detectable_effect,
     error_at,
-    first_days,
     power_of_time,
 )
 from streameval.catalogue import metric_of
@@ -221,7 +220,7 @@ def _effort(
 def _days(sums: GroupSums, times: float) -> float | None:
     """Days until the standard error is so many times as small, if it falls as it did."""
     days = sums.days.size
-    power = power_of_time(days, lambda count: _relative_error(first_days(sums, count)))
+    power = power_of_time(days, lambda count: _relative_error(sums.rows(slice(count))))
     return None if power is None else max(days * times ** (1.0 / power), 1.0)
 
 

@@ -68,7 +68,7 @@ from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
 from streameval.inference.words import percent
-from streameval.statistics.arrays import BoolArray, IntArray, distinct
+from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
 
 _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
@@ -99,7 +99,7 @@ class Variant(NamedTuple):
         """The variant from a day on, days since the epoch; None: all of it."""
         if first is None:
             return self
-        sums = {name: _sums_of_days(sum_, sum_.days >= first) for name, sum_ in self.sums.items()}
+        sums = {name: sum_.rows(sum_.days >= first) for name, sum_ in self.sums.items()}
         # The users' means are not kept by day.
         means = {} if (self.audience.days < first).any() else self.means
         audience = self.audience.since(first)
@@ -635,11 +635,6 @@ def _comparable(
     """The share of the lists that are in rows of both arms; None without lists."""
     some, lists = (sum(float(sums.denominators.sum()) for sums in arms) for arms in (common, whole))
     return some / lists if lists else None
-
-
-def _sums_of_days(sums: GroupSums, days: BoolArray) -> GroupSums:
-    """The sums of the days where `days` is true."""
-    return GroupSums(sums.days[days], sums.numerators[days], sums.denominators[days])
 
 
 def _value(sums: GroupSums) -> float | None:
