@@ -220,7 +220,7 @@ def _facts(report: Report) -> Iterator[_Fact]:
     # Much more than the others is a warning.
     if weight := heaviest_weight(report.rows):
         yield "group of users that weighs most", *weight
-    yield "period", checks.period, checks.adjustment
+    yield "period", checks.period, ""
 
 
 def _remarks(checks: Checks) -> Iterator[_Fact]:
