@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import has_user_means, ungrouped
-from streameval.accumulator.objections import objections_to
-from streameval.accumulator.readings import activity
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.reader import (
@@ -40,7 +38,7 @@ from streameval.evaluation.setup import Setup, setup_of
 from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.stores import chosen_metrics, restore_states, without_sets
 from streameval.events.errors import UsageError
-from streameval.statistics.intervals import Audience, Intervals, Method
+from streameval.statistics.intervals import Intervals, Method
 
 
 class ExperimentOptions(NamedTuple):
@@ -244,10 +242,5 @@ def count_states(
 
 def variant_of(counted: Accumulator) -> Variant:
     """The lists of an accumulator as a variant."""
-    sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
-    audience = cast("Audience", counted.audience)
-    kept = {name: sum_ for name, sum_ in sums.items() if sum_ is not None}
-    objections = objections_to(counted.metrics, counted.table, [0])
-    readings = map(counted.read, kept)
-    values = {reading.metric: reading.value for reading in readings if reading.defined}
-    return Variant(kept, audience, activity(counted.table, [0]), objections, values)
+    family = SliceTable((), None, counted.metrics, counted.table, {0: ()})
+    return everyone_in([family])[1]
