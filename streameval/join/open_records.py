@@ -21,10 +21,7 @@ from streameval.events.per_item import PerItem
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import decode_column, encode_column, next_version
-from streameval.statistics.vocabulary import Codes, builtin_id
-
-_NUMBER: Final = 105
-"""Type of the msgpack extension that holds the digits of a long integer."""
+from streameval.statistics.vocabulary import Codes, builtin_id, decode_id, encode_id
 
 _PLACES: Final = 24
 """Bits of a row that are the place in its bucket; the others number buckets up to the year 9999."""
@@ -412,7 +409,7 @@ def _saved_column(column: Any, names: Sequence[Id]) -> Any:
         return encode_column(column)
     if isinstance(column, Ragged):
         items, numbers = _first_seen(column.values.astype(np.int64))
-        ids = [encode_id(names[item]) for item in items.tolist()]
+        ids = [encode_id(builtin_id(names[item])) for item in items.tolist()]
         return ids, encode_column(numbers), encode_column(column.lengths)
     if isinstance(column[0], tuple):
         labels: Codes[tuple[str, ...]] = Codes()
@@ -502,38 +499,21 @@ def pack(lists: Decoded) -> list[bytes]:
 def _packed(row: tuple[Any, ...]) -> bytes:
     try:
         return msgspec.msgpack.encode(row)
-    except OverflowError:  # an id beyond 64 bits
+    except (OverflowError, UnicodeEncodeError):  # an id that msgpack cannot encode
         return msgspec.msgpack.encode(_escaped(row))
 
 
 def _escaped(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [*map(_escaped, value)]
-    return encode_id(value) if type(value) is int else value
+    return encode_id(value) if type(value) in (int, str) else value
 
 
 _decode_optional = msgspec.msgpack.Decoder(
-    Optional, ext_hook=lambda _, digits: int(bytes(digits))
+    Optional, ext_hook=lambda code, data: decode_id(Ext(code, bytes(data)))
 ).decode
 
 
 def unpack(content: bytes) -> Optional:
     """What `pack` wrote."""
     return _decode_optional(content) if content else NOTHING
-
-
-def encode_id(item: Id) -> str | int | Ext:
-    """An id for msgpack: text, an integer, or the digits of a long integer.
-
-    >>> encode_id(2**70).data
-    b'1180591620717411303424'
-    """
-    item = builtin_id(item)
-    if isinstance(item, int) and not -(2**63) <= item < 2**64:
-        return Ext(_NUMBER, b"%d" % item)
-    return item
-
-
-def decode_id(saved: str | int | Ext) -> Id:
-    """The id that `encode_id` converted."""
-    return int(saved.data) if isinstance(saved, Ext) else saved

@@ -168,7 +168,7 @@ def decode_names(items: Items, buckets: SavedItems) -> IntArray:
     names: list[Id] = []
     for bucket in buckets:
         packed_ones = Ext in set(map(type, bucket))
-        names.extend(map(_item, bucket) if packed_ones else bucket)  # type: ignore[arg-type]  # no Ext
+        names.extend(map(decode_id, bucket) if packed_ones else bucket)  # type: ignore[arg-type]  # no Ext
     codes = items.codes(names, len(names))
     if np.unique(codes).size != codes.size:
         message = "an item appears twice"
@@ -219,11 +219,15 @@ def _bucket(names: list[Id]) -> bytes:
     try:
         return packed(names)
     except (UnicodeEncodeError, OverflowError):
-        return packed(list(map(_escape, names)))
+        return packed(list(map(encode_id, names)))
 
 
-def _escape(item: Id) -> str | int | Ext:
-    """An id that msgpack cannot encode as an extension; other ids unchanged."""
+def encode_id(item: Id) -> str | int | Ext:
+    """An id that msgpack cannot encode as an extension; other ids unchanged.
+
+    >>> encode_id(2**70).data
+    b'400000000000000000'
+    """
     try:
         packed(item)
     except (UnicodeEncodeError, OverflowError):
@@ -233,7 +237,8 @@ def _escape(item: Id) -> str | int | Ext:
     return item
 
 
-def _item(saved: str | int | Ext) -> Id:
+def decode_id(saved: str | int | Ext) -> Id:
+    """The id that `encode_id` converted."""
     if not isinstance(saved, Ext):
         return saved
     if saved.code == _TEXT:
