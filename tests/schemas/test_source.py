@@ -111,7 +111,7 @@ def test_records_that_wait_go_to_the_next_owner_of_their_partition(
 def test_a_partition_that_waits_has_not_stalled(
     broker: Broker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streameval.sources.kafka.source._WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("streameval.sources.schemas.registry._PAUSE_SECONDS", 0.0)
     topic = filled(broker, {0: [framed(1, b"0")]})
     stage = Stage(registry, topic)
     registry.stop()

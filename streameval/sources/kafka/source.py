@@ -61,9 +61,6 @@ STALL_SECONDS: Final = 60.0
 """Without progress for so long, although records wait, the client is restarted: brokers answer
 within 30 s, and a fetch that is slower has failed."""
 
-_WAIT_SECONDS: Final = 1.0
-"""Seconds for which a partition waits until its next record's schema is asked for again."""
-
 _NAMED: Final = 5
 """Most waiting partitions that `trouble` lists."""
 
@@ -110,7 +107,6 @@ class KafkaSource:
         self._paused: frozenset[Partition] = frozenset()
         self._silence: str | None = None
         self._waiting: dict[Partition, str] = {}
-        self._wait_until = 0.0
         self._joining_since = math.inf
         self.name = ", ".join(self._topics)
         self._joined = False
@@ -291,7 +287,7 @@ class KafkaSource:
     ) -> list[RecordBatch]:
         """The batches, each up to the first record without a schema, from which it is read again.
 
-        While the registry is away, the partition of such a record is paused for a while.
+        The partition of such a record is paused until the registry may be asked again.
         """
         decodable = []
         self._silence = schemas.silence()
@@ -313,14 +309,13 @@ class KafkaSource:
                 decodable.append(batch.piece(0, ready, offset))
             if problem is not None:
                 self._waiting[partition] = problem
-                self._wait_until = time.monotonic() + _WAIT_SECONDS
         self._waiting = {log: why for log, why in self._waiting.items() if log in member.positions}
         self._pause(member)
         return decodable
 
     def _pause(self, member: GroupMember) -> None:
-        waiting = self._waiting if time.monotonic() < self._wait_until else ()
-        member.pause(self._paused.union(waiting))
+        waits = self._schemas is not None and self._schemas.resting
+        member.pause(self._paused.union(self._waiting if waits else ()))
 
     def _recover_from_stalls(self, member: GroupMember) -> None:
         monitor = self._monitor

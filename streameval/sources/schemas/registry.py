@@ -286,6 +286,11 @@ class Schemas:
 
         return convert
 
+    @property
+    def resting(self) -> bool:
+        """Whether the registry gave no answer, and is not asked for a while."""
+        return self._away is not None and self._clock() < self._ask_at
+
     def silence(self) -> str | None:
         """Why the registry has never answered; None once it has, until when this asks it."""
         try:
@@ -346,10 +351,9 @@ class Schemas:
 
     def _ask(self, request: Callable[[], T]) -> T:
         """An answer of the registry, which is left alone for a while after it gave none."""
-        began, away = self._clock(), self._away
-        if away is not None and began < self._ask_at:
-            raise away.with_traceback(None)
-        away = None
+        if self._away is not None and self.resting:
+            raise self._away.with_traceback(None)
+        began, away = self._clock(), None
         try:
             return request()
         except RegistryError as error:
