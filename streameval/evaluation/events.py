@@ -139,12 +139,12 @@ class EventRows:
         columns = self._columns(block, lists)
         if values:
             named = self._fields.per_item or {}
-            arrays = [values[name].read(self._column(block, named[name])) for name in values]
+            arrays = [values[name].read(block.column(named[name])) for name in values]
             columns["per_item"] = arrow().StructArray.from_arrays(arrays, names=list(values))
         columns |= self._of_event(block)
         batch = self._checked(block, columns, search)
         if self._needs.event_ids and self._fields.event_id is not None:
-            ids = ids_of(self._column(block, self._fields.event_id)).to_pylist()
+            ids = ids_of(block.column(self._fields.event_id)).to_pylist()
             batch = msgspec.structs.replace(batch, event_ids=list(map(str, ids)))
         if batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
@@ -157,12 +157,10 @@ class EventRows:
     def _columns(self, block: RowBlock, lists: Mapping[str, ListColumn]) -> dict[str, Any]:
         """The lists of ids and of numbers, as arguments of `Columns`."""
         present = {name: self._name(name) for name in lists if self._has(block.names, name)}
-        bars = [lists[name].note_bars(self._column(block, present[name])) for name in _IDS]
+        bars = [lists[name].note_bars(block.column(present[name])) for name in _IDS]
         for name in _IDS if any(bars) else ():
             lists[name].has_bars = True
-        arrays = {
-            name: lists[name].read(self._column(block, field)) for name, field in present.items()
-        }
+        arrays = {name: lists[name].read(block.column(field)) for name, field in present.items()}
         if self._fields.ids == "integer":
             arrays |= {name: _integers(block.path, arrays[name]) for name in _IDS}
         _refuse_floats(block.path, [arrays[name] for name in _IDS])
@@ -173,9 +171,9 @@ class EventRows:
         columns: dict[str, Any] = {}
         user, fields = self._user(block.names), self._fields
         if self._needs.users and (user in block.names or user != EventFields().user):
-            columns["users"] = users_of(self._column(block, user))
+            columns["users"] = users_of(block.column(user))
         if self._needs.times and fields.time is not None and fields.time_unit is not None:
-            times = times_of(self._column(block, fields.time), fields.time_unit)
+            times = times_of(block.column(fields.time), fields.time_unit)
             columns["times"] = arrow().array(times)
         return columns
 
@@ -252,9 +250,6 @@ class EventRows:
         user = self._fields.user
         plural = user == EventFields().user and user not in names and USERS in names
         return USERS if plural else user
-
-    def _column(self, block: RowBlock, name: str) -> TableColumn:
-        return block.column(name)
 
     def _list_column(self, name: str, kind: Kind) -> ListColumn:
         named = self._options.separator.get(name)

@@ -465,6 +465,9 @@ def _text_blocks(path: str, wanted: Wanted, options: Options) -> Iterator[RowBlo
         raise SourceError(path, "it is a parquet file", remedy)
     given = MIND if options.form == "mind" else options.header
     delimiter = _delimiter(text.head, options)
+    if given is not None and not {*given}.isdisjoint(_first_row(text.head, delimiter)):
+        # The names are for the other file: this one has its own.
+        given = None
     names = list(given) if given is not None else _header(path, text.head, delimiter)
     parser = arrow("csv")
     wrong: list[Any] = []
@@ -549,7 +552,10 @@ def _delimiter(head: bytes, options: Options) -> str:
         return "\t"
     if options.delimiter is not None:
         single = len(options.delimiter) == 1
-        return options.delimiter if single else _SEPARATOR_OF_UNITS.decode()
+        named = options.delimiter if single else _SEPARATOR_OF_UNITS.decode()
+        # The other file may have another one.
+        if named.encode() in head.split(b"\n", 1)[0]:
+            return named
     for delimiter in _DELIMITERS:
         if len(_first_row(head, delimiter)) > 1:
             return delimiter
@@ -569,7 +575,7 @@ def _header(path: str, head: bytes, delimiter: str) -> list[str]:
     names = _first_row(head, delimiter)
     if any("\udc80" <= char <= "\udcff" for name in names for char in name):
         _refuse_bytes(path)
-    if any(finite(name.replace("::", "")) is not None for name in names):
+    if any(finite(part) is not None for name in names for part in name.split("::")):
         first = delimiter.join(names)
         separated: list[str | Setting] = []
         if "::" in first:

@@ -6,7 +6,6 @@ Needs pyspark, and the extra `parquet` on the driver and the executors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple, Unpack
 
 from streameval.accumulator import Accumulator
@@ -132,20 +131,19 @@ def evaluate(
             columns = ", ".join(frame.columns) or "none"
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
-    known_inputs = Known(
-        catalog=inputs.get("catalog"),
-        popularity=inputs.get("popularity"),
-        similarity=inputs.get("similarity"),
-        attributes=inputs.get("attributes"),
-        examination=inputs.get("examination"),
-    )
+    known_inputs: Known = {}
+    for key in Known.__annotations__:
+        if key in inputs:
+            known_inputs[key] = inputs[key]  # type: ignore[literal-required]  # a key of both
     chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
-    count = partial(
-        _count, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
-    )
-    counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
 
     # Not functools.partial, because Spark inspects the type hints of the function.
+    def count(batches: Iterator[Any]) -> Iterator[Any]:
+        rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
+        yield from arrow_table(rows).to_batches()
+
+    counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
+
     def add(rows: Any) -> Any:
         # Rows load no module, and this executor may not have counted any.
         for text in metrics:
@@ -154,16 +152,3 @@ def evaluate(
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
     return SparkEvaluation(added, known_inputs)
-
-
-def _count(
-    batches: Iterator[Any],
-    *,
-    metrics: Sequence[str],
-    by: Sequence[str],
-    every: str | None,
-    intervals: Intervals | None,
-    inputs: Inputs,
-) -> Iterator[Any]:
-    rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
-    yield from arrow_table(rows).to_batches()

@@ -122,6 +122,18 @@ def test_files_without_a_header_name_the_two_settings(tmp_path: Path) -> None:
     )
     columns = ["session", "time", "item", "category"]
     assert mrr(shown, yoochoose, header=columns, columns={"rating": None}) == 0.75
+    letters = _written(tmp_path / "letters.dat", "1::b::5\n2::d::3\n")
+    with pytest.raises(UsageError, match=r"with delimiter='::' and header="):
+        mrr(shown, letters)
+
+
+def test_a_header_is_for_the_files_that_have_none(tmp_path: Path) -> None:
+    shown = _written(tmp_path / "shown.csv", "user;item;score\n1;10;1\n1;9;2\n2;11;1\n")
+    movielens = _written(tmp_path / "ratings.dat", "1::10::5::978300760\n2::11::3::978302109\n")
+    names = ["user", "item", "rating", "time"]
+    assert mrr(shown, movielens, delimiter="::", header=names) == 0.75
+    tabs = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
+    assert mrr(shown, tabs, header=names) == 0.75
 
 
 def test_mind_says_what_was_shown_and_clicked(tmp_path: Path) -> None:
