@@ -55,7 +55,7 @@ class EvaluationRow(NamedTuple):
     users: float | None
 
 
-class Counted:
+class FileCounts:
     """What was counted.
 
     Attributes:
@@ -178,7 +178,7 @@ def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:
     )
 
 
-def count(setup: Setup, around: Surroundings) -> Counted:
+def count(setup: Setup, around: Surroundings) -> FileCounts:
     """Count what was given; notes every doubt about the events.
 
     Raises:
@@ -213,10 +213,10 @@ def count(setup: Setup, around: Surroundings) -> Counted:
         early = unit_warning(newest, time, str(setup.fields.time_unit))
         if early is not None:
             around.note(early)
-    return Counted(setup, source, counts)
+    return FileCounts(setup, source, counts)
 
 
-def check_labels(counted: Counted, around: Surroundings) -> None:
+def check_labels(counted: FileCounts, around: Surroundings) -> None:
     """Refuse a label that no event has, or note it if only a configuration names it."""
     values: dict[str, set[str]] = {}
     for _, snapshot in counted.spans:

@@ -19,7 +19,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counted import Counted, EvaluationRow, check_labels, count
+from streameval.evaluation.counted import EvaluationRow, FileCounts, check_labels, count
 from streameval.evaluation.options import Form, Note, Options, Ties
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings
@@ -54,7 +54,7 @@ class Evaluation(Mapping[str, Reading]):
         mrr     0.2500             2      2      2
     """
 
-    def __init__(self, counted: Counted) -> None:
+    def __init__(self, counted: FileCounts) -> None:
         self._counted, self._rows = counted, counted.rows
         self._readings = {_key(row): row.reading for row in self._rows}
 
@@ -409,7 +409,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         return Evaluation(count_given(Request(given, options), around))
 
 
-def count_given(request: Request, around: Surroundings) -> Counted:
+def count_given(request: Request, around: Surroundings) -> FileCounts:
     """Count what a caller gave, whose labels are in some event."""
     counted = count(setup_of(request), around)
     check_labels(counted, around)

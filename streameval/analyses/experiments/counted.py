@@ -77,7 +77,7 @@ class ExperimentOptions(NamedTuple):
         return self.by or experiment.within
 
 
-class Counted(NamedTuple):
+class ArmCounts(NamedTuple):
     """The counts of an experiment.
 
     Attributes:
@@ -97,12 +97,12 @@ class Counted(NamedTuple):
 
 def count_files(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, Counted]:
+) -> tuple[Experiment, Intervals, ArmCounts]:
     """The counts of files."""
     setup, experiment = experiment_setup(request, options, around)
     arms = count(setup, around)
     metrics, variants = variants_in(arms.families, experiment.label)
-    counted = Counted(metrics, variants, _left_out(arms.families), arms.is_doubtful)
+    counted = ArmCounts(metrics, variants, _left_out(arms.families), arms.is_doubtful)
     counted = counted._replace(before=before_in(arms.families, experiment.label))
     segment = options.segment(experiment)
     if segment is not None:
@@ -150,7 +150,7 @@ def of_rankers(fields: EventFields, experiment: Experiment) -> Experiment:
 
 def count_models(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, Counted]:
+) -> tuple[Experiment, Intervals, ArmCounts]:
     """The counts of files of recommendations with one truth; the users are the same."""
     _check_models(request, options)
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
@@ -165,7 +165,7 @@ def count_models(
         families = count(setup._replace(given=model), around.about(name)).families
         metrics, variants[name] = everyone_in(families)
         left_out = _left_out(families)
-    return experiment, setup.intervals or Intervals(), Counted(metrics, variants, left_out)
+    return experiment, setup.intervals or Intervals(), ArmCounts(metrics, variants, left_out)
 
 
 def _with_truth_read(request: Request, options: ExperimentOptions) -> Mapping[str, Given]:
@@ -211,7 +211,7 @@ def _left_out(families: Iterable[SliceTable]) -> dict[str, str]:
 
 def count_states(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, Counted]:
+) -> tuple[Experiment, Intervals, ArmCounts]:
     """The lifetime counts of saved states, all partitions together."""
     states = restore_states(request, around)
     config, families = states.config, states.families
@@ -226,7 +226,7 @@ def count_states(
     metrics, variants = variants_in(families, known.label)
     experiment = of_rankers(config.event, msgspec.structs.replace(known, **options.experiment))
     request = request._replace(added=deciding_metrics(experiment))
-    counted = Counted(chosen_metrics(request, metrics), variants, _left_out(families))
+    counted = ArmCounts(chosen_metrics(request, metrics), variants, _left_out(families))
     counted = counted._replace(before=before_in(families, known.label))
     by = options.segment(experiment)
     if by is not None:

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.counted import (
-    Counted,
+    ArmCounts,
     ExperimentOptions,
     count_files,
     count_models,
@@ -115,7 +115,7 @@ def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareRes
 
 def _count(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, Counted]:
+) -> tuple[Experiment, Intervals, ArmCounts]:
     if options.models:
         return count_models(request, options, around)
     count = count_states if is_state(request.files) else count_files

@@ -15,7 +15,7 @@ from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wan
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
-from streameval.evaluation.counted import Counted, count
+from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.files import finite
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings, as_usage_error
@@ -103,7 +103,7 @@ def plan_experiments(
         UsageError: no metric can be compared.
         NoEventsError: there is no valid event.
     """
-    counted: StateCounts | Counted
+    counted: StateCounts | FileCounts
     if is_state(request.files):
         counted = restore_states(request, around)
     else:

@@ -11,7 +11,7 @@ from streameval.analyses.gaps.analysis import GAPS
 from streameval.analyses.gaps.reader import gaps_in
 from streameval.analyses.gaps.report import Gap
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.counted import Counted, count
+from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
 from streameval.evaluation.setup import setup_of
@@ -59,7 +59,7 @@ def find_gaps(request: Request, options: GapsOptions, around: Surroundings) -> G
         NoEventsError: there is no valid event.
     """
     by, method = options.by, method_of(request, options.method, around)
-    counted: StateCounts | Counted
+    counted: StateCounts | FileCounts
     chosen: Sequence[str] = []
     if is_state(request.files):
         counted, chosen = restore_states(request, around), request.options.metrics
