@@ -316,7 +316,7 @@ Shown = Callable[[int, int], None]
 """Takes the bytes read and the events counted so far."""
 
 
-class Counting(Protocol):
+class PartCounts(Protocol):
     """Counts that another process may make a part of."""
 
     @property
@@ -333,7 +333,7 @@ class Counting(Protocol):
         """Add the counts of other events."""
 
 
-C = TypeVar("C", bound=Counting)
+C = TypeVar("C", bound=PartCounts)
 
 
 def count_parts(source: EventSource, empty: Callable[[], C], processes: int, shown: Shown) -> C:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar
 
 from streameval.events.errors import StreamevalError
@@ -26,10 +27,12 @@ _TASKS_PER_PROCESS: Final = 4
 class LostProcessError(StreamevalError):
     """A worker process ended before its work was done."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int | None) -> None:
+        self.status = status
+        how = f" by signal {-status}" if status is not None and status < 0 else ""
         super().__init__(
-            "a worker process was killed, most likely because memory ran out; run again with fewer "
-            "processes."
+            f"a worker process was killed{how}, most likely because memory ran out; run again "
+            "with fewer processes."
         )
 
 
@@ -70,7 +73,8 @@ def map_parts(
         return
     # A forked process would inherit locks that other threads hold (Arrow, progress bar).
     context = multiprocessing.get_context("spawn")
-    number = min(processes, len(tasks))
+    number, others = min(processes, len(tasks)), multiprocessing.active_children()
+    workers: list[BaseProcess] = []
     with ProcessPoolExecutor(number, context, initializer=_begin, initargs=(function,)) as pool:
         try:
             # A terminal sends an interrupt to the whole group; only this process answers it.
@@ -79,11 +83,21 @@ def map_parts(
                 results = pool.map(_apply, tasks)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            workers = [one for one in multiprocessing.active_children() if one not in others]
             yield results
         except BrokenProcessPool:
-            raise LostProcessError from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown()
+            raise LostProcessError(_status(workers)) from None
+        except BaseException:
+            for worker in workers:
+                worker.terminate()
+            raise
+
+
+def _status(workers: Sequence[BaseProcess]) -> int | None:
+    """Exit status of the worker that was lost; the pool itself terminates the others."""
+    exit_codes = (worker.exitcode for worker in workers)
+    return next((code for code in exit_codes if code not in (None, 0, -signal.SIGTERM)), None)
 
 
 _functions: list[Callable[[Any], Any]] = []

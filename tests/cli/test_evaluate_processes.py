@@ -193,7 +193,9 @@ def end_hard(task: Sequence[int]) -> Sequence[int]:
 
 def test_a_killed_worker_process_is_reported_in_one_sentence() -> None:
     with (
-        pytest.raises(LostProcessError, match="was killed, most likely because memory ran out"),
+        pytest.raises(
+            LostProcessError, match="killed by signal 9, most likely because memory ran out"
+        ),
         map_parts(end_hard, [0, 1], [1, 1], 2) as results,
     ):
         list(results)
