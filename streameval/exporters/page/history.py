@@ -101,19 +101,19 @@ def _matching(snapshot: Snapshot, metric: str, window: str, segment: str | None)
     if not of_metric:
         choices = dict.fromkeys(entry.metric.text for entry in matching)
         raise UnknownHistory(f"metric {metric!r}", tuple(choices))
-    shown = LIFETIME if window == PANE else window
-    if all(entry.window != shown for entry in of_metric):
+    series_window = LIFETIME if window == PANE else window
+    if all(entry.window != series_window for entry in of_metric):
         choices = dict.fromkeys((PANE, *(entry.window for entry in of_metric)))
         raise UnknownHistory(f"window {window!r}", tuple(choices))
-    return [entry for entry in of_metric if entry.window == shown]
+    return [entry for entry in of_metric if entry.window == series_window]
 
 
 def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
-    kept = _history(snapshot, entry)
+    past = _history(snapshot, entry)
     clock = snapshot.past.clock
     derived: list[Point] = []
-    if kept is not None and clock is not None:
-        derived = moving(kept, entry, clock, window)
+    if past is not None and clock is not None:
+        derived = moving(past, entry, clock, window)
     if window == PANE:
         return derived[-LONGEST:]
     seen = list(_observed(snapshot, entry))
@@ -127,8 +127,8 @@ def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
 
 def _history(snapshot: Snapshot, entry: Series) -> FamilyHistory | None:
     families = snapshot.past.families
-    kept = families[entry.family] if entry.family < len(families) else None
-    return kept if kept is not None and entry.metric.text in kept.means else None
+    past = families[entry.family] if entry.family < len(families) else None
+    return past if past is not None and entry.metric.text in past.means else None
 
 
 def _observed(snapshot: Snapshot, entry: Series) -> Iterator[Point]:
@@ -145,27 +145,27 @@ class _Pane(msgspec.Struct, frozen=True):
     count: int
 
 
-def moving(kept: FamilyHistory, entry: Series, clock: int, window: str) -> list[Point]:
+def moving(past: FamilyHistory, entry: Series, clock: int, window: str) -> list[Point]:
     """A mean at the end of each pane; for `PANE` the mean of each pane at its start.
 
-    Only for times whose whole window is kept.
+    Only for times whose whole window has panes.
 
     `clock`: largest event time, microseconds.
     """
-    panes = list(_panes(kept, entry))
+    panes = list(_panes(past, entry))
     if window == PANE:
         return [(pane.start / SECOND, *_mean(pane.total, pane.count)) for pane in panes]
     if window == LIFETIME:
         return _lifetime(panes, entry, clock)
-    return _windows(panes, kept.spans[window], kept.since, clock)
+    return _windows(panes, past.spans[window], past.since, clock)
 
 
-def _panes(kept: FamilyHistory, entry: Series) -> Iterator[_Pane]:
-    place = kept.means.index(entry.metric.text)
-    for pane in kept.panes:
+def _panes(past: FamilyHistory, entry: Series) -> Iterator[_Pane]:
+    index = past.means.index(entry.metric.text)
+    for pane in past.panes:
         row = pane.rows.get(entry.labels)
         missing = (0.0 if pane.whole else math.nan, 0)
-        total, count = missing if row is None else row[place]
+        total, count = missing if row is None else row[index]
         yield _Pane(pane.start, pane.start + pane.size, total, count)
 
 
