@@ -519,8 +519,9 @@ class Accumulator:
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
             self._changes, self._running = self._changes + 1, None  # Also if it fails.
-            kept = frozen(checked) if alone else checked
-            table.count(kept, values=values, lent=not alone)
+            if alone and (table.reads_ids or checked.positions is not None):
+                checked = frozen(checked)
+            table.count(checked, values=values, lent=not alone)
             self.doubts.observe_batch(checked, self.lists if alone else None)
             table.users, table.ids = users, kind
             self._note_change(len(checked))

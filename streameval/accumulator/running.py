@@ -5,6 +5,10 @@ an exact sum in one integer, of which an event changes the contributions of a fe
 stays the state; what is here is dropped whenever something but a single event comes, and made again
 from the table at the next pair of reads.
 
+The formula of a metric is written once, in its function, which runs on rows whose counts are not
+numbers but record the operations. Each is of IEEE 754, so that Python's floats give the bits of
+NumPy's.
+
 The bits are those of the table. Its sum is `fsum` over the contributions of rows, the exact sum,
 rounded once. A contribution times 2^400 is an integer, if it is not tiny; and Python divides
 integers with one rounding.
@@ -13,18 +17,27 @@ integers with one rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final, TypeAlias, cast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from streameval.accumulator.blocks import Blocks
-from streameval.accumulator.formulas import is_own, items_at, items_shown, mean_counts, values_of
+from streameval.accumulator.formulas import (
+    call_metric,
+    is_own,
+    items_at,
+    items_shown,
+    mean_counts,
+    values_of,
+)
 from streameval.accumulator.plan import hits_options, name_of
 from streameval.accumulator.readings import mean_reading, sum_reading
-from streameval.accumulator.row_formulas import Counted, Steps, row_formula
 from streameval.accumulator.table import Table
+from streameval.catalogue.context import Context
 from streameval.catalogue.lookup import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -32,7 +45,7 @@ from streameval.events.batch import IntArray, batch_of
 from streameval.events.ragged import Ragged
 from streameval.statistics.distributions import Values
 from streameval.statistics.exact import ONE
-from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH
+from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitsView
 from streameval.statistics.hits import Hits
 from streameval.statistics.kernel import match_of_row
 from streameval.statistics.lists import Lists, lists_of
@@ -51,6 +64,19 @@ _SCALE: Final = 2.0**_BITS
 _WHOLE: Final = 1 << _BITS
 _SMALLEST: Final = 2.0**-347
 _HERE: Final = np.zeros(1, np.int64)
+
+Steps: TypeAlias = tuple[tuple[Callable[[Any, Any], Any], Any], ...]
+"""Operators with their right operands, in order."""
+
+Counted: TypeAlias = Literal["hits", "ordinals"]
+
+_OPERATORS: Final[Mapping[np.ufunc, Callable[[Any, Any], Any]]] = {
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.add: operator.add,
+    np.subtract: operator.sub,
+}
+_COMMUTE: Final = (np.multiply, np.add)
 
 _Key: TypeAlias = tuple[int, int, int]
 """Whether lists have gains, size and rank: what a row of the table is, but for the cell."""
@@ -288,8 +314,8 @@ class _Mean:
         if steps is None:
             steps = self._steps[row] = self._steps_of(row)
         contribution: Any = row.hits if self._counted_by == "hits" else row.ordinals
-        for operator, operand in steps:
-            contribution = operator(contribution, operand)
+        for apply, operand in steps:
+            contribution = apply(contribution, operand)
         scaled = _scaled(contribution)
         self._total += scaled - self._contributions.get(row, 0)
         self._contributions[row] = scaled
@@ -432,3 +458,100 @@ def _can_follow(metric: Metric, table: Table) -> bool:
     if is_own(metric) or not options.reads_hits_only or options.among:
         return False
     return checks_of(metric) is None and options in table.plan.needs
+
+
+class RowFormula(NamedTuple):
+    """The contributions of rows to the sum of a metric.
+
+    Attributes:
+        size: the meaning of the rows' size, such as INTERACTED.
+        k: the cut-off; None for every rank.
+        counted: the count that the steps begin with.
+        steps: those of each rank.
+    """
+
+    size: int
+    k: int | None
+    counted: Counted
+    steps: list[Steps]
+
+
+def row_formula(metric: Metric, context: Context, size: int, ranks: range) -> RowFormula | None:
+    """The formula at rows of this size and each of these ranks; None if it is no chain of steps.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> from streameval.catalogue.context import Context
+        >>> found = row_formula(parse("precision@4"), Context(), 20, range(1, 3))
+        >>> found.counted, found.steps[0]
+        ('hits', ((<built-in function truediv>, 4),))
+    """
+    if is_own(metric) or metric.definition.reads != "hits":
+        return None
+    try:
+        result = call_metric(metric, _TracedView(size, np.array(ranks)), context)
+        return result.formula(len(ranks)) if isinstance(result, _Sum) else None
+    except (TypeError, AttributeError, NotImplementedError):
+        return None
+
+
+class _Unknown(NDArrayOperatorsMixin):
+    """A count of each row, and what was done to it."""
+
+    def __init__(self, counted: Counted, steps: tuple[tuple[np.ufunc, Any], ...] = ()) -> None:
+        self.counted, self.steps = counted, steps
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> _Unknown:
+        left, other = inputs if len(inputs) == 2 else (None, None)
+        if left is not self and ufunc in _COMMUTE:
+            left, other = other, left
+        wrong = left is not self or isinstance(other, _Unknown) or ufunc not in _OPERATORS
+        if wrong or method != "__call__" or named:
+            raise TypeError(ufunc)
+        return _Unknown(self.counted, (*self.steps, (ufunc, other)))
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise TypeError(function)
+
+    def __array__(self, *_: Any) -> Any:
+        raise TypeError
+
+
+class _Sum(NamedTuple):
+    """A sum of contributions over rows."""
+
+    size: int
+    k: int | None
+    contributions: _Unknown
+
+    def formula(self, ranks: int) -> RowFormula | None:
+        columns = []
+        for ufunc, operand in self.contributions.steps:
+            values = np.broadcast_to(np.asarray(operand), ranks)
+            if values.dtype.kind not in "bif" or values.dtype.itemsize not in (1, 8):
+                return None
+            columns.append([(_OPERATORS[ufunc], value) for value in values.tolist()])
+        steps = [*zip(*columns, strict=True)] if columns else [()] * ranks
+        return RowFormula(self.size, self.k, self.contributions.counted, steps)
+
+
+class _TracedRows:
+    """Rows of one size, one for each rank."""
+
+    def __init__(self, axis: int, k: int | None, size: int, ranks: Any) -> None:
+        self._axis, self._k = axis, k
+        self.rank, self.size, self.gain = ranks, np.full_like(ranks, size), np.ones(ranks.size)
+        self.hits, self.ordinals = _Unknown("hits"), _Unknown("ordinals")
+
+    def total(self, contributions: Any) -> _Sum:
+        if not isinstance(contributions, _Unknown):
+            raise TypeError(contributions)
+        return _Sum(self._axis, self._k, contributions)
+
+
+class _TracedView(HitsView):
+    def __init__(self, size: int, ranks: Any) -> None:
+        self._size, self._ranks = size, ranks
+
+    def rows_by(self, size: int, k: int | None) -> Any:
+        return _TracedRows(size, k, self._size, self._ranks)

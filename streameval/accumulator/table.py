@@ -243,12 +243,11 @@ class Table:
         # Arrays of a caller may be reused, too.
         columns = (batch.recommendations, batch.interactions)
         lent = lent or any(isinstance(lists, IdColumn) for lists in columns)
-        reads_ids, reads_users = self.plan.reads_ids, self.plan.reads_users
-        kept = replace(batch if reads_ids else _without_lists(batch), **_READ_BY_FORMULAS)
+        kept = replace(batch, **_READ_BY_FORMULAS) if self.reads_ids else _without_lists(batch)
         self._waiting.append(_Waiting(kept, cell_of_each(cells, len(batch)), times, values))
         self._lists += len(batch)
-        is_full = self._lists >= (_MOST_IDS if reads_ids else _MOST_LISTS)
-        if is_full or (lent and (reads_ids or reads_users or batch.positions is not None)):
+        holds = self.reads_ids or self.plan.reads_users or batch.positions is not None
+        if (lent and holds) or self._lists >= (_MOST_IDS if self.reads_ids else _MOST_LISTS):
             self._count_waiting()
         self.version = next_version()
 
@@ -271,6 +270,11 @@ class Table:
             for statistic in self.statistics.values():
                 statistic.reduce()
             self._flushed = self.version
+
+    @cached_property
+    def reads_ids(self) -> bool:
+        """Whether a statistic reads ids of lists, which wait with the events."""
+        return self.plan.reads_ids
 
     @cached_property
     def search(self) -> Search:
@@ -613,4 +617,11 @@ class Table:
 def _without_lists(batch: Batch) -> Batch:
     """The batch without its lists, which are let go so that the next batch gets their memory."""
     none: list[Any] = [()] * len(batch)
-    return replace(batch, recommendations=none, interactions=none, scores=None, typed=None)
+    return Batch(
+        recommendations=none,
+        interactions=none,
+        positions=batch.positions,
+        users=batch.users,
+        event_ids=batch.event_ids,
+        matches=batch.matches,
+    )
