@@ -88,7 +88,8 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
             environment. Without it, a process that alone uses the folder of its state has a name
             that is kept there.
         start: "earliest", "latest", or an ISO-8601 time with offset.
-        kafka: `client` ("kafka-python" or "confluent"), and its settings; dotted Java names work.
+        kafka: `client` ("kafka-python" or "confluent"), and settings in kafka-python's names, with
+            dots or underscores; what the client does not know, it refuses.
     """
 
     topics: Annotated[list[str], Meta(min_length=1)]
