@@ -401,14 +401,12 @@ class InvalidRecords:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._logged: Counter[str] = Counter()
-        self._examples: Counter[str] = Counter()
         self._next = clock()
 
     def observe(self, examples: Sequence[DeadLetter], counts: Mapping[str, int]) -> None:
         """Log the records that the pipeline found invalid."""
         for record in examples:
-            if self._examples[record.reason] < _EXAMPLES_PER_REASON:
-                self._examples[record.reason] += 1
+            if self._logged[record.reason] < _EXAMPLES_PER_REASON:
                 self._logged[record.reason] += 1
                 emit(
                     logging.WARNING,
