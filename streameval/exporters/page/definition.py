@@ -10,6 +10,7 @@ import msgspec
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import Value
+from streameval.catalogue.systems import step_of
 from streameval.exporters.view import unit_of_count
 
 
@@ -50,16 +51,21 @@ class MetricDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def definition(metric: Metric) -> MetricDefinition:
-    """The definition of one metric, from its own docstring.
+    """The definition of one metric, from its own docstring, and what its convention does otherwise.
 
     Example:
         >>> from streameval.catalogue import parse
         >>> definition(parse("ndcg@10")).formula
         'ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)'
+        >>> definition(parse("torchmetrics:map@10")).text.rpartition(chr(10))[2]
+        'As in torchmetrics 1.9.0: The sum is divided by the hits.'
     """
     entry = metric.definition
     text, formula = _parts(entry.documentation)
     convention = CONVENTIONS.get(metric.convention or "")
+    step = step_of(metric.convention or "", metric.name)
+    if convention is not None and step:
+        text = f"{text}\n\nAs in {convention.system}: {step}."
     low, high = (None if math.isinf(bound) else bound for bound in entry.bounds)
     return MetricDefinition(
         metric=metric.text,
