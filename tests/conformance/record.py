@@ -269,9 +269,9 @@ def _rectools(users_of: Mapping[str, Users]) -> Iterator[Row]:
     }
     for case, users in users_of.items():
         shown = [(u["user"], i, r) for u in users for r, i in enumerate(u["recommendations"], 1)]
-        acts = [(user["user"], item) for user in users for item in user["relevant"]]
+        interactions = [(user["user"], item) for user in users for item in user["relevant"]]
         reco = frame(shown, columns=["user_id", "item_id", "rank"])
-        truth = frame(acts, columns=["user_id", "item_id"])
+        truth = frame(interactions, columns=["user_id", "item_id"])
         for (text, (name, options)), items in product(asked.items(), (ITEMS, 12)):
             if name != "MCC" and items < ITEMS:
                 continue

@@ -18,9 +18,11 @@ _UNRATED = ("recbole", "replay", "replay_0_9", "replay_0_11", "replay_0_22", "re
 _RANKED = ("hit_rate@2", "precision@2", "recall@2", "map@2", "ndcg@2", "mrr@2")
 
 
-def value(text: str, shown: Sequence[str], acts: Interactions, catalog: int | None = None) -> float:
+def value(
+    text: str, shown: Sequence[str], interactions: Interactions, catalog: int | None = None
+) -> float:
     accumulator = Accumulator(text, catalog=catalog)
-    accumulator.update(shown, acts)
+    accumulator.update(shown, interactions)
     return accumulator.read(text).value
 
 
@@ -85,7 +87,7 @@ def test_an_item_that_a_list_repeats_is_interacted_with_as_often_in_rectools() -
 def test_repeats_count_alike_for_lists_and_for_columns() -> None:
     draw = random.Random(4)
     lists = [draw.choices(range(9), k=draw.randint(0, 12)) for _ in range(300)]
-    acts = [draw.sample(range(9), draw.randint(0, 4)) for _ in range(300)]
+    interactions = [draw.sample(range(9), draw.randint(0, 4)) for _ in range(300)]
     texts = (
         "rectools:Recall@5",
         "rectools:MAP@3",
@@ -93,10 +95,10 @@ def test_repeats_count_alike_for_lists_and_for_columns() -> None:
         "rectools:NDCG(best=cut)@5",
     )
     one_by_one, at_once = Accumulator(*texts), Accumulator(*texts)
-    for shown, interacted in zip(lists, acts, strict=True):
+    for shown, interacted in zip(lists, interactions, strict=True):
         one_by_one.update(shown, interacted)
-    offsets = [np.cumsum([0, *map(len, rows)]) for rows in (lists, acts)]
-    flat = [np.array([item for row in rows for item in row]) for rows in (lists, acts)]
+    offsets = [np.cumsum([0, *map(len, rows)]) for rows in (lists, interactions)]
+    flat = [np.array([item for row in rows for item in row]) for rows in (lists, interactions)]
     columns = zip(flat, offsets, strict=True)
     at_once.update_many(Columns(recommendations=next(columns), interactions=next(columns)))
     for text in texts:

@@ -145,13 +145,13 @@ def has_columns(events: Sequence[Event]) -> bool:
 
 def columns(events: Sequence[Event]) -> Columns:
     """The same events as (values, offsets) of numpy."""
-    acts = [event.interactions for event in events]
+    interactions = [event.interactions for event in events]
     gains = None
-    if any(isinstance(act, Mapping) for act in acts):
-        gains = _ragged([_gains(act) for act in acts])
+    if any(isinstance(act, Mapping) for act in interactions):
+        gains = _ragged([_gains(act) for act in interactions])
     return Columns(
         recommendations=_ragged([event.recommendations for event in events]),
-        interactions=_ragged([list(act) for act in acts]),
+        interactions=_ragged([list(act) for act in interactions]),
         gains=gains,
         scores=None
         if events[0].scores is None

@@ -154,15 +154,15 @@ class Reader:
     type: str = ""
 
     def outcome(self, event: Shown) -> Outcome:
-        acts = of_type(event, self.type).interactions
-        gains = self._gains(acts)
+        interactions = of_type(event, self.type).interactions
+        gains = self._gains(interactions)
         placed = self._placed(event)
         kept = [(rank, item) for rank, item in placed if self.k is None or rank <= self.k]
         hits = [(rank, gains[item]) for rank, item in self._counted(kept) if item in gains]
         length = len(placed) if self.k is None else min(len(placed), self.k)
         ideal = sorted(gains.values(), reverse=True)
-        if self.counting == "every" and gains and not isinstance(acts, Mapping):
-            ideal = [1.0] * len(acts)
+        if self.counting == "every" and gains and not isinstance(interactions, Mapping):
+            ideal = [1.0] * len(interactions)
         if self.counting == "joined":
             shown = list(event.recommendations)
             rows = [[gain] * max(1, shown.count(item)) for item, gain in gains.items()]
@@ -173,7 +173,7 @@ class Reader:
             interacted=len(ideal),
             length=length,
             shown=[rank for rank, _ in kept],
-            refused=self.ids == "integer" and _any_word(acts),
+            refused=self.ids == "integer" and _any_word(interactions),
         )
 
     def outcomes(self, events: Iterable[Shown]) -> list[Outcome]:
@@ -227,11 +227,11 @@ def of_type(event: Shown, wanted: str) -> Shown:
     """The event with the best interaction of each item, of one type if one is given."""
     if not wanted:
         return event
-    acts = [act for act in event.typed if act.type == wanted]
+    interactions = [act for act in event.typed if act.type == wanted]
     plain = copy(event)
     plain.interactions = {
-        item: max(other.gain for other in acts if other.item == item)
-        for item in {act.item for act in acts}
+        item: max(other.gain for other in interactions if other.item == item)
+        for item in {act.item for act in interactions}
     }
     return plain
 
@@ -248,7 +248,7 @@ def through_group(event: Shown, kinds: Kinds, value: str, last: int | None) -> S
         for place, item in enumerate(event.recommendations)
         if value in kinds.get(item, ()) and (last is None or ranks[place] <= last)
     ]
-    seen, acts = copy(event), event.interactions
+    seen, interactions = copy(event), event.interactions
     seen.positions = [ranks[place] for place in places]
     seen.recommendations = [event.recommendations[place] for place in places]
     if event.scores is not None:
@@ -256,8 +256,10 @@ def through_group(event: Shown, kinds: Kinds, value: str, last: int | None) -> S
     if event.per_item is not None:
         named = event.per_item.items()
         seen.per_item = {name: [column[place] for place in places] for name, column in named}
-    kept = [item for item in acts if value in kinds.get(item, ())]
-    seen.interactions = {item: acts[item] for item in kept} if isinstance(acts, Mapping) else kept
+    kept = [item for item in interactions if value in kinds.get(item, ())]
+    seen.interactions = (
+        {item: interactions[item] for item in kept} if isinstance(interactions, Mapping) else kept
+    )
     seen.typed = [act for act in event.typed if value in kinds.get(act.item, ())]
     return seen
 

@@ -55,8 +55,8 @@ def test_positions_are_the_ranks() -> None:
 
 def test_the_denominator_of_a_mean() -> None:
     accumulator = Accumulator("recall@3", "ctr@2", "distinct_items@2")
-    for acts in ("ac", "bxyz", "x", ""):
-        accumulator.update(list("abcde"), list(acts))
+    for interactions in ("ac", "bxyz", "x", ""):
+        accumulator.update(list("abcde"), list(interactions))
     recall, ctr, distinct = accumulator.compute().values()
     assert (recall.total, recall.count, recall.lists) == (1.25, 3, 4)
     assert (ctr.total, ctr.count, ctr.lists) == (2.0, 8, 4)

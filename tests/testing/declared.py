@@ -121,8 +121,8 @@ def copies_lists(event: Event) -> float:
 @metric(bounds=(0, math.inf), source="our own rule")
 def indexes(event: Event) -> float:
     """Works for sequences of interactions only."""
-    acts = event.interactions
-    return float(bool(acts) and (isinstance(acts, dict) or acts[0] is not None))  # type: ignore[index]  # the mistake
+    items: Any = event.interactions
+    return float(bool(items) and (isinstance(items, dict) or items[0] is not None))
 
 
 @metric(bounds=(0, 1), source="our own rule")

@@ -36,7 +36,9 @@ def by_hand(events: Sequence[Event], k: int, power: float) -> float:
     values = []
     for event in events:
         gains = event.interactions
-        acts = set(gains) if not isinstance(gains, dict) else {i for i in gains if gains[i] > 0}
+        interactions = (
+            set(gains) if not isinstance(gains, dict) else {i for i in gains if gains[i] > 0}
+        )
         ranks = event.positions or range(1, len(event.recommendations) + 1)
         placed = sorted(
             zip(ranks, event.recommendations, strict=True), key=lambda placed_item: placed_item[0]
@@ -44,7 +46,7 @@ def by_hand(events: Sequence[Event], k: int, power: float) -> float:
         first: dict[object, int] = {}
         for rank, item in placed:
             first.setdefault(item, rank)
-        values.append(sum(r**-power for i, r in first.items() if i in acts and r <= k))
+        values.append(sum(r**-power for i, r in first.items() if i in interactions and r <= k))
     return sum(values) / len(values) if values else math.nan
 
 
