@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import random
 import re
 import signal
@@ -250,3 +252,28 @@ def test_the_example_runs_with_the_real_package(example: str, package: str, says
     assert says in done.stdout
     lines = [line for line in done.stdout.splitlines() if says in line]
     assert len(set(lines)) == 1
+
+
+@pytest.mark.nightly
+def test_trackers_keep_the_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    pytest.importorskip("wandb")
+    command = [sys.executable, "-W", "ignore", str(EXAMPLES / "trackers.py")]
+    stores = {"MLFLOW_TRACKING_URI": f"file:{tmp_path}", "MLFLOW_ALLOW_FILE_STORE": "true"}
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **stores, "WANDB_SILENT": "true"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    (run,) = re.findall(r"^mlflow (\w+)$", done.stdout, re.MULTILINE)
+    (value,) = re.findall(r"^wandb (.+)$", done.stdout, re.MULTILINE)
+    (kept,) = tmp_path.glob(f"*/{run}/metrics/ndcg_2")
+    assert float(value) == float(kept.read_text(encoding="utf-8").split()[1]) == NDCG
+
+
+NDCG = (1.0 + 1.0 / math.log2(3)) / 2
+"""Of a list with the hit second, and one with the hit first."""
