@@ -424,42 +424,27 @@ def test_the_layout_of_an_earlier_release_is_refused_by_its_version() -> None:
     assert not same_shape(here, saved), "counting cannot go on"
 
 
-def test_unused_items_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MANY", 20)
-    fed, plain = fed_with(), fed_with()
-    for minute in range(40):
-        lists = [
-            {**shown(60 * minute + at, f"r{minute}-{at}"), "shown": [f"i{minute}", f"j{at}"]}
-            for at in range(3)
-        ]
-        for fed_ in (fed, plain):
-            fed_.feed(SHOWN, lists)
-            fed_.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
-    assert len(fed.state.joiner.items.codes) < 30
-    assert fed.counted == plain.counted > 100
-    assert fed.content() == plain.content()
-    monkeypatch.setattr(module, "_MANY", 10**9)
-    fed.restart()
-
-
-def test_open_lists_keep_their_items_when_items_are_renumbered(
+def test_items_that_no_open_record_has_are_forgotten_and_the_others_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_MANY", 20)
     fed, plain = fed_with(), fed_with()
-    shows = [{**shown(minute * 60, f"r{minute}"), "shown": [f"i{minute}"]} for minute in range(40)]
+    shows = [
+        {**shown(minute * 60, f"r{minute}"), "shown": [f"i{minute}", "a"]} for minute in range(40)
+    ]
     clicks = [click(minute * 60 + 3, f"r{minute}") for minute in range(40)]
-    for fed_ in (fed, plain):
-        for start in (0, 30):
-            fed_.feed(SHOWN, shows[start : start + 30])
-    for minute in range(40):
-        fed.feed(DONE, clicks[minute : minute + 1])
-    assert len(fed.state.joiner.items.codes) < 20
-    monkeypatch.setattr(module, "_MANY", 10**9)
-    for minute in range(40):
-        plain.feed(DONE, clicks[minute : minute + 1])
+    for each in (fed, plain):
+        # Many lists are open while the first ones close.
+        each.feed(SHOWN, shows[:30])
+        each.feed(SHOWN, shows[30:])
+        for minute in range(40):
+            each.feed(DONE, clicks[minute : minute + 1])
+        monkeypatch.setattr(module, "_MANY", 10**9)
+    assert len(fed.state.joiner.items.codes) < 20 < len(plain.state.joiner.items.codes)
     assert fed.counted == plain.counted > 0
+    assert [*map(repr, fed.events)] == [*map(repr, plain.events)]
     assert fed.content() == plain.content()
+    fed.restart()
 
 
 def test_reading_alone_also_does_the_work_that_is_left_to_steps() -> None:
