@@ -113,10 +113,10 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
     """The reason, in a sentence, not to trust an estimate; None without one."""
     lost = reading.lists - reading.count
     if lost > (0.0 if overlap.least else MOST_ANONYMOUS) * reading.lists:
-        below = f" or below {overlap.least:g}" if overlap.least else ""
+        wrong = f", impossible or below {overlap.least:g}" if overlap.least else " or impossible"
         return (
             f"Do not trust it: {share_text(lost / reading.lists)} of the lists are left out, "
-            f"because the chance of an item is missing or impossible{below}."
+            f"because the chance of an item is missing{wrong}."
         )
     mean = f"the mean weight is {overlap.weight.value:.3g}{_bounds(overlap.weight)} instead of 1"
     if overlap.side == "below":

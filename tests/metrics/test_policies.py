@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from streameval import Accumulator, Intervals, compare, gap
 from streameval.accumulator.overlap import Overlap
 from streameval.accumulator.table import Table
-from streameval.analyses.experiments.counted import variant_of
+from streameval.analyses.experiments.files import variant_of
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.catalogue import parse
@@ -404,7 +404,10 @@ def test_gains_without_a_limit_leave_no_bounds_unless_every_item_can_be_shown() 
     ("least", "reason"),
     [
         ("0.2", None),
-        ("0.21", "of the lists are left out, because the chance of an item is missing or"),
+        (
+            "0.21",
+            "of the lists are left out, because the chance of an item is missing,",
+        ),
         ("0.004", "smallest chance, 0.004, is shown 20 times in 5,000 lists; there are 4,000."),
     ],
 )
@@ -414,6 +417,13 @@ def test_the_smallest_chance_must_be_that_of_every_list_and_large_enough(
     reading = _read(_world(4_000), f"ips(least={least})").compute()[f"ips(least={least})"]
     assert (reading.interval is None) == (reason is not None)
     assert reason is None or reason in str(reading.no_interval)
+
+
+def test_a_single_list_below_the_smallest_chance_is_too_many() -> None:
+    events = [*_world(4_000), _list(1, 0.1, 0.5, clicked=False)]
+    reading = _read(events, "ips(least=0.2)").read("ips(least=0.2)")
+    assert "of the lists are left out, because the chance" in str(reading.no_interval)
+    assert str(reading.no_interval).endswith(" is missing, impossible or below 0.2.")
 
 
 def test_values_of_a_gap_have_the_bounds_of_their_readings() -> None:

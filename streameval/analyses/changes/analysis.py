@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from streameval.analyses.changes.checks import change_problems
 from streameval.analyses.changes.families import change_gauges
 from streameval.analyses.changes.page import section
 from streameval.analyses.changes.reader import change_reader
 from streameval.analyses.changes.report import ChangesReport
-from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.changes.settings import ChangeSettings, change_problems
 from streameval.analyses.changes.words import told
 from streameval.engine.analysis import Analysis
 

@@ -10,8 +10,13 @@ import msgspec
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.counted import ExperimentOptions, experiment_setup
-from streameval.analyses.experiments.files import CompareResult, check_users, with_caution
+from streameval.analyses.experiments.files import (
+    CompareResult,
+    ExperimentOptions,
+    check_users,
+    experiment_setup,
+    with_caution,
+)
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control

@@ -14,10 +14,14 @@ from typer import Option
 
 from streameval.analyses.experiments.against import compare_policies
 from streameval.analyses.experiments.checks import users_text
-from streameval.analyses.experiments.counted import ExperimentOptions
-from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
+from streameval.analyses.experiments.files import (
+    CompareResult,
+    ExperimentOptions,
+    compare_variants,
+    page_of_report,
+)
 from streameval.analyses.experiments.planned_shares import SINCE, DatedShares, Shares
-from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.report import Report, comparison_table
 from streameval.analyses.experiments.settings import Experiment, deciding_metrics, metric_name
 from streameval.analyses.experiments.verdicts import (
     Compared,
@@ -25,7 +29,6 @@ from streameval.analyses.experiments.verdicts import (
     heaviest_weight,
     promise,
 )
-from streameval.analyses.experiments.words import comparison_table
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite, is_table
 from streameval.evaluation.request import Request, given_options

@@ -12,13 +12,18 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.analyses.experiments import comparison as pairwise
 from streameval.analyses.experiments.comparison import Comparison
-from streameval.analyses.experiments.counted import ExperimentOptions, variant_of
-from streameval.analyses.experiments.files import CompareResult, compare_variants, page_of_report
+from streameval.analyses.experiments.files import (
+    CompareResult,
+    ExperimentOptions,
+    compare_variants,
+    page_of_report,
+    variant_of,
+)
 from streameval.analyses.experiments.planned_shares import DatedShares, Shares
+from streameval.analyses.experiments.report import comparison_table
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Compared, promise
-from streameval.analyses.experiments.words import comparison_table
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from streameval.analyses.gaps.checks import gap_problems
 from streameval.analyses.gaps.families import gap_gauges
 from streameval.analyses.gaps.page import section
 from streameval.analyses.gaps.reader import GapsReport, gap_reader
 from streameval.analyses.gaps.report import GapSeries
-from streameval.analyses.gaps.settings import GapOptions
+from streameval.analyses.gaps.settings import GapOptions, gap_problems
 from streameval.engine.analysis import Analysis
 
 

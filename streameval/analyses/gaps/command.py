@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from typer import Option
 
-from streameval.analyses.gaps.files import GapsOptions, find_gaps
+from streameval.analyses.gaps.analysis import GAPS
+from streameval.analyses.gaps.reader import gaps_in
 from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.analyses.gaps.words import gap_table, gap_text
-from streameval.evaluation.result import as_usage_error
+from streameval.decoding.values import MISSING_LABEL
+from streameval.evaluation.counted import FileCounts, count
+from streameval.evaluation.request import Request
+from streameval.evaluation.result import NoEventsError, as_usage_error
+from streameval.evaluation.setup import setup_of
 from streameval.evaluation.shell.options import (
     Format,
     IntervalOptions,
@@ -21,8 +26,16 @@ from streameval.evaluation.shell.options import (
     with_fields,
 )
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.events.errors import InvalidEventError, SourceError
+from streameval.evaluation.stores import (
+    StateCounts,
+    is_state,
+    method_of,
+    restore_states,
+    without_sets,
+)
+from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
 from streameval.inference.table import TextTable
+from streameval.statistics.intervals import Intervals, Method
 
 
 @with_fields
@@ -48,14 +61,58 @@ def gaps(
     and `__other__` are shown and not compared.
     """
     with as_usage_error(SourceError, InvalidEventError):
-        options = GapsOptions(by, method, intervals.given)
-        result = find_gaps(read.request(), options, SURROUNDINGS)
+        found, is_doubtful = _find(read.request(), by, method, intervals.given)
     forms = Forms(
-        partial(_parts, result.gaps, by),
-        lambda: {"by": by, "gaps": msgspec.to_builtins(result.gaps)},
-        partial(_records, result.gaps, by),
+        partial(_parts, found, by),
+        lambda: {"by": by, "gaps": msgspec.to_builtins(found)},
+        partial(_records, found, by),
     )
-    read.write(forms, format, is_doubtful=result.is_doubtful)
+    read.write(forms, format, is_doubtful=is_doubtful)
+
+
+def _find(
+    request: Request, by: str, method: Method | None, intervals: Mapping[str, Any]
+) -> tuple[list[Gap], bool]:
+    """The gaps of each metric, and whether most records with interactions are invalid.
+
+    `intervals`: given fields of Intervals, which override the configuration.
+
+    Raises:
+        UsageError: the request names what is not there.
+        NoEventsError: there is no valid event.
+    """
+    kind = method_of(request, method, SURROUNDINGS)
+    counted: StateCounts | FileCounts
+    chosen: Sequence[str] = []
+    if is_state(request.files):
+        counted, chosen = restore_states(request, SURROUNDINGS), request.options.metrics
+        names = counted.config.series_dimensions()
+        if by not in names:
+            choices = ", ".join(names) or "none"
+            problem = f"--by {by}: neither a label nor a segment of the state: {choices}."
+            raise UsageError(f"{problem}{suggestion(by, names)}")
+    else:
+        # The field is the only label.
+        alone = without_sets(request, SURROUNDINGS).with_options(by=[by], intervals=Intervals())
+        counted = count(setup_of(alone, GAPS), SURROUNDINGS)
+    how = msgspec.structs.replace(counted.intervals, **intervals)
+    found = gaps_in(counted.families, by, how, kind, chosen)
+    _check(found, by, ", ".join(request.files))
+    return found, counted.is_doubtful
+
+
+def _check(gaps: Sequence[Gap], by: str, files: str) -> None:
+    """Raise an error if there is nothing to compare."""
+    if not gaps:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    values = {value.name for gap in gaps for value in gap.values}
+    if not values:
+        raise NoEventsError(f"no valid event in {files}.")
+    if values == {MISSING_LABEL}:
+        raise UsageError(
+            f"no event in {files} has the field {by!r}; name it with --by FIELD or "
+            f"--column {by}=FIELD."
+        )
 
 
 def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
