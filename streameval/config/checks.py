@@ -25,7 +25,7 @@ from streameval.events.errors import (
     StreamevalError,
     unknown_name_problem,
 )
-from streameval.exporters.families import family_name, same_name
+from streameval.exporters.names import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions
 

@@ -21,10 +21,9 @@ from streameval.exporters.families import (
     Family,
     FamilySet,
     MetricFamilies,
-    family_name,
     own_family,
-    same_name,
 )
+from streameval.exporters.names import family_name, same_name
 from streameval.exporters.operations import count_undefined
 from streameval.exporters.prometheus import Exposition, exposition_of
 

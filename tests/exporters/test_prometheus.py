@@ -16,12 +16,8 @@ from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue, Series, Snapshot
-from streameval.exporters.families import (
-    Family,
-    family_name,
-    metric_labels,
-    slice_labels,
-)
+from streameval.exporters.families import Family
+from streameval.exporters.names import family_name, metric_labels, slice_labels
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
 from tests.exporters.pictures import (

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.prometheus.generate import METRICS, main
 from streameval.catalogue import catalogue, parse
-from streameval.exporters.families import family_name
+from streameval.exporters.names import family_name
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program

@@ -27,7 +27,7 @@ from streameval.events.errors import (
     MetricValueError,
     UnknownMetricError,
 )
-from streameval.exporters.families import family_name
+from streameval.exporters.names import family_name
 from streameval.metrics.ndcg import ndcg
 from tests.effort import PATIENCE
 from tests.testing import declared

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 from streameval.analyses.changes.report import Change, ChangesReport, ChangeVerdict
 from streameval.engine.analysis import Gauge
-from streameval.exporters.families import slice_labels
+from streameval.exporters.names import slice_labels
 
 _GAUGES: Final = (
     ("ratio", "effect", "Relative change since the day on which it most likely began."),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import has_user_means, ungrouped
-from streameval.accumulator.objections import objections_to
-from streameval.accumulator.readings import activity
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.planned_shares import day_number

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from streameval.analyses.gaps.report import GapSeries
 from streameval.engine.analysis import Gauge
 from streameval.engine.snapshot import LIFETIME
-from streameval.exporters.families import slice_labels
+from streameval.exporters.names import slice_labels
 
 _Row: TypeAlias = tuple[GapSeries, dict[str, str]]
 """A gap and the labels of its samples."""
