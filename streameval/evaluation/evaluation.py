@@ -21,9 +21,8 @@ from streameval.decoding.fields import TimeUnit
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.counted import EvaluationRow, FileCounts, check_labels, count
 from streameval.evaluation.options import Form, Note, Options, Ties
-from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings
-from streameval.evaluation.setup import setup_of
+from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.sources import given_of
 from streameval.evaluation.spans import page_of
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of

@@ -1,4 +1,4 @@
-"""What is counted of what was given, and how its events are read."""
+"""What is asked of what was given: how its events are read, and what is counted of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from streameval.engine.windows.times import DurationError, microseconds
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
 from streameval.evaluation.options import InputError, Options, Setting
-from streameval.evaluation.request import Request
 from streameval.evaluation.rows import TimeColumn
 from streameval.evaluation.sources import (
     EventSource,
@@ -37,6 +36,34 @@ from streameval.statistics.intervals import Intervals
 
 if TYPE_CHECKING:
     from streameval.config import Config
+
+
+class Request(NamedTuple):
+    """What was given, and how it is counted.
+
+    Attributes:
+        given: files, frames or stores of checkpoints.
+        options: how they are read and split.
+        added: metrics besides those of the options, which an experiment names.
+    """
+
+    given: Given
+    options: Options
+    added: Sequence[str] = ()
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The names of all files and frames."""
+        return self.given.names
+
+    def with_options(self, **changes: Any) -> Request:
+        """The request with other options."""
+        return self._replace(options=msgspec.structs.replace(self.options, **changes))
+
+
+def given_options(**options: object) -> dict[str, Any]:
+    """The options without those that were left out: None, empty or False; the number 0 is given."""
+    return {name: value for name, value in options.items() if value or type(value) is int}
 
 
 class Setup(NamedTuple):

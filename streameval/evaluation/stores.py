@@ -15,8 +15,8 @@ from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.options import Note, Setting
-from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings
+from streameval.evaluation.setup import Request
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals, Method
 

@@ -25,7 +25,7 @@ import pytest
 from streameval.evaluation.evaluation import count_given
 from streameval.evaluation.options import Options
 from streameval.evaluation.processes import LostProcessError, map_parts
-from streameval.evaluation.request import Request
+from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.evaluation.sources import expand_paths, given_of
 from streameval.events.errors import InvalidEventError, SourceError

@@ -21,8 +21,7 @@ from streameval.evaluation.counted import count
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import EmptyFileError, parts_of
 from streameval.evaluation.options import InputError, Options
-from streameval.evaluation.request import Request
-from streameval.evaluation.setup import setup_of
+from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.evaluation.sources import given_of
 from streameval.events.errors import SourceError

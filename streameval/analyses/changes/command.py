@@ -19,8 +19,8 @@ from streameval.analyses.changes.words import (
     sentence,
     told,
 )
-from streameval.evaluation.request import given_options
 from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.setup import given_options
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.events.errors import InvalidEventError, SourceError

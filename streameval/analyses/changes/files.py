@@ -29,9 +29,8 @@ from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
 from streameval.evaluation.counted import count
-from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
-from streameval.evaluation.setup import setup_of
+from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.days import date_of, number_of_day

@@ -31,8 +31,8 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite, is_table
-from streameval.evaluation.request import Request, given_options
 from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.options import (
     IntervalOptions,

@@ -41,9 +41,8 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.counted import count
 from streameval.evaluation.options import InputError, Setting, column
-from streameval.evaluation.request import Request
 from streameval.evaluation.result import NoEventsError, Surroundings
-from streameval.evaluation.setup import Setup, setup_of
+from streameval.evaluation.setup import Request, Setup, setup_of
 from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.spans import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.stores import (

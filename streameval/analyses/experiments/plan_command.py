@@ -17,9 +17,8 @@ from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.files import finite
-from streameval.evaluation.request import Request
 from streameval.evaluation.result import Surroundings, as_usage_error
-from streameval.evaluation.setup import setup_of
+from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import StateCounts, chosen_metrics, is_state, restore_states

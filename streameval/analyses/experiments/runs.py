@@ -35,7 +35,7 @@ from streameval.evaluation.evaluation import (
     warned_notes,
 )
 from streameval.evaluation.options import Options
-from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.sources import Given, given_of, is_path
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError

@@ -8,8 +8,8 @@ import msgspec
 from typer import Option
 
 from streameval.evaluation.evaluation import count_given, title_of
-from streameval.evaluation.request import Request
 from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (
     PairOptions,

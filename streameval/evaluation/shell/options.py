@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option
 
 from streameval.decoding.fields import TimeUnit
 from streameval.evaluation.options import Form, Options, Ties
-from streameval.evaluation.request import Request, given_options
+from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.shell.errors import FAILED, refuse_invalid
 from streameval.evaluation.shell.terminal import Forms
 from streameval.evaluation.sources import Given, given_of
