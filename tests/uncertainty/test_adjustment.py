@@ -27,6 +27,7 @@ from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.listed import Configuration
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
+from streameval.engine.backfill import Backfill
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.evaluation import partials
@@ -237,27 +238,32 @@ def test_the_days_before_may_be_counted_elsewhere_and_merged() -> None:
     events = list(visits())
     whole = counted(events)
     ingest = counted(event for event in events if event["ts"] >= BEGIN)
-    assert report_of(ingest).checks.adjustment == (
+    plain = report_of(ingest).checks.adjustment
+    assert plain == (
         "Not adjusted by what users did before: the days before 2026-03-01 were not counted."
     )
     past = [event for event in events if event["ts"] < BEGIN]
-    period = PrePeriod(since=SINCE, metrics=("hit_rate@2",))
-    counter = partials.Counter(
-        *configuration().metrics,
-        by=["variant", "country"],
-        intervals=Intervals(),
-        depth=whole_depth(),
-        ids="text",
-        experiment=period,
-    )
-    rows = [row for part in (past[::2], past[1::2]) for row in counter.rows([_arrow(part)])]
-    ingest.merge(LOG, backfill(rows, ["variant", "country"]))
+    parts = past[::2], past[1::2]
+    ingest.merge(LOG, backfilled(parts, PrePeriod(since=SINCE, metrics=("hit_rate@2",))))
     assert users_bytes(ingest) == users_bytes(whole)
     assert report_of(ingest).rows == report_of(whole).rows
+    without = counted(event for event in events if event["ts"] >= BEGIN)
+    without.merge(LOG, backfilled(parts, experiment=True))
+    assert report_of(without).checks.adjustment == plain
 
 
-def whole_depth() -> int | None:
-    return configuration().kept_depth() or 0
+def backfilled(parts: Iterable[Sequence[dict[str, Any]]], experiment: bool | PrePeriod) -> Backfill:  # noqa: FBT001  as an Accumulator has it
+    """Rows of the days before, as Spark counts them in parts."""
+    labels = ["variant", "country"]
+    counter = partials.Counter(
+        *configuration().metrics,
+        by=labels,
+        intervals=Intervals(),
+        depth=configuration().kept_depth() or 0,
+        ids="text",
+        experiment=experiment,
+    )
+    return backfill([row for part in parts for row in counter.rows([_arrow(part)])], labels)
 
 
 def _arrow(events: Sequence[dict[str, Any]]) -> pa.Table:

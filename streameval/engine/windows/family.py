@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
+from streameval.accumulator.plan import PRE_PERIOD_PREFIX, USER_SUMS_PREFIX, Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import (
@@ -279,7 +279,9 @@ class Family:
         self._move(assigned.moves)
         number = int(assigned.numbers[0])
         table = self.spec.table.empty()
-        missing = table.load(content, [number])
+        loaded = table.load(content, [number])
+        # Rows of other days than those before an experiment need not know of them.
+        missing = {name for name in loaded if not name.startswith(PRE_PERIOD_PREFIX)}
         if missing:
             expected = tuple(table.statistics)
             found_names = tuple(name for name in expected if name not in missing)
