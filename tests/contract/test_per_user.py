@@ -11,9 +11,8 @@ import pytest
 
 from streameval import Accumulator, Event, Intervals, Popularity, gap
 from streameval.accumulator import plan
-from streameval.analyses.experiments.comparison import compare
 from streameval.catalogue import parse
-from streameval.events.errors import MetricParameterError, NotComparableError
+from streameval.events.errors import MetricParameterError
 from tests.contract import laws
 from tests.contract.metric_cases import stream
 from tests.strategies import event_of
@@ -199,12 +198,6 @@ def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
 def test_what_is_no_bounded_mean_over_lists_is_refused(text: str) -> None:
     with pytest.raises(MetricParameterError):
         parse(text)
-
-
-def test_it_is_not_compared_and_says_why() -> None:
-    first, other = (counted(crowd(300, seed=seed), intervals=Intervals()) for seed in (1, 2))
-    with pytest.raises(NotComparableError, match="not kept by event day"):
-        compare(first, other, NDCG)
 
 
 def test_it_has_a_gap() -> None:

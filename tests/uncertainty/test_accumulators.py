@@ -153,3 +153,37 @@ def test_bounds_are_those_of_sums_by_user(campaign: str, tmp_path: Path) -> None
     assert half == pytest.approx(1.96 * error, rel=0.12)
     # Users are cohorts here, and a few of them have most of the traffic.
     assert 12 < row["groups"] < 256
+
+
+def test_means_over_users_are_compared_in_which_each_account_counts_once() -> None:
+    """A bot of 2,000 lists decides the mean over lists, and is one of 800 users here."""
+    random, metric = np.random.default_rng(12), "hit_rate(per=user)"
+    arms, means = [], []
+    for name, rate in (("a", 0.2), ("b", 0.3)):
+        accumulator = Accumulator(metric, "hit_rate", intervals=Intervals())
+        by_user: dict[str, list[bool]] = {}
+        visits = [(f"{name}{user}", 1 + int(random.poisson(2)), rate) for user in range(800)]
+        for user, lists, chance in (*visits, (f"{name} bot", 2_000, 1.0 - 3 * rate)):
+            hits = (random.random(lists) < chance).tolist()
+            by_user[user] = hits
+            clicked = [["i0"] if hit else [] for hit in hits]
+            accumulator.update_many(
+                Batch(recommendations=[["i0"]] * lists, interactions=clicked, users=[user] * lists)
+            )
+        arms.append(accumulator)
+        means.append(np.mean([np.mean(hits) for hits in by_user.values()]))
+    control, treatment = arms
+    found, of_lists = (compare(control, treatment, text) for text in (metric, "hit_rate"))
+    assert (found.control, found.treatment) == pytest.approx(means, rel=1e-9)
+    assert (found.verdict, of_lists.verdict) == ("better", "too few users")
+    assert found.heaviest < 0.1 < of_lists.heaviest
+    assert found.low is not None
+    assert found.low < means[1] - means[0] < (found.high or 0.0)
+
+
+def test_means_over_users_need_the_names_of_users() -> None:
+    arms = [Accumulator("hit_rate(per=user)", intervals=Intervals()) for _ in range(2)]
+    for arm in arms:
+        arm.update_many(Batch(recommendations=[["i0"]] * 20, interactions=[["i0"]] * 20))
+    with pytest.raises(NotComparableError, match="user"):
+        compare(arms[0], arms[1], "hit_rate(per=user)")

@@ -10,7 +10,12 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.by_user import ungrouped, unlike_metrics
+from streameval.accumulator.by_user import (
+    has_user_means,
+    ungrouped,
+    unlike_metrics,
+    user_means_by_group,
+)
 from streameval.accumulator.objections import Objection, objections_to
 from streameval.accumulator.overlap import bias_text
 from streameval.analyses.experiments.sample_ratio import lack_ids
@@ -307,6 +312,11 @@ def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:
     if accumulator.intervals is None:
         reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
         raise NotComparableError(metric.text, reason)
+    if has_user_means(metric, accumulator.table):
+        means = user_means_by_group(metric, accumulator.table, np.array([0]))
+        if means.problem is not None:
+            raise NotComparableError(metric.text, means.problem)
+        return means.sums
     sums = accumulator.groups(metric.text)
     if sums is None:
         raise NotComparableError(metric.text, ungrouped(metric, accumulator.table) or "")
