@@ -136,7 +136,7 @@ LONG = [event for event in traffic(150, seed=5, plain=True) if len(event.recomme
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_every_convention_equals_the_twins_with_the_steps_of_its_system(convention: str) -> None:
     names = [text for text in UNDER_A_CONVENTION if text.startswith(f"{convention}:")]
-    for events in (traffic(30, seed=4), LONG):
+    for events in (traffic(90, seed=4), LONG):
         laws.equals_its_twin(names, events)
 
 
