@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from streameval.decoding.values import MAX_LABEL_BYTES, label_text
+from streameval.events import LARGEST_GAIN
 from streameval.events.problems import check_types
 
 LONGEST: Final = 2**31 - 1
@@ -106,8 +107,9 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             msgspec.structs.force_setattr(self, "rankers", dict(sorted(self.rankers.items())))
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Formats without what they need, and rankers with names or paths of others."""
+        """Formats without what they need, gains, and rankers with names or paths of others."""
         yield from encoding_problems(*self.encoding)
+        yield from gain_problems(self.types or {})
         first = {self.recommendations: "the list shown"}
         for name, path in (self.rankers or {}).items():
             key, size = f"rankers.{name}", len(name.encode())
@@ -146,3 +148,10 @@ def encoding_problems(
     for key, value in (("message", message), ("decoder", decoder)):
         if value is not None and not re.fullmatch(r"[\w.]+:\w+", value):
             yield key, f"found {value!r}; give 'package.module:name'."
+
+
+def gain_problems(types: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Gains of types that no interaction can have."""
+    for name, gain in types.items():
+        if not abs(gain) <= LARGEST_GAIN:
+            yield f"types.{name}", f"found {gain}; a gain is a number up to 2^1000."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,8 +13,6 @@ from streameval.statistics.intervals import Intervals
 
 Form: TypeAlias = Literal["table", "json", "csv", "parquet", "arrow", "trec", "mind"]
 """Form of files whose names or first lines do not tell; "table" is any but trec_eval's."""
-
-FORMS: Final[Sequence[Form]] = get_args(Form)
 
 Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc", "worst", "random"]
 """Which of several equal scores comes first: the earlier row, the larger id, the smaller id, an

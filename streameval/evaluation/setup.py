@@ -249,6 +249,8 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
         config = of_rows(config)
     if given.is_columns and config.event.rankers:
         raise UsageError("lists of rankers are read from JSON lines, not from tables.")
+    if given.kind == "tables" and config.event.types is not None:
+        raise UsageError("[event] types are read from JSON lines; tables have none.")
     if not given.names:
         given = Given("lines", config.source.logs, config.source.logs)
     metrics = [metric for group in config.families() for metric in group.metrics]

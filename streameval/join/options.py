@@ -9,10 +9,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.decoding.fields import EventFields, Format, TimeUnit
+from streameval.decoding.fields import EventFields, Format, TimeUnit, gain_problems
 from streameval.engine.clock import Int64
 from streameval.engine.windows.times import SECOND, duration_problem, microseconds
-from streameval.events import LARGEST_GAIN
 from streameval.events.problems import check_types
 
 Key: TypeAlias = Literal["request_id", "user_item"]
@@ -157,9 +156,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         """A time without its unit, gains that are too large, and types that do not count."""
         if (self.time is None) != (self.time_unit is None):
             yield "time", "give time and time_unit together, or neither."
-        for name, gain in self.types.items():
-            if not abs(gain) <= LARGEST_GAIN:
-                yield f"types.{name}", f"found {gain}; a gain is a number up to 2^1000."
+        yield from gain_problems(self.types)
         for name in self.ignore:
             if name in self.types:
                 yield "ignore", f"{name!r} has a gain in types; it cannot do both."

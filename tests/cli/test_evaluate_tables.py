@@ -324,6 +324,10 @@ def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path:
     config = write_file(tmp_path / "streameval.toml", f'metrics = ["mrr", "{typed}"]\n')
     said = run("evaluate", events, "--config", config).stderr
     assert f"do not use the value of {typed}: it needs types of interactions" in said
+    config.write_text('metrics = ["mrr"]\nevent.types = { buy = 5 }\n')
+    assert "[event] types are read from JSON lines" in usage_error(
+        "evaluate", events, "--config", config
+    )
     records = [{"recommendations": [1], "interactions": [1], "other": [1]}]
     path = json_lines(tmp_path / "events.ndjson", records)
     assert "--column baseline=FIELD" in usage_error("evaluate", path, "-m", missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +27,7 @@ from streameval.config.options import (
 )
 from streameval.decoding.fields import EventFields
 from streameval.events.errors import ConfigError, OptionError
+from streameval.join.options import InteractionOptions
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import many_examples
 
@@ -296,6 +298,18 @@ _SOURCE: dict[str, Any] = {"source": SimulatorOptions()}
             _SOURCE | {"catalog": Path("items")},
             "catalog",
             f"found {Path('items')!r}; give text, numbers, lists or tables.",
+        ),
+        (
+            EventFields,
+            {"types": {"buy": math.inf}},
+            "types.buy",
+            "found inf; a gain is a number up to 2^1000.",
+        ),
+        (
+            InteractionOptions,
+            {"source": "clicks", "types": {"click": 1.0, "buy": math.nan}},
+            "types.buy",
+            "found nan; a gain is a number up to 2^1000.",
         ),
         (ChangeSettings, {"metrics": "ctr"}, "metrics", 'found "ctr"; give a list.'),
         (
