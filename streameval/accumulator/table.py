@@ -85,6 +85,9 @@ _MOST_LISTS: Final = 16_384
 _MOST_IDS: Final = 4_096
 """Lists that wait to be counted together: without their ids, and with them, which take memory."""
 
+_MOST_ROWS: Final = 1_048_576
+"""Rows that may be added before cells that are too large are reduced, also if nobody reads them."""
+
 _READ_BY_FORMULAS: Final = dict.fromkeys(
     ("baselines", "histories", "per_item", "shown_instead", "times")
 )
@@ -179,7 +182,7 @@ class Table:
         self.version = next_version()
         self._events = Relation(Shape(keys=1))
         self._waiting: list[_Waiting] = []
-        self._lists = self._flushed = 0
+        self._lists = self._flushed = self._rows = 0
         self.set_statistics(self._new_statistics() if statistics is None else dict(statistics))
 
     @property
@@ -267,8 +270,8 @@ class Table:
     def flush(self) -> None:
         """Count the events that wait, and reduce cells that are too large."""
         if self._flushed != self.version:
-            for statistic in self.statistics.values():
-                statistic.reduce()
+            self._count_waiting()
+            self._reduce()
             self._flushed = self.version
 
     @cached_property
@@ -443,6 +446,20 @@ class Table:
             by_kind[events.kind].append(events)
         for first, *others in by_kind.values():
             self._count_rows(first.joined(*others) if others else first)
+        if self._size > self._rows + _MOST_ROWS:
+            self._reduce()
+
+    @property
+    def _size(self) -> int:
+        """Number of rows of all statistics."""
+        relations = (each.relations.values() for each in self._statistics.values())
+        return sum(relation.size for relation in chain.from_iterable(relations))
+
+    def _reduce(self) -> None:
+        """Reduce the cells that are too large."""
+        for statistic in self._statistics.values():
+            statistic.reduce()
+        self._rows = self._size
 
     def _count_rows(self, events: _Waiting) -> None:
         """Add the rows of events to every statistic."""

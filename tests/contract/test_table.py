@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval import Accumulator, Intervals
+from streameval import Accumulator, Columns, Intervals
 from streameval.accumulator.plan import make_plan
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.events import columns_of
+from streameval.events.columns import read
 from streameval.events.errors import DamagedStateError, UnlikeStateError
 from streameval.testing.laws import update
 from tests.contract import laws
@@ -115,6 +116,17 @@ def test_a_table_with_users_or_a_thinned_cell_is_reduced() -> None:
     assert _counted([0] * 60).reduced
     assert not _pane([0] * 60).reduced
     assert _pane([0] * 60, max_items=2).reduced
+
+
+def test_a_sample_stays_small_though_nobody_reads_it() -> None:
+    table, width = _table(["distinct_items"], max_items=1_000), 1_024
+    for first in range(0, 2 * 2**20, width**2 // 2):
+        items = np.arange(first, first + width**2 // 2).reshape(-1, width)
+        none = np.full((len(items), 1), -1)
+        table.ids = "integer"
+        table.count(read(Columns(recommendations=items, interactions=none)))
+    rows = [each.size for one in table.statistics.values() for each in one.relations.values()]
+    assert sum(rows) < 1.25 * 2**20
 
 
 def test_a_copy_is_independent_and_every_change_has_a_version() -> None:
