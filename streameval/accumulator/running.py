@@ -68,7 +68,7 @@ _HERE: Final = np.zeros(1, np.int64)
 Steps: TypeAlias = tuple[tuple[Callable[[Any, Any], Any], Any], ...]
 """Operators with their right operands, in order."""
 
-Counted: TypeAlias = Literal["hits", "ordinals"]
+RowCount: TypeAlias = Literal["hits", "ordinals"]
 
 _OPERATORS: Final[Mapping[np.ufunc, Callable[[Any, Any], Any]]] = {
     np.multiply: operator.mul,
@@ -89,7 +89,7 @@ def _scaled(value: float) -> int:
     return int(value * _SCALE)
 
 
-class _Row:
+class _RowCounts:
     """The counts of a row."""
 
     __slots__ = ("hits", "ordinals", "rank", "size")
@@ -104,7 +104,7 @@ class _Outcome:
     def __init__(self, row: bytes, search: Search, *, is_ranked: bool) -> None:
         self.row, self.search, self.is_ranked = row, search, is_ranked
         self.graded = self.kind = 0
-        self.rows: dict[int, list[tuple[_Row, int]]] = {}
+        self.rows: dict[int, list[tuple[_RowCounts, int]]] = {}
         self.of_means: dict[_Mean, Any] = {}
 
     def ranks(self) -> IntArray:
@@ -136,13 +136,13 @@ class _Outcomes:
         self.having: list[int] = view.having.ravel().tolist()
         self.graded = int(view.graded[0])
         self.log: list[_Outcome] = []
-        self._rows: dict[int, dict[_Key, _Row]] = {}
+        self._rows: dict[int, dict[_Key, _RowCounts]] = {}
         self._known: tuple[dict[bytes, _Outcome], ...] = ({}, {})
 
-    def rows(self, size: int) -> dict[_Key, _Row]:
+    def rows(self, size: int) -> dict[_Key, _RowCounts]:
         """The rows of this meaning of size, from the table if they are new."""
         if size not in self._rows:
-            rows: dict[_Key, _Row] = {}
+            rows: dict[_Key, _RowCounts] = {}
             _, columns = self._hits.relations["hits"].of(_HERE)
             for kind, of_size, rank, hits, ordinals, firsts in zip(
                 *(column.tolist() for column in columns), strict=True
@@ -150,7 +150,7 @@ class _Outcomes:
                 if kind >> 1 != (INTERACTED if size == FIRST else size):
                     continue
                 key = (0, 1, rank) if size == FIRST else (kind & 1, of_size, rank)
-                row = rows.setdefault(key, _Row(*key[1:]))
+                row = rows.setdefault(key, _RowCounts(*key[1:]))
                 row.hits += firsts if size == FIRST else hits
                 row.ordinals += firsts if size == FIRST else ordinals
             self._known = ({}, {})
@@ -183,7 +183,7 @@ class _Outcomes:
             if meaning != FIRST:
                 keys = [(outcome.graded, sizes[meaning], rank) for rank in ranks]
             outcome.rows[meaning] = [
-                (rows.setdefault(key, _Row(*key[1:])), ordinal)
+                (rows.setdefault(key, _RowCounts(*key[1:])), ordinal)
                 for ordinal, key in enumerate(keys, start=1)
             ]
         return outcome
@@ -222,11 +222,11 @@ class _Mean:
         self._is_listwise, self._per = metric.needs_values, metric.definition.per
         self._needs_gains = metric.needs_gains
         self._total = self._of_values = self._valued = self._undefined = self._items = 0
-        self._contributions: dict[_Row, int] = {}
-        self._steps: dict[_Row, Steps] = {}
+        self._contributions: dict[_RowCounts, int] = {}
+        self._steps: dict[_RowCounts, Steps] = {}
         self._size: int | None = None
         self._k: int | None = None
-        self._counted_by: Counted = "hits"
+        self._counted_by: RowCount = "hits"
         self._chunks: dict[tuple[int, int], list[Steps]] = {}
         self._begin(table)
         self.at = len(outcomes.log)
@@ -306,7 +306,7 @@ class _Mean:
         if needs_value or self._per == "item":
             self._add(outcome)
 
-    def _follow(self, row: _Row) -> None:
+    def _follow(self, row: _RowCounts) -> None:
         """Replace the contribution of a row by that of its counts now."""
         if self._k is not None and row.rank > self._k:
             return
@@ -320,7 +320,7 @@ class _Mean:
         self._total += scaled - self._contributions.get(row, 0)
         self._contributions[row] = scaled
 
-    def _steps_of(self, row: _Row) -> Steps:
+    def _steps_of(self, row: _RowCounts) -> Steps:
         chunk, place = divmod(row.rank - 1, _RANKS)
         key = (row.size, chunk)
         if key not in self._chunks:
@@ -472,7 +472,7 @@ class RowFormula(NamedTuple):
 
     size: int
     k: int | None
-    counted: Counted
+    counted: RowCount
     steps: list[Steps]
 
 
@@ -498,7 +498,7 @@ def row_formula(metric: Metric, context: Context, size: int, ranks: range) -> Ro
 class _Unknown(NDArrayOperatorsMixin):
     """A count of each row, and what was done to it."""
 
-    def __init__(self, counted: Counted, steps: tuple[tuple[np.ufunc, Any], ...] = ()) -> None:
+    def __init__(self, counted: RowCount, steps: tuple[tuple[np.ufunc, Any], ...] = ()) -> None:
         self.counted, self.steps = counted, steps
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> _Unknown:

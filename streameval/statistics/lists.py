@@ -25,7 +25,7 @@ before or after the list is cut."""
 Relevant: TypeAlias = Literal["positive", "all"]
 """Relevant items: those with a gain above 0, or all with a gain."""
 
-Counting: TypeAlias = Literal["distinct", "every", "joined"]
+InteractionCounting: TypeAlias = Literal["distinct", "every", "joined"]
 """How often an item of the interactions counts: once, each time, or as often as the whole list has
 it, as a join of recommendations and interactions does."""
 
@@ -53,7 +53,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
     rows: int | None = None
     min_gain: float = 0.0
     relevant: Relevant = "positive"
-    counting: Counting = "distinct"
+    counting: InteractionCounting = "distinct"
     ids: Literal["any", "integer"] = "any"
     type: str = ""
     among: str = ""

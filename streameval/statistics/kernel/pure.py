@@ -38,7 +38,7 @@ _TYPES: Final[Mapping[IdKind, frozenset[type]]] = {
 }
 
 
-class _Row(NamedTuple):
+class _ListRow(NamedTuple):
     """A list with its interactions: see `Matches`.
 
     Attributes:
@@ -77,7 +77,7 @@ def match(
     search = _IdSearch(_TYPES[kind], depth, every, sound)
     rows = [_row(search, *pair) for pair in zip(lists, interactions, strict=True)]
     odd = [at for at, row in enumerate(rows) if row is None]
-    return _columns(odd, [row or _Row() for row in rows])
+    return _columns(odd, [row or _ListRow() for row in rows])
 
 
 def match_codes(
@@ -102,7 +102,7 @@ class Block:
     __slots__ = ("_rows", "_search")
 
     def __init__(self, kind: IdKind, depth: int, every: bool) -> None:  # noqa: FBT001  as `match`
-        self._rows: list[_Row] = []
+        self._rows: list[_ListRow] = []
         self._search = _IdSearch(_TYPES[kind], depth, every)
 
     def add(self, items: Any, interactions: Any, ranks: Any = None) -> bool:
@@ -145,7 +145,7 @@ class Block:
         ]
 
 
-def _row(search: _IdSearch, items: Any, acts: Any) -> _Row | None:
+def _row(search: _IdSearch, items: Any, acts: Any) -> _ListRow | None:
     """The row of a list with its interactions, or None if it is odd."""
     are_built_in = search.types.issuperset
     if type(items) not in _LISTS or type(acts) not in _COLLECTIONS:
@@ -170,7 +170,7 @@ def _row(search: _IdSearch, items: Any, acts: Any) -> _Row | None:
     gain = [float(acts[items[at]]) for at in place] if has_gains else [1.0] * len(place)
     gains = [*map(float, acts.values())] if has_gains else ()
     length = min(len(items), search.depth)
-    return _Row(len(wanted), len(acts), length, place, item, gain, gains)
+    return _ListRow(len(wanted), len(acts), length, place, item, gain, gains)
 
 
 def _is_gain(value: Any) -> bool:
@@ -186,7 +186,7 @@ def _are_ranks(ranks: Any, items: int) -> bool:
     return not ranks or (min(ranks) >= 1 and max(ranks) <= LARGEST_RANK)
 
 
-def _columns(odd: Iterable[int], rows: Sequence[_Row]) -> Columns:
+def _columns(odd: Iterable[int], rows: Sequence[_ListRow]) -> Columns:
     graded = [at for at, row in enumerate(rows) if row.gains]
     owner = (at for at, row in enumerate(rows) for _ in row.place)
     heads = ([row[column] for row in rows] for column in range(3))
