@@ -400,7 +400,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         options = options_of(
             reading,
             metrics=metric_texts(metrics),
-            by=(by,) if isinstance(by, str) else tuple(by),
+            by=(by,) if isinstance(by, str) else by,
             every=every,
             intervals=intervals,
         )
@@ -443,18 +443,18 @@ def metric_texts(metrics: Iterable[Any]) -> list[str]:
 def options_of(reading: ReadingOptions, **asked: Any) -> Options:
     """The options of a call; `asked`: fields of `Options` besides those about reading."""
     given: dict[str, Any] = {**reading}
-    columns = dict(given.get("columns") or {})
+    columns = given.get("columns") or {}
     moved = {name: given.get(name) for name in ("user", "item", "score", "rating", "rank", "time")}
     for name, value in moved.items():
         if value is not None:
             _warn_of_old(f"{name}={value!r}", f"columns={{{name!r}: {value!r}}}")
-            columns[name] = value
+            columns = {**columns, name: value}
     separator = _separators(given.get("separator"))
     for text in given.get("separators", ()):
         name, _, between = text.partition("=")
         both = {name: between} if name and between else {"": text}
         _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
-        separator |= both
+        separator = {**separator, **both}
     config = given.get("config")
     return Options(
         columns=columns,
@@ -465,7 +465,7 @@ def options_of(reading: ReadingOptions, **asked: Any) -> Options:
         delimiter=given.get("delimiter"),
         ties=given.get("ties"),
         inputs=_inputs(given),
-        config=None if config is None else os.fspath(config),
+        config=os.fspath(config) if isinstance(config, os.PathLike) else config,
         processes=given.get("processes", 1),
         **asked,
     )
@@ -475,10 +475,10 @@ def _warn_of_old(before: str, now: str) -> None:
     warnings.warn(f"{before} goes with the next release; give {now}.", FutureWarning, stacklevel=5)
 
 
-def _separators(given: str | Mapping[str, str] | None) -> dict[str, str]:
+def _separators(given: str | Mapping[str, str] | None) -> Mapping[str, str]:
     if given is None:
         return {}
-    return {"": given} if isinstance(given, str) else dict(given)
+    return {"": given} if isinstance(given, str) else given
 
 
 def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,8 +80,7 @@ def event_fields(
             f" for {time!r}: s, ms, us or iso8601.",
         )
     named.pop(GAINS, None)
-    # Replacing does not check.
-    return EventFields(**msgspec.structs.asdict(base) | named | {"time": time, "time_unit": unit})
+    return msgspec.structs.replace(base, **named | {"time": time, "time_unit": unit})
 
 
 def _place_of(field: str, given: Given, labels: Sequence[str]) -> tuple[str | None, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from streameval.decoding.fields import TimeUnit
 from streameval.events.errors import StreamevalError, UsageError
+from streameval.events.problems import problems
 from streameval.statistics.intervals import Intervals
 
 Form: TypeAlias = Literal["table", "json", "csv", "parquet", "arrow", "trec", "mind"]
@@ -122,7 +124,23 @@ def lines_for_command(error: StreamevalError) -> Sequence[str]:
     return [error.for_command()] if isinstance(error, InputError) else error.lines
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class _PlainOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that are text, numbers, lists or tables."""
+
+    by: Sequence[str] = ()
+    every: str | None = None
+    columns: Mapping[str, str | None] = {}
+    time_unit: TimeUnit | None = None
+    separator: Mapping[str, str] = {}
+    form: Form | None = None
+    header: Sequence[str] | None = None
+    delimiter: str | None = None
+    ties: Ties | None = None
+    config: str | None = None
+    processes: Annotated[int, Meta(ge=1)] = 1
+
+
+class Options(_PlainOptions, frozen=True, kw_only=True):
     """How recommendations and truth are read, split and counted.
 
     Attributes:
@@ -141,19 +159,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         intervals: settings of confidence intervals; None for none.
         config: path of a configuration.
         processes: number of processes that count files.
+
+    Raises:
+        InputError: a value is not allowed.
     """
 
     metrics: Sequence[str] = ()
-    by: Sequence[str] = ()
-    every: str | None = None
-    columns: Mapping[str, str | None] = {}
-    time_unit: TimeUnit | None = None
-    separator: Mapping[str, str] = {}
-    form: Form | None = None
-    header: Sequence[str] | None = None
-    delimiter: str | None = None
-    ties: Ties | None = None
     inputs: Mapping[str, Any] = {}
     intervals: Intervals | None = None
-    config: str | None = None
-    processes: int = 1
+
+    def __post_init__(self) -> None:
+        plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
+        for key, problem in problems(_PlainOptions, plain):
+            raise InputError(Setting(key), f": {problem}")

@@ -195,6 +195,25 @@ def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], sai
     assert "--" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "sure"}, "unknown method='sure'. Choose 'anytime' or 'fixed'."),
+        ({"guardrails": {"mrr": "1 %"}}, 'guardrails.mrr: found "1 %"; give a number.'),
+        ({"pre_period": "month"}, 'pre_period: found "month"; give a whole number.'),
+        ({"ties": "later"}, "ties=: found \"later\"; allowed are 'arrival'"),
+        ({"form": "xls"}, "form=: found \"xls\"; allowed are 'table'"),
+        ({"processes": 0}, "processes=: found 0; give a whole number of at least 1."),
+        ({"columns": ["item"]}, 'columns=: found ["item"]; give a table.'),
+        ({"config": 3}, "config=: found 3; give text in quotes."),
+    ],
+)
+def test_an_argument_that_means_nothing_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(StreamevalError) as raised:
+        compare(*MODELS[:2], "mrr", truth=TRUTH, **options)
+    assert str(raised.value).startswith(said)
+
+
 def counted() -> Accumulator:
     return Accumulator("mrr", intervals=Intervals())
 

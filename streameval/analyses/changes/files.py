@@ -220,8 +220,6 @@ def _settings(config: Config | None, options: ChangeOptions, request: Request) -
     """The settings of the configuration, with those that were given."""
     settings_given = CHANGES.settings_in(config) or ChangeSettings()
     settings = msgspec.structs.replace(settings_given, **options.settings)
-    # Replacing does not check.
-    settings = ChangeSettings(**msgspec.structs.asdict(settings))
     if settings.label is None and "against" in options.settings and settings.against != WEEKS:
         raise UsageError("--against is for the values of a label; name it with --label.")
     return msgspec.structs.replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple, Unpack, overload
+from typing import Any, NamedTuple, Unpack, get_args, overload
 
 import msgspec
 
@@ -40,7 +40,7 @@ from streameval.evaluation.sources import Given, given_of, is_path
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.inference.table import TextTable
-from streameval.statistics.intervals import Intervals, Method
+from streameval.statistics.intervals import Intervals, Method, check_method
 
 
 class ComparisonKey(NamedTuple):
@@ -284,6 +284,7 @@ def compare(  # noqa: PLR0913  each is an option
         'better'
     """
     asked = _asked(control, runs_and_metrics, names)
+    check_method(method or "fixed", get_args(Method))
     chosen = given_options(confidence=confidence, precision=precision)
     of_events = {
         "label": label,

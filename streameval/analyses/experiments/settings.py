@@ -17,6 +17,7 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Kept, KeptFamily, Problem
 from streameval.engine.rankers import RANKER
 from streameval.events.errors import ConfigError, unknown_name_problem
+from streameval.events.problems import check_types
 
 _LONGEST: Final = 366
 """Most days of a pre-period."""
@@ -39,6 +40,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         pre_period: days before `since` whose clicks and lists of each user adjust the values, up to
             366; 0 adjusts nothing.
 
+    Raises:
+        OptionError: a value does not have its type.
+
     Example:
         >>> Experiment(guardrails={"ctr": -0.01}).control
         'control'
@@ -53,6 +57,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     same_users: bool = False
     within: str | None = None
     pre_period: int = 28
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
     def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
         """Check the settings against the metrics.
