@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +35,7 @@ from streameval.events.errors import (
     UnknownMetricError,
     suggestion,
 )
+from streameval.statistics.terms import LARGEST_OF_USER
 
 ALIASES: Mapping[str, str] = {
     "aggregate_diversity": "distinct_items",
@@ -183,8 +183,9 @@ def _no_mean_over_users(definition: Definition) -> str | None:
         return "its lists count by their weights, not alike"
     if definition.finish is not None:
         return "it is a function of the mean over all lists, which means of users do not have"
-    if not all(map(math.isfinite, definition.bounds)):
-        return "its values have no bounds, so that sums by user would not be exact"
+    if max(map(abs, definition.bounds)) > LARGEST_OF_USER:
+        beyond = f"no bounds, or some beyond {LARGEST_OF_USER:,.0f}"
+        return f"its values have {beyond}, so that sums by user would not be exact"
     return None
 
 

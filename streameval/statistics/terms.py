@@ -21,6 +21,9 @@ WEIGHTED: Final = 1024.0
 """Larger values are summed exactly. Smaller ones are rounded to UNIT, and 2^30 of bounded metrics
 fit, or 2^21 lists of the largest weight."""
 
+LARGEST_OF_USER: Final = 2.0**20
+"""Largest value of a list in a mean over users: 2^11 such lists of a user fit."""
+
 _DENSE: Final = 8
 
 Values: TypeAlias = tuple[FloatArray, IntArray]
@@ -162,17 +165,17 @@ class OwnerTotals:
     """Sums of lists by owner: a user, or a group of them.
 
     `owner`: of each list; lists with the number of owners as their owner are in no sum. `columns`:
-    for each metric, its column in the terms. `exactly`: whether values that are unbounded or large
-    are summed exactly; otherwise all are limited to WEIGHTED and rounded to UNIT.
+    for each metric, its column in the terms. `limit`: of the values, which are rounded to UNIT;
+    None sums those that are unbounded or large exactly instead.
 
     Attributes:
         exact: owners, metrics, exponents and parts of the values that are summed exactly.
     """
 
     def __init__(
-        self, owner: IntArray, owners: int, columns: Sequence[int], *, exactly: bool = True
+        self, owner: IntArray, owners: int, columns: Sequence[int], limit: float | None = None
     ) -> None:
-        self._owner, self._owners, self._exactly = owner, owners, exactly
+        self._owner, self._owners, self._limit = owner, owners, limit
         self._places = {column: place for place, column in enumerate(columns)}
         # Lists without an owner are summed in an extra last column, which `sums` leaves out.
         self._sums = np.zeros((2 * len(columns), owners + 1), np.int64)
@@ -213,8 +216,8 @@ class OwnerTotals:
     def _whole(self, place: int, owner: IntArray, codes: IntArray, term: Terms) -> IntArray:
         """The numerators in UNIT, 0 for those that are summed exactly."""
         values = term.numerators
-        if not self._exactly:
-            return np.rint(np.clip(values, -WEIGHTED, WEIGHTED) / UNIT).astype(np.int64)
+        if self._limit is not None:
+            return np.rint(np.clip(values, -self._limit, self._limit) / UNIT).astype(np.int64)
         loose = (values != 0) & (np.abs(values) > term.largest)
         if loose.any():
             self._add_exactly(place, owner, codes, np.where(loose, values, 0.0))

@@ -14,7 +14,14 @@ from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import ListTerms, MetricRows, OwnerTotals, SavedSums
+from streameval.statistics.terms import (
+    LARGEST_OF_USER,
+    WEIGHTED,
+    ListTerms,
+    MetricRows,
+    OwnerTotals,
+    SavedSums,
+)
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -162,7 +169,9 @@ class UserSums(Statistic):
         every, codes = np.unique(codes, return_inverse=True)
         owner = np.full(users.cells.size, every.size)
         owner[here] = codes.reshape(-1)
-        totals = OwnerTotals(owner, every.size, columns, exactly=False)
+        # Only in the past are there values without bounds: they explain, and are not estimated.
+        limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
+        totals = OwnerTotals(owner, every.size, columns, limit)
         for part in parts:
             totals.add(part)
         at, user = np.divmod(every, ids.size)

@@ -9,9 +9,10 @@ from statistics import mean
 
 import pytest
 
-from streameval import Accumulator, Event, Intervals, Popularity, gap
+from streameval import Accumulator, Event, Intervals, Popularity, gap, metric, metric_at
 from streameval.accumulator import plan
 from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
 from streameval.events.errors import MetricParameterError
 from tests.contract import laws
 from tests.contract.metric_cases import stream
@@ -198,6 +199,25 @@ def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
 def test_what_is_no_bounded_mean_over_lists_is_refused(text: str) -> None:
     with pytest.raises(MetricParameterError):
         parse(text)
+
+
+def spend_up_to(limit: float) -> Metric:
+    @metric(bounds=(0, limit), source="test")
+    def spent(event: Event) -> float:
+        """What the user spends at once: the limit."""
+        del event
+        return limit
+
+    return metric_at(spent, per="user")
+
+
+def test_values_up_to_their_bounds_are_whole_in_a_mean_over_users() -> None:
+    spent = spend_up_to(2.0**20)
+    accumulator = Accumulator(spent)
+    accumulator.update_many([shown("u", hit=True)] * 2_047)
+    assert accumulator.read(spent.text).value == 2.0**20
+    with pytest.raises(MetricParameterError, match="1,048,576"):
+        spend_up_to(2.0**20 + 1)
 
 
 def test_it_has_a_gap() -> None:
