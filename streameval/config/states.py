@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.checkpoints.format import CLAIM, Place
 from streameval.checkpoints.restore import other_settings, resume
-from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
+from streameval.checkpoints.settings import is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
 from streameval.config import Config, load
 from streameval.config.config import absent_metrics, from_schema
@@ -204,16 +204,16 @@ def _checkpoints_in(
                 yield StoredCheckpoint(path, place, newest.saved)
 
 
-def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
+def store_at(path: str) -> Store:
     """The store in a folder or bucket."""
     if is_url(path):
         try:
             scheme_of(path)
         except ValueError as error:
             raise UsageError(str(error)) from error
-    if not is_store(path, options):
+    if not is_store(path):
         raise UsageError(
             f"{path}: not a store of checkpoints: it has no {CLAIM}; "
             "give the folder or URL that [state] path names."
         )
-    return store_of(path, options)
+    return store_of(path)

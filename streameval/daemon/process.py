@@ -58,10 +58,9 @@ class Daemon:
         config: Config,
         environment: Mapping[str, str],
         *,
-        clock: ProcessClock = ProcessClock(),  # noqa: B008  immutable
         observe: Callable[[Snapshot], None] | None = None,
     ) -> None:
-        self._config = config
+        self._config, clock = config, ProcessClock()
         self._observe = observe
         self._current: Snapshot | None = None
         self._memory = MemoryWarning()
