@@ -95,6 +95,8 @@ def test_a_list_of_servers_may_have_variables() -> None:
         ({"bootstrap_servers": " ,"}, "bootstrap_servers", "found ' ,'; give HOST:PORT"),
         ({"bootstrap_servers": "me:xyzzy@a:1"}, "bootstrap_servers", "and sasl_plain_password"),
         ({"bootstrap_servers": 9092}, "bootstrap_servers", "found 9092; give HOST:PORT"),
+        ({"bootstrap_servers": "a:1,b:c"}, "bootstrap_servers", "found 'a:1,b:c'; give HOST:PORT"),
+        ({"bootstrap_servers": ["a:70000"]}, "bootstrap_servers", "found ['a:70000']; give HOST"),
         ({"bootstrap_servers": ["a:1", 5]}, "bootstrap_servers", "found ['a:1', 5]; give HOST"),
     ],
 )

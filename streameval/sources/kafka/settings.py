@@ -21,7 +21,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.util import ensure_valid_topic_name
 
 from streameval.events.errors import ConfigError, nearest
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import LARGEST_PORT, KafkaOptions
 from streameval.sources.secrets import FileText, names_a_file, substitute
 
 TABLE: Final = "source.kafka"
@@ -317,14 +317,20 @@ def _check_addresses(servers: object, path: str) -> None:
     if "@" in str(servers):
         problem = "user information does not belong here; give sasl_plain_username and "
         raise ConfigError(path, "bootstrap_servers", f"{problem}sasl_plain_password.")
-    texts = [servers] if isinstance(servers, str) else servers
-    if (
-        not isinstance(texts, list)
-        or not all(isinstance(text, str) for text in texts)
-        or not addresses({"bootstrap_servers": servers})
-    ):
+    parts: Any = servers.split(",") if isinstance(servers, str) else servers
+    is_text = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
+    texts = [part.strip() for part in parts if part.strip()] if is_text else []
+    if not texts or not all(map(_is_address, texts)):
         problem = f"found {servers!r}; give HOST:PORT, for example 'broker-1:9092'."
         raise ConfigError(path, "bootstrap_servers", problem)
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is HOST:PORT or only a host, which may be an IPv6 address."""
+    host, colon, port = text.rpartition("//")[2].rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        return True
+    return bool(host) and port.isdecimal() and 0 < int(port) <= LARGEST_PORT
 
 
 def _has_port(address: str) -> bool:
