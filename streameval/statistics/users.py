@@ -275,9 +275,10 @@ def _without_repeats(
     cells: IntArray, codes: IntArray, days: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
     """The distinct rows if there are few cells and days, where a sort of each is fastest."""
-    pairs = [(cell, day) for cell in distinct(cells).tolist() for day in distinct(days).tolist()]
-    if len(pairs) > _FEW:
+    named_cells, named_days = distinct(cells), distinct(days)
+    if named_cells.size * named_days.size > _FEW:
         return cells, codes, days
+    pairs = [(cell, day) for cell in named_cells.tolist() for day in named_days.tolist()]
     parts = [distinct(codes[(cells == cell) & (days == day)]) for cell, day in pairs]
     sizes = [part.size for part in parts]
     kept_pairs = np.array(pairs, np.int64).reshape(-1, 2)
