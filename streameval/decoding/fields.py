@@ -109,6 +109,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def _problems(self) -> Iterator[tuple[str, str]]:
         """Formats without what they need, gains, and rankers with names or paths of others."""
         yield from encoding_problems(*self.encoding)
+        if self.types is not None and not self.types:
+            yield "types", "no type is named, so nothing would count; name some, or remove it."
         yield from gain_problems(self.types or {})
         first = {self.recommendations: "the list shown"}
         for name, path in (self.rankers or {}).items():

@@ -301,6 +301,12 @@ _SOURCE: dict[str, Any] = {"source": SimulatorOptions()}
         ),
         (
             EventFields,
+            {"types": {}},
+            "types",
+            "no type is named, so nothing would count; name some, or remove it.",
+        ),
+        (
+            EventFields,
             {"types": {"buy": math.inf}},
             "types.buy",
             "found inf; a gain is a number up to 2^1000.",
