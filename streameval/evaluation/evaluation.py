@@ -112,7 +112,9 @@ class Evaluation(Mapping[str, Reading]):
         Raises:
             UsageError: there is no such slice.
         """
-        chosen = [row for row in self._rows if labels.items() <= row.labels.items()]
+        # Beside the slices of segments there is that of all their values.
+        whole = [row for row in self._rows if row.labels == labels]
+        chosen = whole or [row for row in self._rows if labels.items() <= row.labels.items()]
         texts = {row.reading.metric: row.reading for row in chosen}
         if len(texts) != len(chosen) or not chosen:
             slices_known = sorted({str(dict(row.labels)) for row in self._rows})

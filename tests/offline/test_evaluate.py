@@ -423,6 +423,21 @@ class TestEvaluation:
         assert type(evaluation.to_frame("polars")).__module__.startswith("polars")
         assert evaluation.to_frame("pyarrow").num_rows == len(METRICS)
 
+    def test_a_slice_stands_beside_those_of_its_segments(self, tmp_path: Path) -> None:
+        rows = [
+            {"recommendations": ["a"], "interactions": ["a"][: n % 3], "arm": "xy"[n % 2], "by": n}
+            for n in range(6)
+        ]
+        events, config = tmp_path / "events.ndjson", tmp_path / "streameval.toml"
+        events.write_text("\n".join(map(json.dumps, rows)))
+        config.write_text('metrics = ["ctr"]\nlabels = ["arm"]\nsegments = ["by"]\n')
+        evaluation = evaluate(events, config=config)
+        assert evaluation.slice(arm="x")["ctr"].count == 3
+        assert evaluation.slice(arm="x", by="2")["ctr"].count == 1
+        assert evaluation.slice(by="2") == evaluation.slice(arm="x", by="2")
+        with pytest.raises(UsageError, match="not one slice"):
+            evaluation.slice()
+
     def test_values_are_those_of_each_user_and_average_to_the_value(
         self, evaluation: Evaluation, data: Data
     ) -> None:
