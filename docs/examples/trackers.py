@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["mlflow", "pandas", "streameval[report,tables]", "wandb"]
+# dependencies = ["jinja2", "mlflow", "pandas", "pyarrow", "streameval", "wandb"]
 # ///
 """Keeps the numbers of an evaluation in MLflow and in Weights & Biases.
 

@@ -4,19 +4,28 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib import pyplot as plt
 
 from streameval import Accumulator, Reading, evaluate
 from streameval.events.errors import MetricError, MissingExtraError
 from streameval.plot import lifts, over_time, readings, row
 from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES
+
+
+@pytest.fixture(autouse=True)
+def _figures() -> Iterator[None]:
+    """Close what a test draws: pyplot keeps figures, and warns of more than 20."""
+    yield
+    plt.close("all")
+
 
 _SAY = """
 import json

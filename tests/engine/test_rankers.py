@@ -285,7 +285,7 @@ def test_page_api_and_prometheus_say_the_overlap(ranked: Config) -> None:
     ingest = counted(ranked, events(400))
     snapshot = ingest_snapshot(ingest, labels=ranked.series_labels(), now=0.0)
     html = page(snapshot, state(snapshot, healthy=True), Selection())
-    assert SENTENCE in html
+    assert SENTENCE.replace(" %", "\N{NO-BREAK SPACE}%") in html
     answer = json.loads(msgspec.json.encode(metrics(snapshot)))
     entries = answer["metrics"]
     overlaps = {
