@@ -221,13 +221,11 @@ class Collector(ClientCollector):
     0 for `first_exposure`, so that every scraper sees it rise; counts from before the Collector was
     created are exported at once. Counters never fall, even if an accumulator is reset.
 
-    Scrapes run on other threads, so the accumulators are shared (`Accumulator.share`). Counting
-    waits only while one is copied. Create the Collector before other threads count.
+    Scrapes run on other threads; counting waits only while an accumulator is copied.
 
     Args:
         accumulators: one, or a mapping from label values (a string or a tuple of strings) to
-            accumulators. Every scrape reads the mapping again; a plain `Accumulator` added later is
-            exported from the second scrape on.
+            accumulators. Every scrape reads the mapping again.
         labels: names of the labels of the mapping; a string is one label.
         restored: whether another process has exported these counts; counters then start at 0.
         first_exposure: seconds for which a new series is 0, from its first scrape on; at least two

@@ -202,11 +202,11 @@ class Joiner:
         """Interactions, and the rows of the lists that each belongs to."""
         if not rows:
             return
-        acts = self.interactions.take(rows)
-        numbers, items = acts.items.values.tolist(), self.items.named(acts.items).ids()
-        streams = [self._streams[log] for log in acts.logs.tolist()]
-        interactions = map(Interaction, items, acts.gains, acts.types)
-        lists = map(self._matcher.match, acts.keys, acts.times.tolist(), numbers)
+        found = self.interactions.take(rows)
+        numbers, items = found.items.values.tolist(), self.items.named(found.items).ids()
+        streams = [self._streams[log] for log in found.logs.tolist()]
+        interactions = map(Interaction, items, found.gains, found.types)
+        lists = map(self._matcher.match, found.keys, found.times.tolist(), numbers)
         yield from zip(map(Attribution, rows, streams, interactions), lists, strict=True)
 
     def sections(self) -> Iterator[Section]:
