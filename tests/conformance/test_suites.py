@@ -1,4 +1,4 @@
-"""Values that other systems' own test suites expect: RecTools, ranx and recommenders, by rows.
+"""Values that other systems' own test suites expect: RecTools, ranx, recommenders, torchmetrics.
 
 Those of RePlay, LensKit, RecBole, CaPri and Recommenders.jl are among the recorded cases. Only
 numbers are here: what was recommended and liked, and what their suites say comes out.
@@ -197,3 +197,39 @@ def test_raw_gains_have_the_textbook_value_that_recommenders_quotes() -> None:
     truth = frame([users, range(8), [3, 2, 3, 0, 1, 2, 3, 2]], "rating")
     shown = frame([users[:6], range(6), [6, 5, 4, 3, 2, 1]], "score")
     assert evaluate(shown, truth, "ndcg@6")["ndcg@6"].value == pytest.approx(0.785, abs=1e-4)
+
+
+_QUERIES: Final = [[0, 0, 0, 1, 1, 1, 1], range(7), [0.2, 0.3, 0.5, 0.1, 0.3, 0.5, 0.2]]
+_LAST, _FIRST = [0, 0, 1, 0, 1, 0, 1], [1, 0, 0, 0, 1, 0, 1]
+_ONE, _FIVE = [[0] * 3, range(3), [0.2, 0.3, 0.5]], [[0] * 5, range(5), [0.1, 0.2, 0.3, 4, 70]]
+
+
+@pytest.mark.parametrize(
+    ("text", "scores", "relevant", "expected"),
+    [
+        ("RetrievalMAP", _QUERIES, _LAST, 0.7917),
+        ("RetrievalMRR", _QUERIES, _LAST, 0.75),
+        ("RetrievalPrecision@2", _QUERIES, _LAST, 0.5),
+        ("RetrievalRecall@2", _QUERIES, _LAST, 0.75),
+        ("RetrievalRPrecision", _QUERIES, _LAST, 0.75),
+        ("RetrievalNormalizedDCG", _QUERIES, _LAST, 0.8467),
+        ("RetrievalHitRate@2", _QUERIES, _FIRST, 0.5),
+        ("RetrievalMAP", _ONE, [1, 0, 1], 0.8333),
+        ("RetrievalMRR", _ONE, [0, 1, 0], 0.5),
+        ("RetrievalPrecision@2", _ONE, [1, 0, 1], 0.5),
+        ("RetrievalRecall@2", _ONE, [1, 0, 1], 0.5),
+        ("RetrievalHitRate@2", _ONE, [1, 0, 1], 1.0),
+        ("RetrievalRPrecision", _ONE, [1, 0, 1], 0.5),
+        ("RetrievalNormalizedDCG", _FIVE, [10, 0, 0, 1, 5], 0.6957),
+    ],
+)
+def test_indexes_and_targets_have_the_values_that_the_docs_of_torchmetrics_show(
+    text: str, scores: Rows, relevant: Sequence[float], expected: float
+) -> None:
+    queries, documents, _ = scores
+    kept = [row for row in zip(queries, documents, relevant, strict=True) if row[-1]]
+    truth = frame([*zip(*kept, strict=True)], "rating")
+    metric = f"torchmetrics:{text}"
+    assert evaluate(frame(scores, "score"), truth, metric)[metric].value == pytest.approx(
+        expected, abs=5e-5
+    )
