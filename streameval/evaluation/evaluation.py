@@ -28,7 +28,12 @@ from streameval.evaluation.spans import page_of
 from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
 from streameval.evaluation.values import Per, values_of
 from streameval.events import Id
-from streameval.events.errors import MetricError, SuspiciousEventsWarning, UsageError
+from streameval.events.errors import (
+    MetricError,
+    SuspiciousEventsWarning,
+    UsageError,
+    suggestion,
+)
 from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
 from streameval.statistics.intervals import Interval, Intervals
@@ -445,6 +450,7 @@ def metric_texts(metrics: Iterable[Any]) -> list[str]:
 def options_of(reading: ReadingOptions, **asked: Any) -> Options:
     """The options of a call; `asked`: fields of `Options` besides those about reading."""
     given: dict[str, Any] = {**reading}
+    _refuse_unknown(given)
     columns = given.get("columns") or {}
     moved = {name: given.get(name) for name in ("user", "item", "score", "rating", "rank", "time")}
     for name, value in moved.items():
@@ -471,6 +477,19 @@ def options_of(reading: ReadingOptions, **asked: Any) -> Options:
         processes=given.get("processes", 1),
         **asked,
     )
+
+
+def _refuse_unknown(given: Iterable[str]) -> None:
+    """Refuse other keywords than those of `ReadingOptions`, which Python takes as they come."""
+    remedies = {
+        "metrics": "give metrics by position, one or a list.",
+        "k": 'a cut-off is part of a metric: "ndcg@10".',
+    }
+    for name in given:
+        if name not in ReadingOptions.__optional_keys__:
+            known = sorted(ReadingOptions.__optional_keys__ - OldNames.__optional_keys__)
+            listed = f"known: {', '.join(known)}.{suggestion(name, known)}"
+            raise UsageError(f"{name}= is no argument; {remedies.get(name, listed)}")
 
 
 def _warn_of_old(before: str, now: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from streameval import Accumulator, Comparison, ComparisonReport, Intervals, compare, evaluate
 from streameval.analyses.experiments.runs import ComparisonKey
 from streameval.evaluation import files
-from streameval.events.errors import StreamevalError
+from streameval.events.errors import StreamevalError, UsageError
 from streameval.plot import lifts
 from tests.cli.program import run
 
@@ -206,11 +206,32 @@ def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], sai
         ({"processes": 0}, "processes=: found 0; give a whole number of at least 1."),
         ({"columns": ["item"]}, 'columns=: found ["item"]; give a table.'),
         ({"config": 3}, "config=: found 3; give text in quotes."),
+        ({"primary": 3}, "primary=: found 3; give a metric, or a list of metrics."),
+        ({"guardrails": 3}, "guardrails=: found 3; give limits of lifts by metric."),
+        ({"by": ["age"]}, "by=: found ['age']; give the name of a field."),
+        ({"looks": 0}, "looks=: found 0; give a whole number of at least 1."),
+        ({"alpha": 0.1}, "alpha= is no argument; known: attributes, "),
+        ({"metrics": ["mrr"]}, "metrics= is no argument; give metrics by position, one or a list."),
     ],
 )
 def test_an_argument_that_means_nothing_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(StreamevalError) as raised:
         compare(*MODELS[:2], "mrr", truth=TRUTH, **options)
+    assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("k", 'k= is no argument; a cut-off is part of a metric: "ndcg@10".'),
+        ("metrics", "metrics= is no argument; give metrics by position, one or a list."),
+        ("tie", "tie= is no argument; known: "),
+    ],
+)
+def test_evaluate_refuses_a_keyword_that_it_does_not_have(name: str, said: str) -> None:
+    unknown: dict[str, Any] = {name: 10}
+    with pytest.raises(UsageError) as raised:
+        evaluate(MODELS[0], TRUTH, "ndcg", **unknown)
     assert str(raised.value).startswith(said)
 
 

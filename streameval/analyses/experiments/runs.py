@@ -285,6 +285,12 @@ def compare(  # noqa: PLR0913  each is an option
     """
     asked = _asked(control, runs_and_metrics, names)
     check_method(method or "fixed", get_args(Method))
+    _check_kind("by", by or "", str, "the name of a field")
+    _check_kind("primary", primary, Sequence, "a metric, or a list of metrics")
+    _check_kind("guardrails", guardrails or {}, Mapping, "limits of lifts by metric")
+    _check_kind("looks", looks, int, "a whole number of at least 1")
+    if looks < 1:
+        raise UsageError(f"looks=: found {looks}; give a whole number of at least 1.")
     chosen = given_options(confidence=confidence, precision=precision)
     of_events = {
         "label": label,
@@ -317,6 +323,11 @@ def compare(  # noqa: PLR0913  each is an option
         request = Request(next(iter(given.values())), how, added)
         options = options._replace(models=given if len(given) > 1 else {})
         return ComparisonReport(compare_variants(request, options, around))
+
+
+def _check_kind(name: str, given: object, kind: type, what: str) -> None:
+    if not isinstance(given, kind):
+        raise UsageError(f"{name}=: found {given!r:.80}; give {what}.")
 
 
 def _are_counted(asked: _Asked, truth: Any, options: Mapping[str, Any]) -> bool:
