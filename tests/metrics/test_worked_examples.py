@@ -44,6 +44,13 @@ def test_every_place_of_an_item_can_count() -> None:
     assert [accumulator.read(text).value for text in texts] == [1 / 4, 2 / 4, 2 / 2]
 
 
+def test_only_the_first_hits_have_pairs() -> None:
+    accumulator = Accumulator("pap@1", "pap@2")
+    accumulator.update(["a", "b", "x"], ["a", "b"])
+    assert accumulator.read("pap@1").value == 1.0
+    assert accumulator.read("pap@2").value == (2 + 2) / (2 * 2)
+
+
 def test_positions_are_the_ranks() -> None:
     accumulator = Accumulator("mrr@10", "ctr@3", "precision(denominator=length)@10")
     accumulator.update(["a", "b"], ["b"], [2, 4])
