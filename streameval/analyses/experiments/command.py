@@ -59,6 +59,12 @@ class FailureCondition(StrEnum):
     UNTRUSTED = "untrusted"
 
 
+def _name_gaps(field: str | None) -> None:
+    """Say what became of an option of 0.2."""
+    if field is not None:
+        raise UsageError(f"--gap is a command of its own: streameval gaps --by {field}.")
+
+
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `compare` alone."""
 
@@ -145,6 +151,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             show_default="28",
         ),
     ] = None
+    gap: Annotated[str | None, Option(hidden=True, callback=_name_gaps)] = None
     fail_on: Annotated[
         list[FailureCondition],
         Option(
