@@ -34,6 +34,14 @@ def graded_lists(case: Recorded) -> Given:
     return Given([_event(user, gains(user)) for user in case["users"]], {})
 
 
+def graded_lists_of_distinct(case: Recorded) -> Given:
+    """The same for a metric that counts relevant ids once: one that comes again is another item.
+
+    Gains of 0 add nothing to a DCG, so their items are left out, also where there are no others.
+    """
+    return Given([_event(user, _distinct(gains(user))) for user in case["users"]], {})
+
+
 def gains_in_order(case: Recorded) -> Given:
     """Users with the gains of their list, rank by rank."""
     users = (user["scores"] for user in case["users"])
@@ -166,6 +174,14 @@ def gains(user: Mapping[str, Any]) -> Mapping[Id, float] | Sequence[Id]:
         return user.get("relevant") or ()
     judged = {item: gain for item, gain in user["relevance"] if gain is not None}
     return judged or {item: 0.0 for item, _ in user["relevance"]}
+
+
+def _distinct(relevant: Mapping[Id, float] | Sequence[Id]) -> Mapping[Id, float] | Sequence[Id]:
+    if isinstance(relevant, Mapping):
+        return {item: gain for item, gain in relevant.items() if gain}
+    once = [*dict.fromkeys(relevant)]
+    # Below -1, which is padding.
+    return [*once, *range(-1 - len(relevant) + len(once), -1)]
 
 
 def _event(user: Mapping[str, Any], interactions: Any) -> Event:

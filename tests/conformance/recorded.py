@@ -124,15 +124,13 @@ def of_each(
     """For each user of the case, then for those that only a baseline has, claims of them alone."""
     values = expected.get("per_user") or ()
     errors = expected.get("per_user_errors") or [None] * len(values)
-    plain = expected.get("per_user_unrounded_float64") or [None] * len(values)
     text = answer.text(params, k)
-    unrounded = answer._replace(metric=answer.unrounded or answer.metric).text(params, k)
-    claim_lists: list[Sequence[Claim]] = []
-    for value, error, precise in zip(values, errors, plain, strict=True):
-        claims = [Claim(text, number(value), error is not None)]
-        claim_lists.append([*claims, Claim(unrounded, precise)] if precise else claims)
+    claims = [
+        Claim(text, number(value), error is not None)
+        for value, error in zip(values, errors, strict=True)
+    ]
     others = expected.get("per_user_baseline_only") or ()
-    return claim_lists + [[Claim(text, number(value))] for _, value in others]
+    return [[claim] for claim in [*claims, *(Claim(text, number(value)) for _, value in others)]]
 
 
 def variants(case: Recorded, answer: Answer) -> Iterator[tuple[Answer, Recorded]]:
@@ -224,6 +222,7 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
         for place, claim_list in enumerate(of_each(*variant)):
             by_user.setdefault(place, []).extend(claim_list)
     alone = [Part([given.events[place]], claims) for place, claims in by_user.items()]
+    alone += _unrounded(row, answer)
     parts = [Part(given.events, claimed), *_quiet(row, answer, given.events)]
     weights = row["expected"].get("weights", ())
     return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
@@ -246,3 +245,12 @@ def _quiet(row: Recorded, answer: Answer, events: Sequence[Event]) -> Iterator[P
         mean = number(expected["mean_over_users_without_error"])
         text = answer.text(row["params"], row["params"]["k"])
         yield Part([event for event, error in errors if error is None], [Claim(text, mean)])
+
+
+def _unrounded(row: Recorded, answer: Answer) -> Iterator[Part]:
+    """Each user by itself, with the value before it is rounded."""
+    values = row["expected"].get("per_user_unrounded_float64")
+    if values and answer.unrounded:
+        text = answer.unrounded.text(row["params"], row["params"]["k"])
+        for event, value in zip(answer.unrounded.inputs(row).events, values, strict=True):
+            yield Part([event], [Claim(text, value)])

@@ -19,13 +19,13 @@ class Answer(NamedTuple):
 
     metric: our metric, without a cut-off; inputs: how a case is handed over;
     takes: our parameter -> the case's parameter that it is given; "max_k" is the largest cut-off;
-    unrounded: the metric that has the value before it is rounded, unless that is 0.
+    unrounded: the metric of each user's value before it is rounded.
     """
 
     metric: str
     inputs: Inputs = inputs.lists
     takes: Mapping[str, str] = {}
-    unrounded: str = ""
+    unrounded: Answer | None = None
 
     def text(self, params: Recorded, k: int | None, chosen: Mapping[str, Any] = {}) -> str:
         """The metric's text for a case's parameters and cut-off, with more parameters chosen."""
@@ -82,7 +82,9 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
         "capri",
         "ndcgk",
         inputs=inputs.graded_lists,
-        unrounded="lenskit:ndcg(discount_by=ln,empty=zero,gain=exp2)",
+        unrounded=Answer(
+            "lenskit:ndcg(discount_by=ln,empty=zero,gain=exp2)", inputs.graded_lists_of_distinct
+        ),
     ),
     **_named("capri", "listDiversity", inputs=inputs.lists_and_similarity),
     **_named("capri", "novelty", inputs=inputs.lists_and_popularity),
