@@ -293,9 +293,8 @@ _LIMITS: Final = {
 def _limit(kind: inspect.Type) -> str:
     limits = ((words, getattr(kind, name, None)) for name, words in _LIMITS.items())
     parts = [f"{words} {limit:,.10g}" for words, limit in limits if limit is not None]
-    return "".join(
-        f" {part}" for part in [" and ".join(parts).replace(" and of ", " and ")] if part
-    )
+    limit_text = " and ".join(parts).replace(" and of ", " and ")
+    return f" {limit_text}" if parts else ""
 
 
 def _not_allowed(value: object, choices: Sequence[object]) -> str:
