@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -389,9 +390,7 @@ def _rows(
     `header`: whether the first line is a header; by default it is one if it cannot be read.
     """
     rows = csv.reader(_decoded(path))
-    number = 0
-    while True:
-        number += 1
+    for number in count(1):
         try:
             row = next(rows, None)
             if row is None:
