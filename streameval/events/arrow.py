@@ -102,9 +102,27 @@ def as_table(table: Any) -> Any:
     refuse_lazy(table)
     # `table` imports pandas if it is installed, which takes half a second per process.
     if not isinstance(table, arrow.Table):
-        table = _convert(table, arrow.table, "a table")
+        table = _convert(_with_named_pairs(table), arrow.table, "a table")
     columns = [_cast_views(column) for column in table.columns]
     return arrow.Table.from_arrays(columns, names=table.column_names)
+
+
+def _with_named_pairs(table: Any) -> Any:
+    """A frame of pandas with cells like [("tea", 0.9)] as structs; Arrow has no pairs."""
+    if type(table).__module__.partition(".")[0] != "pandas":
+        return table
+    named = {}
+    for name, cells in table.items():
+        first = next((cell for cell in cells if cell is not None), None)
+        if cells.dtype == object and isinstance(first, list) and _are_pairs(first):
+            named[name] = [
+                cell and [{"item": item, "score": score} for item, score in cell] for cell in cells
+            ]
+    return table.assign(**named) if named else table
+
+
+def _are_pairs(cell: list[Any]) -> bool:
+    return bool(cell) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in cell)
 
 
 def refuse_lazy(table: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -489,3 +489,12 @@ def test_a_reading_says_where_peers_divide_by_more() -> None:
     assert "min(k, relevant)" in note
     assert "`ranx:map@10`" in note
     assert [readings[text].note for text in ("ranx:map@10", "map")] == [None, None]
+
+
+@pytest.mark.parametrize("column", ["recommendations", "item"])
+@pytest.mark.parametrize("ids", [(20, 21), ("a", "b")])
+def test_cells_of_items_with_scores_are_lists_by_score(column: str, ids: Sequence[Any]) -> None:
+    low, high = ids
+    shown = pd.DataFrame({"user": [1, 2], column: [[(low, 0.7), (high, 0.8)], [(low, 0.7)]]})
+    truth = pd.DataFrame({"user": [1, 2], "item": [high, high]})
+    assert evaluate(shown, truth, "mrr")["mrr"].value == 0.5
