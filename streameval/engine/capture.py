@@ -87,12 +87,10 @@ class ReadingClock:
         if self._max_ahead is None or self.jumps is None or counts.clock is None:
             return counts.clock
         latest = wall + self._max_ahead
-        before, clocks = self.ahead, counts.clocks
-        self.ahead = {log: clock - wall for log, clock in clocks.items() if clock > latest}
+        before = self.ahead
+        self.ahead = {log: clock - wall for log, clock in counts.clocks.items() if clock > latest}
         self.jumps += len(self.ahead.keys() - before.keys())
-        return max(
-            wall if clock > latest else clock for clock in [*clocks.values()] or [counts.clock]
-        )
+        return max(wall if clock > latest else clock for clock in counts.known_clocks)
 
     def warning(self) -> str | None:
         """A warning about the log that is ahead most, or None."""
