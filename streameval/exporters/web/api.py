@@ -124,8 +124,8 @@ class Api:
     def routes(self) -> list[Route]:
         """The routes of the page and the API."""
         return [
-            Route("/", self._threads.handler(self._page)),
-            Route("/main", self._threads.handler(self._main)),
+            Route("/", self._threads.handler(partial(self._html, page))),
+            Route("/main", self._threads.handler(partial(self._html, body))),
             Route("/points", self._threads.handler(self._points)),
             self._documented("metrics", self._metrics),
             self._documented("history", self._history),
@@ -152,16 +152,8 @@ class Api:
 
         return Route(path, self._threads.handler(answer_known))
 
-    def _page(self, request: Request) -> Response:
-        return self._html(request, page)
-
-    def _main(self, request: Request) -> Response:
-        return self._html(request, body)
-
     def _html(
-        self,
-        request: Request,
-        render: Callable[[Snapshot | None, State, Selection, str], str],
+        self, render: Callable[[Snapshot | None, State, Selection, str], str], request: Request
     ) -> Response:
         now, status = self._now()
         selection = selection_of(request.query_params.multi_items())
@@ -177,14 +169,11 @@ class Api:
 
     def _points(self, request: Request) -> Response:
         selection = selection_of(request.query_params.multi_items())
-        try:
-            return self._shared(
-                request,
-                repr(selection),
-                lambda now, _: side_by_side(excerpt(now, selection), selection.view),
-            )
-        except UnknownHistory as unknown:
-            return PlainTextResponse(f"{unknown}\n", status_code=404)
+        return self._shared(
+            request,
+            repr(selection),
+            lambda now, _: side_by_side(excerpt(now, selection), selection.view),
+        )
 
     def _metrics(self, request: Request) -> Response:
         return self._shared(request, "metrics", metrics)
@@ -203,10 +192,7 @@ class Api:
         window = request.query_params.get("window", PANE)
         segment = request.query_params.get("segment") or None
         name = repr((metric, window, segment))
-        try:
-            return self._shared(request, name, lambda now, _: history(now, metric, window, segment))
-        except UnknownHistory as unknown:
-            return PlainTextResponse(f"{unknown}\n", status_code=404)
+        return self._shared(request, name, lambda now, _: history(now, metric, window, segment))
 
     def _openapi(self, request: Request) -> Response:
         return self._documents.answer(request, "openapi", tag_of(*self._now()), description, _JSON)
@@ -217,9 +203,12 @@ class Api:
         now, status = self._now()
         if now is None:
             return unavailable(status.sentence)
-        return self._documents.answer(
-            request, name, tag_of(now, status), lambda: encode(answer(now, status)), _JSON
-        )
+        try:
+            return self._documents.answer(
+                request, name, tag_of(now, status), lambda: encode(answer(now, status)), _JSON
+            )
+        except UnknownHistory as unknown:
+            return PlainTextResponse(f"{unknown}\n", status_code=404)
 
     def _now(self) -> tuple[Snapshot | None, State]:
         now = self._current()
