@@ -168,7 +168,7 @@ def test_charts_are_drawn_of_what_was_before(site: Site, page: Page) -> None:
     site.snapshot = with_windows(1)
     page.goto(site.address)
     expect(page.locator("#live .canvas canvas").first).to_be_visible()
-    first = page.get_by_role("img", name="ndcg@10, last 5m over time").first
+    first = page.get_by_role("img", name="Over time: ndcg@10, last 5m.").first
     expect(first).to_have_attribute("aria-label", _said("0.01222", "0.02333"))
     site.snapshot = with_windows(2)
     expect(first).to_have_attribute("aria-label", _said("0.01333", "0.02444"))

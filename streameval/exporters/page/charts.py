@@ -117,7 +117,7 @@ def drawing(title: str, lines: Sequence[ChartLine], of: str = "") -> Drawing:
     note = f"Showing {MOST} of {len(lines)} lines." if len(lines) > MOST else ""
     if max((len(entry.points) for entry in first), default=0) < 2:
         note = "Not enough points for a line yet."
-    label = f"{of}{title} over time. {'; '.join(map(_in_words, first))}."
+    label = f"Over time: {of}{title}. {'; '.join(map(_in_words, first))}."
     return Drawing(title=title, label=label, note=note, lines=first)
 
 
