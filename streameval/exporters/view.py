@@ -107,6 +107,11 @@ def certainty(reading: Reading) -> str:
     return f"{bounds}; {interval}" if bounds else interval
 
 
+def beside(entry: Series) -> list[str]:
+    """What stands beside a value: its certainty, and what must be said of it."""
+    return [*filter(None, [certainty(entry.reading)]), *remarks(entry.metric, entry.reading)]
+
+
 def unit_of_count(metric: Metric) -> str:
     """The unit of a metric's count.
 
@@ -265,6 +270,15 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     }
     paired = zip(keys, snapshot.series, strict=True)
     return [_difference(entry, controls.get(key)) for (_, key), entry in paired]
+
+
+def difference_text(entry: Series, by: float, control: str) -> str:
+    """The difference with its sign, without a verdict: it may be due to chance."""
+    if by == 0:
+        return f"same as {control}"
+    before = entry.reading.value - by
+    share = "" if before == 0 else f" ({percent(by / before, '+')})"
+    return f"{'-' if by < 0 else '+'}{figure(abs(by))}{share} vs {control}"
 
 
 def _split(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, tuple[object, ...]]:

@@ -6,7 +6,7 @@ import pytest
 
 from streameval import Accumulator, evaluate
 from streameval.catalogue import parse
-from streameval.exporters.page.cards import summary
+from streameval.exporters.page.definition import summary
 from tests.cli.program import run
 
 EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}\n'

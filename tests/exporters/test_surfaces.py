@@ -11,7 +11,7 @@ from streameval.catalogue import parse
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.evaluation.shell.readings import tables
 from streameval.evaluation.shell.terminal import render
-from streameval.exporters.page.cards import summary
+from streameval.exporters.page.definition import summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state

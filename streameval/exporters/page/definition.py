@@ -1,9 +1,10 @@
-"""The definition of a metric, from its own docstring."""
+"""What a metric is, for readers: in a line, or its whole definition from its own docstring."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 
@@ -11,7 +12,13 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import Value
 from streameval.catalogue.systems import step_of
-from streameval.exporters.view import unit_of_count
+from streameval.exporters.view import summary_of, unit_of_count
+
+_DIRECTIONS: Final = {
+    True: "Higher is better.",
+    False: "Lower is better.",
+    None: "Neither direction is better.",
+}
 
 
 class MetricDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +90,35 @@ def definition(metric: Metric) -> MetricDefinition:
         mean=metric.is_mean,
         source=entry.source,
     )
+
+
+def facts(metric: MetricDefinition) -> Iterator[tuple[str, str]]:
+    """The definition of a metric besides its text: name and fact, which may be empty."""
+    low, high = ("any" if bound is None else f"{bound:g}" for bound in metric.range)
+    limits = "any number" if metric.range == (None, None) else f"{low} to {high}"
+    if metric.range[0] is not None and metric.range[1] is None:
+        limits = f"{low} or more"
+    yield "Range", limits
+    yield "Direction", _DIRECTIONS[metric.higher_is_better]
+    yield "Denominator", metric.counts
+    yield "Convention", metric.system or ""
+    parameters = (f"{name} = {value}" for name, value in metric.parameters.items())
+    yield "Parameters", ", ".join(parameters)
+    yield "Source", metric.source
+
+
+def summary(metric: Metric) -> str:
+    """What a metric is, and in which direction it is better."""
+    sentences = [
+        summary_of(metric).replace("`", ""),
+        _DIRECTIONS[metric.definition.higher_is_better],
+    ]
+    if metric.among:
+        among = f"Only items of {metric.among} count, at the ranks that they were shown at."
+        sentences.append(among)
+    if metric.definition.reads == "exposures" and metric.attribute is not None:
+        sentences.append(f"It counts the {metric.attribute} of items instead of items.")
+    return " ".join([*sentences, *(f"{sentence}." for sentence in metric.naming)])
 
 
 def _parts(documentation: str) -> tuple[str, str | None]:

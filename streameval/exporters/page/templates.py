@@ -13,10 +13,18 @@ import msgspec
 
 from streameval.events.extras import imports_of
 from streameval.events.printable import printable, printable_json
-from streameval.exporters.page.cards import beside, difference_text, facts, summary
 from streameval.exporters.page.charts import line
+from streameval.exporters.page.definition import facts, summary
 from streameval.exporters.page.selection import slice_name
-from streameval.exporters.view import UNDEFINED, figure, moment, span, unit_of_count
+from streameval.exporters.view import (
+    UNDEFINED,
+    beside,
+    difference_text,
+    figure,
+    moment,
+    span,
+    unit_of_count,
+)
 from streameval.inference.words import percent
 
 if TYPE_CHECKING:
