@@ -124,15 +124,13 @@ def users_of(batch: Batch, cells: IntArray, times: IntArray | None) -> ListUsers
     `times`: event time of each list, microseconds; None without event time.
     """
     ids: Sequence[Any] = batch.users or [None] * len(batch)
-    named = np.ones(len(batch), np.bool_)
+    named = grouped = np.ones(len(batch), np.bool_)
     if None in ids:
         named = np.array([user is not None for user in ids])
         pairs = zip(ids, batch.event_ids or repeat(None), strict=False)
         ids = [event if user is None else user for user, event in pairs]
-    grouped = np.ones(len(batch), np.bool_)
-    if None in ids:
-        grouped = np.array([item_id is not None for item_id in ids])
-        ids = ["" if item_id is None else item_id for item_id in ids]
+        grouped = np.array([user_or_event is not None for user_or_event in ids])
+        ids = ["" if user_or_event is None else user_or_event for user_or_event in ids]
     days = np.zeros(len(batch), np.int64) if times is None else times // _DAY
     return ListUsers(cells, user_hashes(ids), named, grouped, days)
 
