@@ -219,10 +219,9 @@ class RankSumsOfLists(Statistic):
             edges = pairwise(ragged.offsets.tolist())
             for start, stop in edges:
                 scores, positive = ragged.values[start:stop], positives[start:stop]
-                places = np.searchsorted(np.sort(scores[~positive]), scores[positive], "left")
-                ends = np.searchsorted(np.sort(scores[~positive]), scores[positive], "right")
-                p = int(positive.sum())
-                rows.append((p, scores.size - p, int((places + ends).sum())))
+                above, below = scores[positive], np.sort(scores[~positive])
+                sides = [np.searchsorted(below, above, side) for side in ("left", "right")]
+                rows.append((above.size, below.size, int(np.sum(sides))))
             positive_items, negative_items, twice = np.array(rows, np.int64).T
             keys = [lists, positive_items, negative_items]
             self.relations["sums"].add(keys, [twice, np.ones_like(twice)])
