@@ -23,7 +23,7 @@ from streameval.events.errors import (
 from streameval.inference.days import number_of_day
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
-from streameval.statistics.matching import Search
+from streameval.statistics.matching import Search, widest
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.placements import PlacementsOptions
 from streameval.statistics.scores import RankSumsOptions, ScoresOptions
@@ -149,9 +149,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         needs = [need for need in self.needs if isinstance(need, HitsOptions)]
         if self.activity:
             needs.append(ALL_CLICKS)
-        hits = [need.search for need in needs if need.among == among]
-        depth = max((hit.depth for hit in hits), default=0)
-        return Search(depth, every=any(hit.every for hit in hits))
+        return widest([need.search for need in needs if need.among == among])
 
     @property
     def has_formulas(self) -> bool:
