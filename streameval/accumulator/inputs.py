@@ -61,9 +61,10 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     return identities
 
 
+@lru_cache(maxsize=4)
 def digests_of(context: Context) -> Digests:
     """The content of each input with a version."""
-    return _digests(context)
+    return {name: frozenset((digest,)) for name, digest in context.digests.items()}
 
 
 def united(*several: Digests) -> Digests:
@@ -101,8 +102,3 @@ def _text(inputs: Inputs) -> str | None:
 def _identity(context: Context) -> Inputs:
     # Cached, because each saved slice needs this digest of the whole catalogue.
     return context.identity
-
-
-@lru_cache(maxsize=4)
-def _digests(context: Context) -> Digests:
-    return {name: frozenset((digest,)) for name, digest in context.digests.items()}
