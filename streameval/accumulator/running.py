@@ -258,7 +258,7 @@ class _Mean:
     def reading(self) -> Reading | None:
         """The reading; None if the table must be read."""
         outcomes = self.outcomes
-        if self.at != len(outcomes.log) and not self.has_caught_up():
+        if self.at != len(outcomes.log) and not self.catch_up():
             return None
         having, metric = outcomes.having, self.metric
         lists = sum(having)
@@ -284,8 +284,8 @@ class _Mean:
         valued = self._valued + self._undefined
         return max(self.outcomes.graded - empty - valued, 0)
 
-    def has_caught_up(self, most: float = math.inf) -> bool:
-        """Count the events since the last reading, if they are at most so many.
+    def catch_up(self, most: float = math.inf) -> bool:
+        """Count the events since the last reading; False if they are more than `most`.
 
         It counts none after an interrupt has stopped it half-way.
         """
@@ -443,7 +443,7 @@ class Running:
     def _shorten(self, outcomes: _Outcomes) -> None:
         """Forget the events that every mean has counted, and the means that lag behind."""
         for text, mean in [*self._means.items()]:
-            if mean.outcomes is outcomes and not mean.has_caught_up(MOST_BETWEEN):
+            if mean.outcomes is outcomes and not mean.catch_up(MOST_BETWEEN):
                 del self._means[text]
         outcomes.log.clear()
         for mean in self._means.values():
