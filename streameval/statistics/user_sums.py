@@ -22,7 +22,7 @@ from streameval.statistics.terms import (
     OwnerTotals,
     SavedSums,
 )
-from streameval.statistics.users import ListUsers, hash_units
+from streameval.statistics.users import MOST_USERS, ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
 PANE_USERS: Final = 512
@@ -38,7 +38,7 @@ class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
         days: the only event days that count, the second one excluded; None: all.
     """
 
-    max_users: int = 16_384
+    max_users: int = MOST_USERS
     metrics: tuple[str, ...] = ()
     days: tuple[int, int] | None = None
 
