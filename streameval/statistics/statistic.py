@@ -147,6 +147,11 @@ class Statistic:
             self.cap.forget()
 
     @property
+    def version(self) -> tuple[int, ...]:
+        """Changes when the content changes."""
+        return tuple(relation.version for relation in self.relations.values())
+
+    @property
     def reduced(self) -> bool:
         """Whether any cell was thinned or binned, so that it is no longer a plain sum."""
         return self.cap is not None and self.cap.reduced

@@ -124,11 +124,6 @@ class UserSums(Statistic):
         return self.relations["lists"].cells
 
     @property
-    def version(self) -> tuple[int, ...]:
-        """Changes when the content changes."""
-        return tuple(relation.version for relation in self.relations.values())
-
-    @property
     def is_additive(self) -> bool:
         """Never: a thinned cell takes only some of the rows."""
         return False

@@ -212,11 +212,6 @@ class Users(Statistic):
         """The cells with users, ascending."""
         return np.union1d(*(relation.cells for relation in self.relations.values()))
 
-    @property
-    def version(self) -> tuple[int, ...]:
-        """Changes when the content changes."""
-        return tuple(relation.version for relation in self.relations.values())
-
     def add(self, cells: IntArray, hashes: HashArray, days: IntArray) -> None:
         """Add users, by the hashes of their ids, who came to cells on days."""
         codes = hashes.view(np.int64)
