@@ -251,9 +251,11 @@ def _with_intervals(
     if groups is None or sums is None:
         return [replace(reading, no_interval=reason) for reading in readings]
     lists, anonymous = groups.lists(cells)
-    counted = (group_sums.denominators.sum() for group_sums in groups.of(metric.per_list, cells))
+    # The denominators of a ratio are another metric's sums, and not its lists.
+    whole = sums if denominator(metric) is None else groups.of(metric.per_list, cells)
     covered = [
-        float(n) / max(reading.count, 1) for n, reading in zip(counted, readings, strict=True)
+        float(of_cell.denominators.sum()) / max(reading.count, 1)
+        for of_cell, reading in zip(whole, readings, strict=True)
     ]
     named = (1.0 - anonymous / np.maximum(lists, 1)).tolist()
     shares = map(Shares, covered, named)
