@@ -35,9 +35,11 @@ def test_events_counted_a_few_together_have_the_same_bits(
 
 @pytest.mark.parametrize("metric", ["distinct_items", "hit_rate"])
 def test_lists_that_wait_are_bounded(metric: str) -> None:
-    accumulator, item = Accumulator(metric), "an item"
-    for _ in range(20_000):
-        accumulator.update([item], [])
+    one_by_one, batched, item = Accumulator(metric), Accumulator(metric), "an item"
+    for _ in range(160):
+        batched.update_many([([item], []) for _ in range(100)])
+        for _ in range(100):
+            one_by_one.update([item], [])
     assert sys.getrefcount(item) < 10_000
 
 
