@@ -161,7 +161,7 @@ def test_a_copy_has_a_lock_of_its_own() -> None:
     accumulator.update(["a"], ["a"])
     with ThreadPoolExecutor(1) as thread, accumulator.lock:
         twin = accumulator.copy()
-        thread.submit(twin.update, ["a"], ["a"]).result()
+        thread.submit(twin.update, ["a"], ["a"]).result(60)
     assert (accumulator.lists, twin.lists) == (1, 2)
 
 
