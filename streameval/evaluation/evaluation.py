@@ -103,7 +103,9 @@ class Evaluation(Mapping[str, Reading]):
         Raises:
             UsageError: there is no such slice, or the events are split by spans.
         """
-        counted = self._counted.accumulator([labels.get(name, "") for name in self.labels])
+        names = self.labels
+        is_cell = labels.keys() == {*names}
+        counted = self._counted.accumulator([labels[name] for name in names]) if is_cell else None
         if counted is None:
             raise UsageError(
                 f"no accumulator of {labels or 'all events'}: name a value of each of "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -62,8 +62,12 @@ class Request(NamedTuple):
 
 
 def given_options(**options: object) -> dict[str, Any]:
-    """The options without those that were left out: None, empty or False; the number 0 is given."""
-    return {name: value for name, value in options.items() if value or type(value) is int}
+    """The options without those that were left out: None, False or empty; a number 0 is given."""
+    return {
+        name: value
+        for name, value in options.items()
+        if (len(value) if isinstance(value, Sized) else value is not None and value is not False)
+    }
 
 
 class Setup(NamedTuple):

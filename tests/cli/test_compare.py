@@ -21,6 +21,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, compare
 from streameval.events import Event
+from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
@@ -505,6 +506,11 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
     assert "no such label in the state; its labels: variant, country" in told
     told = run("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
     assert "-m mrr: not in the state, which has ctr, ndcg@10" in told
+    for events in (state, tmp_path / "events.ndjson"):
+        told = usage_error("compare", events, "--exclude", tmp_path / "events.ndjson")
+        assert told == "streameval: --exclude needs --truth.\n"
+        with pytest.raises(UsageError, match=r"^exclude= needs truth=\.$"):
+            compare(events, "ctr", exclude=[["a"]])
 
 
 def sparse() -> list[dict[str, Any]]:

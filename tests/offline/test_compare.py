@@ -235,6 +235,21 @@ def test_evaluate_refuses_a_keyword_that_it_does_not_have(name: str, said: str) 
     assert str(raised.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("name", "given"), [("examination", np.array([1.0, 0.5])), ("catalog", np.arange(100))]
+)
+def test_inputs_may_be_arrays_as_those_of_evaluate(name: str, given: Any) -> None:
+    inputs: dict[str, Any] = {name: given}
+    assert compare(*MODELS[:2], "mrr", truth=TRUTH, **inputs)["mrr"].lift is not None
+
+
+@pytest.mark.parametrize("name", ["confidence", "precision"])
+def test_a_number_of_zero_is_not_taken_for_the_usual_one(name: str) -> None:
+    zero: dict[str, Any] = {name: 0.0}
+    with pytest.raises(StreamevalError, match=name):
+        compare(*MODELS[:2], "mrr", truth=TRUTH, **zero)
+
+
 def counted() -> Accumulator:
     return Accumulator("mrr", intervals=Intervals())
 
@@ -243,3 +258,15 @@ def test_counts_without_a_list_have_no_verdict() -> None:
     report = compare(counted(), counted())
     assert isinstance(report, ComparisonReport)
     assert report["mrr"].verdict == "too few users"
+
+
+@pytest.mark.parametrize("option", [{"exclude": {"u1": ["milk"]}}, {"looks": 3}])
+@pytest.mark.parametrize("metrics", [(), ("mrr",)])
+def test_counted_runs_refuse_what_can_no_longer_apply(
+    option: dict[str, Any], metrics: tuple[str, ...]
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        compare(counted(), counted(), *metrics, **option)
+    assert str(raised.value) == (
+        f"{next(iter(option))}= is for events or recommendations; these runs are counted already."
+    )

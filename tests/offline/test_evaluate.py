@@ -188,6 +188,8 @@ def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: 
     }
     assert evaluation['mrr{variant="x"}'].interval is not None
     assert evaluation.accumulator(variant="y").lists == 20
+    with pytest.raises(UsageError, match="name a value of each of variant"):
+        evaluation.accumulator(variant="y", planet="mars")
     assert list(evaluation.to_frame()["users"]) == [40.0, 20.0, 40.0, 20.0]
 
 

@@ -137,9 +137,8 @@ def changes(
         once_in=watch.once_in,
         accepted=[day_option("--accepted", text) for text in watch.accepted],
         ignore=watch.ignore,
+        tolerate=watch.tolerate,
     )
-    if watch.tolerate is not None:
-        settings["tolerate"] = watch.tolerate
     last = None if watch.until is None else day_option("--until", watch.until)
     with as_usage_error(SourceError, InvalidEventError):
         options = ChangeOptions(settings, last, watch.replay)

@@ -218,10 +218,9 @@ def compare(
             name: files_given(read.paths, path, pair.truth, pair.exclude, how)
             for name, path in named_paths(arms.recommendations).items()
         }
-        if models or pair.truth is None:
-            given = next(iter(models.values()), None) or events_given(read.paths, how)
-        else:
-            given = files_given(read.paths, None, pair.truth, pair.exclude, how)
+        given = next(iter(models.values()), None) or events_given(
+            read.paths, how, pair.truth, pair.exclude
+        )
         request = Request(given, how, deciding_metrics(Experiment(**experiment)))
         options = ExperimentOptions(
             experiment, intervals.given, method, arms.looks, arms.by, models, arms.against

@@ -299,6 +299,8 @@ def compare(  # noqa: PLR0913  each is an option
         "baseline": baseline,
         "since": since,
         "shares": shares,
+        "exclude": exclude,
+        "looks": looks > 1,
     }
     decided = {"pre_period": pre_period, "primary": primary, "guardrails": guardrails, **reading}
     if _are_counted(asked, truth, given_options(**of_events, **decided)):
@@ -384,7 +386,7 @@ def _given(asked: _Asked, truth: Any, exclude: Any, options: Options) -> dict[st
     if len(runs) == 1:
         if truth is not None:
             raise UsageError("one run alone: give the others, too, before the metrics.")
-        if is_path(runs[0]) and is_store(os.fspath(runs[0])):
+        if exclude is None and is_path(runs[0]) and is_store(os.fspath(runs[0])):
             path = os.fspath(runs[0])
             return {"": Given("lines", [path], [path])}
         return {"": given_of(runs[0], None, exclude, options)}

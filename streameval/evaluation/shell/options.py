@@ -310,12 +310,14 @@ def files_given(
     return given_of(recommendations, truth, exclude, options)
 
 
-def events_given(paths: Sequence[str], options: Options) -> Given:
+def events_given(
+    paths: Sequence[str], options: Options, truth: str | None = None, exclude: str | None = None
+) -> Given:
     """Files of events, or stores of checkpoints, that a command names.
 
     Raises:
         UsageError: there are none, and no configuration names some.
     """
-    if paths and is_state(paths):
+    if truth is None and exclude is None and is_state(paths):
         return Given("lines", paths, paths)
-    return files_given(paths, None, None, None, options)
+    return files_given(paths, None, truth, exclude, options)
