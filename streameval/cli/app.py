@@ -7,12 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from streameval.cli.commands import COMMANDS
 from streameval.evaluation.options import lines_for_command
 from streameval.evaluation.shell.errors import (
     DONE,
@@ -27,7 +26,74 @@ from streameval.evaluation.shell.errors import (
 from streameval.events.errors import StreamevalError
 
 
-class _Commands(TyperGroup):
+class _Command(NamedTuple):
+    """A command: its module, which has a function of its name, and the first line of its help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Final[Mapping[str, _Command]] = MappingProxyType(
+    {
+        "demo": _Command(
+            "streameval.cli.demo",
+            "Run a demo: three variants on simulated traffic, with live comparisons.",
+        ),
+        "run": _Command(
+            "streameval.cli.run",
+            "Run the daemon: read the source, count, and serve the values over HTTP.",
+        ),
+        "check": _Command(
+            "streameval.cli.check", "Check a configuration, and print what `run` would do with it."
+        ),
+        "evaluate": _Command(
+            "streameval.evaluation.shell.evaluate",
+            "Evaluate files; values equal the daemon's on the same events, bit for bit.",
+        ),
+        "compare": _Command(
+            "streameval.analyses.experiments.command",
+            "Compare variants: is treatment better than control, and is it real?",
+        ),
+        "gaps": _Command(
+            "streameval.analyses.gaps.command",
+            "Compare the values of a field: which is served worst, and by how much at least?",
+        ),
+        "changes": _Command(
+            "streameval.analyses.changes.command",
+            "Find changes: did it get worse, really, and since when?",
+        ),
+        "plan": _Command(
+            "streameval.analyses.experiments.plan_command",
+            "Plan an experiment: how many users and days does it take to find a lift?",
+        ),
+        "simulate": _Command(
+            "streameval.cli.simulate",
+            "Write simulated events to standard output: one JSON object per line.",
+        ),
+        "publish": _Command(
+            "streameval.cli.publish", "Publish the lines of files to a Kafka topic, keyed by user."
+        ),
+        "metrics": _Command(
+            "streameval.cli.metrics",
+            "List all metrics, or describe one of them.",
+        ),
+        "explain": _Command(
+            "streameval.cli.explain",
+            "Explain how one request or user was counted, or why it was not.",
+        ),
+        "state": _Command(
+            "streameval.cli.state",
+            "Inspect, verify, export and merge stores of checkpoints ([state] path).",
+        ),
+        "dlq": _Command(
+            "streameval.cli.dlq", "Show dead letters, and replay their records after a fix."
+        ),
+    }
+)
+"""Name -> command. A module is imported when its command is called."""
+
+
+class _LazyGroup(TyperGroup):
     """Imports the module of a command only when that command is called."""
 
     def __init__(self, **settings: Any) -> None:
@@ -58,7 +124,7 @@ _SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
 
 app = typer.Typer(
     name="streameval",
-    cls=_Commands,
+    cls=_LazyGroup,
     pretty_exceptions_enable=False,
     epilog="First time here? Run `streameval demo`.",
     **_SETTINGS,

@@ -14,8 +14,7 @@ import pytest
 import typer
 
 from streameval.catalogue import catalogue
-from streameval.cli.app import app
-from streameval.cli.commands import COMMANDS
+from streameval.cli.app import COMMANDS, app
 from streameval.evaluation.shell.errors import status_of
 from streameval.events.errors import (
     RefusedMemberError,
