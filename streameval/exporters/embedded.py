@@ -76,7 +76,10 @@ class AccumulatorSnapshots:
         self._version = 0
         self._left_out: list[LeftOut] = []
         self._told: set[str] = set()
-        _check_names(accumulator for _, accumulator in _checked(self._pairs(), self._labels))
+        pairs = self._pairs()
+        for key, _ in pairs:
+            _values(key, self._labels)
+        _check_names(accumulator for _, accumulator in pairs)
 
     def take(self) -> Snapshot:
         """A snapshot of all readings; thread-safe."""
@@ -109,7 +112,7 @@ class AccumulatorSnapshots:
         for key, accumulator in self._pairs():
             try:
                 labels = _values(key, self._labels)
-                reads.append((labels, _read_again(labels, accumulator, before.get(labels))))
+                reads.append((labels, _read(labels, accumulator, before.get(labels))))
             except Exception as error:  # noqa: BLE001  a metric of the user's may raise anything
                 self._leave_out(LeftOut(key, _reason_of(error), error))
         self._reads = dict(sorted(reads, key=lambda read: read[0]))
@@ -128,11 +131,11 @@ class AccumulatorSnapshots:
 
     def _series(self) -> Iterator[Series]:
         """The series by metric, then by label values."""
-        value: dict[str, list[Series]] = {}
+        by_metric: dict[str, list[Series]] = {}
         for read in self._reads.values():
             for entry in read.series:
-                value.setdefault(entry.metric.text, []).append(entry)
-        for of_metric in value.values():
+                by_metric.setdefault(entry.metric.text, []).append(entry)
+        for of_metric in by_metric.values():
             yield from of_metric
 
     def _health(self) -> Health:
@@ -164,23 +167,12 @@ def _reason_of(error: Exception) -> str:
     return "half_counted" if isinstance(error, HalfCountedError) else "error"
 
 
-def _checked(
-    pairs: Iterable[tuple[Any, Accumulator]], labels: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], Accumulator]]:
-    for key, accumulator in pairs:
-        yield _values(key, labels), accumulator
-
-
-def _read_again(labels: tuple[str, ...], accumulator: Accumulator, last: _Read | None) -> _Read:
+def _read(labels: tuple[str, ...], accumulator: Accumulator, last: _Read | None) -> _Read:
     """The last reading, unless the accumulator has changed since."""
-    if last is not None and last.accumulator is accumulator and last.version == accumulator.version:
-        return last
-    return _read(labels, accumulator)
-
-
-def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
     # The version first, so that events counted before the copy are read again, not lost.
     version = accumulator.version
+    if last is not None and last.accumulator is accumulator and last.version == version:
+        return last
     copy = accumulator.copy()
     series = tuple(Series(metric, labels, copy.read(metric.text)) for metric in copy.metrics)
     return _Read(accumulator, version, copy.lists, series, copy.advice(), copy.resets)
