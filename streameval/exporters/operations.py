@@ -44,7 +44,6 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     health = snapshot.health
     families = [
         *_families(health, _EVENTS),
-        *_families(health, _ATTRIBUTES),
         *_progress(snapshot),
         count_undefined(snapshot),
     ]
@@ -109,21 +108,14 @@ class _FromAttribute(NamedTuple):
     label: str | None = None
 
 
-def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[Family]:
+def _families(health: Health, table: Mapping[_FromAttribute, str]) -> Iterator[Family]:
     for field, text in table.items():
-        value = getattr(source, field.attribute)
+        value = getattr(health, field.attribute)
         if field.label is None:
             yield _one(value, field.name, field.kind, text)
         else:
             yield _by(field.label, value, field.name, field.kind, text)
 
-
-_ATTRIBUTES: Final = {
-    _FromAttribute("attributes_unknown_ratio", "gauge", "unknown_items", "attribute"): (
-        "Share of the items shown that an attribute of items does not have, by attribute, in a "
-        "sample of the events since the start. If it grows, the attribute's table is out of date."
-    ),
-}
 
 _EVENTS: Final = {
     _FromAttribute("events_consumed", "counter", "consumed"): (
@@ -157,6 +149,10 @@ _EVENTS: Final = {
     ),
     _FromAttribute("dlq_events", "counter", "dead_lettered"): (
         "Dead letters written, including truncated ones and those written again after a crash."
+    ),
+    _FromAttribute("attributes_unknown_ratio", "gauge", "unknown_items", "attribute"): (
+        "Share of the items shown that an attribute of items does not have, by attribute, in a "
+        "sample of the events since the start. If it grows, the attribute's table is out of date."
     ),
 }
 _CONNECTIONS: Final = {
