@@ -315,7 +315,9 @@ class Accumulator:
         with self.lock:
             if chosen is None:
                 return None
-            return readings_of(self._metric(metric), self.table, _HERE, chosen)[0].interval
+            return readings_of(metric_of(metric, self.metrics), self.table, _HERE, chosen)[
+                0
+            ].interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of a metric by event day and user group.
@@ -326,7 +328,9 @@ class Accumulator:
             MetricError: the metric is unknown.
         """
         with self.lock:
-            return next(iter(group_sums(self._metric(metric), self.table, _HERE) or ()), None)
+            return next(
+                iter(group_sums(metric_of(metric, self.metrics), self.table, _HERE) or ()), None
+            )
 
     @property
     def audience(self) -> Audience | None:
@@ -472,7 +476,7 @@ class Accumulator:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
         with self.lock:
-            return statistics_of(self._metric(metric), self.table)
+            return statistics_of(metric_of(metric, self.metrics), self.table)
 
     def __repr__(self) -> str:
         values = ", ".join(value_text(metric, self.read) for metric in self.metrics)
@@ -584,7 +588,7 @@ class Accumulator:
         reading = self._followed(str(given)) if followed else None
         if reading is not None:
             return reading
-        metric = self._metric(given)
+        metric = metric_of(given, self.metrics)
         (reading,) = readings_of(metric, self.table, _HERE, method)
         if followed and self._blocks.waiting:
             running = self._running or Running(self._table, self._changes, self._lists)
@@ -610,8 +614,3 @@ class Accumulator:
         result = task()
         self._running = running
         return result if running.state == (self._changes, self._lists) else None
-
-    def _metric(self, given: str | Metric) -> Metric:
-        if not isinstance(given, str):
-            return metric_of(given)
-        return metric_of(next((metric for metric in self.metrics if metric.text == given), given))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -284,8 +284,10 @@ def denominator(metric: Metric) -> Metric | None:
     return None if over is None else companion(metric, over)
 
 
-def metric_of(metric: object) -> Metric:
+def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
     """The metric of a text or of a decorated function; a Metric is returned unchanged.
+
+    `among`: metrics that a text names first, as a function of one's own may be declared anew.
 
     Raises:
         MetricError: it is none of these, or the text is not valid.
@@ -293,7 +295,7 @@ def metric_of(metric: object) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return parse(metric)
+        return next((each for each in among if each.text == metric), None) or parse(metric)
     if callable(metric):
         return metric_at(metric)
     raise _undeclared(metric)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -276,6 +277,12 @@ def test_what_is_not_compared_is_refused_with_its_reason(metric: str, says: str)
 def test_something_else_than_accumulators_is_refused(given: dict[str, Accumulator]) -> None:
     with pytest.raises(MetricError, match="Accumulator"):
         gap(given, "hit_rate@1")
+
+
+def test_what_is_no_metric_is_refused() -> None:
+    metrics: Any = ["hit_rate@1"]
+    with pytest.raises(MetricError, match="is not a metric"):
+        gap({"de": Accumulator("hit_rate@1", intervals=Intervals())}, metrics)
 
 
 def test_accumulators_without_intervals_are_refused() -> None:

@@ -582,7 +582,7 @@ def changes(
     chosen = ChangeSettings() if settings is None else settings
     if not isinstance(chosen, ChangeSettings):
         raise MetricError(f"settings={settings!r:.80}: give a streameval.ChangeSettings")
-    asked = metric_of(metric)
+    asked = metric_of(metric, accumulator.metrics)
     arm, other = _watched(accumulator, asked), None
     if against is not None:
         other = _watched(against, asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -252,8 +252,8 @@ def compare(
     for name, given in (("control", control), ("treatment", treatment)):
         if not isinstance(given, Accumulator):
             raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
-    asked = _asked(treatment, metric)
-    beside = asked if against is None else _asked(control, against)
+    asked = metric_of(metric, treatment.metrics)
+    beside = asked if against is None else metric_of(against, control.metrics)
     if reason := unlike_metrics(beside, asked):
         raise NotComparableError(asked.text, reason)
     intervals = control.intervals or Intervals()
@@ -300,12 +300,6 @@ def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
         reason=objection.reason,
         overlap=objection.overlap,
     )
-
-
-def _asked(accumulator: Accumulator, metric: Any) -> Metric:
-    """The metric of the accumulator with this text, else the one that is meant."""
-    by_text = {asked.text: asked for asked in accumulator.metrics}
-    return (by_text.get(metric) if isinstance(metric, str) else None) or metric_of(metric)
 
 
 def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:

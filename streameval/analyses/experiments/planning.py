@@ -148,7 +148,7 @@ def plan(
     """
     if not isinstance(accumulator, Accumulator):
         raise MetricError(f"accumulator={accumulator!r:.80}: give a streameval.Accumulator")
-    text = metric_of(metric).text
+    text = metric_of(metric, accumulator.metrics).text
     intervals, audience = accumulator.intervals, accumulator.audience
     if intervals is None or audience is None:
         reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."

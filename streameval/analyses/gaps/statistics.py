@@ -79,8 +79,7 @@ def gap(
     """
     check_method(method, get_args(Kind))
     first = _first(values)
-    by_text = {each.text: each for each in first.metrics}
-    asked = by_text.get(metric) or metric_of(metric)
+    asked = metric_of(metric, first.metrics)
     intervals = first.intervals
     if intervals is None:
         reason = "Create the accumulators with intervals: Accumulator(..., intervals=Intervals())."
