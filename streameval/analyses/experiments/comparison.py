@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from streameval.accumulator.overlap import bias_text
 from streameval.analyses.experiments.sample_ratio import lack_ids
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
+from streameval.events.errors import NotComparableError, UnlikeStateError
 from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.interval_formulas import (
     LARGEST_EVIDENCE,
@@ -35,7 +35,7 @@ from streameval.inference.interval_formulas import (
 )
 from streameval.inference.words import percent
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import GroupSums, Intervals, Method, check_method
+from streameval.statistics.intervals import GroupSums, Intervals, Method
 
 Verdict: TypeAlias = Literal[
     "better",
@@ -219,39 +219,18 @@ def compare(
     treatment: Accumulator,
     metric: str,
     *,
-    against: str | None = None,
-    method: Method = "fixed",
-    precision: float | None = None,
+    against: str | None,
+    method: Method,
+    precision: float | None,
 ) -> Comparison:
-    """Compare two accumulators in one metric, or two metrics of one log.
-
-    Args:
-        control: made with `intervals`.
-        treatment: made with the same `intervals`.
-        metric: one that both were made with.
-        against: the metric of control, if it is another one in the same unit: control and treatment
-            may be one accumulator, for two policies that one log judges.
-        method: "fixed" holds for one planned look; "anytime" holds however often you look.
-        precision: lift at which anytime bounds are tightest; by default that of the intervals.
+    """Compare two accumulators in one metric, or two metrics of one log; see `streameval.compare`.
 
     Raises:
         NotComparableError: the metric is not a mean over lists or items, has no sums by user, or no
             event day has lists of both; or `against` has another unit or direction.
         UnlikeStateError: the numbers of groups differ.
-        MetricError: an argument is not valid.
-
-    Example:
-        >>> from streameval import Accumulator, Intervals
-        >>> one, other = (Accumulator("hit_rate", intervals=Intervals()) for _ in range(2))
-        >>> for user in range(3_000):
-        ...     one.update(["a"], ["a"] if user % 3 == 0 else [], user=f"u{user}")
-        ...     other.update(["a"], ["a"] if user % 2 == 0 else [], user=f"u{user}")
-        >>> compare(one, other, "hit_rate").verdict
-        'better'
+        MetricError: a metric is unknown.
     """
-    for name, given in (("control", control), ("treatment", treatment)):
-        if not isinstance(given, Accumulator):
-            raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
     asked = metric_of(metric, treatment.metrics)
     beside = asked if against is None else metric_of(against, control.metrics)
     if reason := unlike_metrics(beside, asked):
@@ -263,7 +242,6 @@ def compare(
     if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
         raise NotComparableError(asked.text, reason)
-    check_method(method, get_args(Method))
     higher = asked.definition.higher_is_better
     settings = Settings(method, intervals.precision, intervals.confidence, higher)
     contrast = contrast_of(first, other)
