@@ -553,7 +553,7 @@ def changes(
         until: last whole day (UTC); by default the day before the newest, which may be incomplete.
         series: number of series that you look at, which share the rate of false alarms.
         rollouts: days on which something was rolled out; they are suspects.
-        settings: `weeks`, `tolerate`, `once_in` and `accepted` of them are read.
+        settings: `tolerate`, `once_in`, `accepted` and `ignore` of them are read.
 
     Raises:
         NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
