@@ -12,6 +12,7 @@ import msgspec
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.engine.windows.labels import OTHER
 from streameval.events.times import moment_of
 from streameval.inference.words import confidence_text, percent
 
@@ -247,7 +248,7 @@ def comparison(snapshot: Snapshot) -> Variants | None:
     label = usual
     if configured is not None and controls[0] in values.get(configured[0], ()):
         label = configured[0]
-    if len(values[label]) < 2 or values[label] <= {"__other__"}:
+    if len(values[label]) < 2 or values[label] <= {OTHER}:
         return None
     return Variants(
         label, next((control for control in controls if control in values[label]), None)

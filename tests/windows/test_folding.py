@@ -10,8 +10,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.labels import (
-    MISSING,
     OTHER,
     Folding,
     FoldingOptions,
@@ -21,7 +21,7 @@ from streameval.engine.windows.labels import (
 
 Pair = tuple[str, str]
 
-values = st.sampled_from([*"abcdefgh", MISSING, OTHER])
+values = st.sampled_from([*"abcdefgh", MISSING_LABEL, OTHER])
 pairs = st.lists(st.tuples(values, values), max_size=40)
 named = st.tuples(st.frozensets(values, max_size=3), st.frozensets(values, max_size=3))
 wide = st.builds(FoldingOptions, cap=st.integers(0, 5), named=named)
@@ -32,7 +32,7 @@ def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
     """Events by slice if all values are known beforehand: the smallest hashes stay."""
     kept = []
     for place, mine in enumerate(options.named):
-        never = mine | {MISSING, OTHER}
+        never = mine | {MISSING_LABEL, OTHER}
         others = {pair[place] for pair in seen} - never
         kept.append(never | set(sorted(others, key=_hash)[: options.cap]))
     folded = [tuple(v if v in kept[i] else OTHER for i, v in enumerate(pair)) for pair in seen]
@@ -80,7 +80,10 @@ def test_a_combination_known_before_one_of_its_values_is_folded_is_admitted_agai
 @given(pairs, st.integers(0, 5), st.integers(0, 6))
 def test_no_more_combinations_stay_than_allowed(seen: list[Pair], cap: int, most: int) -> None:
     options = FoldingOptions(cap=cap, max_series=most)
-    assert len(counted(seen, options, 7).keys() - {(OTHER, OTHER), (MISSING, MISSING)}) <= most
+    assert (
+        len(counted(seen, options, 7).keys() - {(OTHER, OTHER), (MISSING_LABEL, MISSING_LABEL)})
+        <= most
+    )
 
 
 @given(st.lists(pairs, min_size=1, max_size=4), wide)
@@ -104,11 +107,13 @@ def test_a_restored_folding_continues(seen: list[Pair], options: FoldingOptions)
 
 
 def test_a_folded_value_stays_folded() -> None:
-    folding = _folding([("a", MISSING), ("b", MISSING), ("c", MISSING)], FoldingOptions(cap=1))
+    folding = _folding(
+        [("a", MISSING_LABEL), ("b", MISSING_LABEL), ("c", MISSING_LABEL)], FoldingOptions(cap=1)
+    )
     states = []
     for _ in range(3):
         for value in "abc":
-            folding.admit((value, MISSING))
+            folding.admit((value, MISSING_LABEL))
         states.append(folding.state())
     assert states[0] == states[1] == states[2]
 

@@ -28,6 +28,7 @@ from streameval.analyses.changes.settings import OTHERS, REFERENCE_WEEKS, WEEKS,
 from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
+from streameval.engine.windows.labels import NOT_VALUES
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.events.ids import is_number
 from streameval.inference.days import date_of, given_day, number_of_day
@@ -45,9 +46,6 @@ from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
 
 SHOWN: Final = 63
 """Days of `Change.days`."""
-
-_UNNAMED: Final = frozenset({"__other__", "__missing__"})
-"""Label values that are never judged: folded values, and events without the label."""
 
 _SUSPECT: Final = float(LATEST)
 """Weight of a day on which a rollout began."""
@@ -153,7 +151,7 @@ def look(
     slices = [series.arm, *([series.other] if series.other is not None else [])]
     plain = _shifts_of([[part.sums] for part in slices], until, settings, past)
     seen = Look(series, until, sums=plain)
-    if series.slice in _UNNAMED:
+    if series.slice in NOT_VALUES:
         return seen._replace(unjudged=("too few users", "values that are no slice of their own"))
     if _nameless(series.traffic, until) > MOST_ANONYMOUS:
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"

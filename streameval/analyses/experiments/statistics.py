@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -64,15 +64,13 @@ from streameval.analyses.experiments.verdicts import (
     select,
 )
 from streameval.catalogue.metric import Metric
+from streameval.engine.windows.labels import NOT_VALUES
 from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
 from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals, Method
-
-_NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
-"""Label values that are not variants: folded values, and events without the label."""
 
 
 class Variant(NamedTuple):
@@ -138,7 +136,7 @@ def compare_with_control(
 
     `before`: what users did in the days before, which adjusts the values.
     """
-    named = {name for name in variants if name not in _NOT_VARIANTS}
+    named = {name for name in variants if name not in NOT_VALUES}
     plans, first = plans_of(experiment.shares), day_number(experiment.since)
     chosen = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
     nothing = Variant({}, NOBODY)
@@ -217,11 +215,11 @@ def with_segments(
             if metric.counted is None and comparisons.has(metric)
             for variant in chosen
         ]
-    judged = [draft for draft in drafts if draft.row.segment not in _NOT_VARIANTS]
+    judged = [draft for draft in drafts if draft.row.segment not in NOT_VALUES]
     folded = [
         msgspec.structs.replace(draft.row, verdict="not judged")
         for draft in drafts
-        if draft.row.segment in _NOT_VARIANTS
+        if draft.row.segment in NOT_VALUES
     ]
     rows = [explain_row(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
     return report._replace(segments=rows)
@@ -245,7 +243,7 @@ def _split_within(
     checked = {
         value: check_audiences(arms, plans_of(experiment.shares), same_users=experiment.same_users)
         for value, arms in sorted(audiences.items())
-        if value not in _NOT_VARIANTS
+        if value not in NOT_VALUES
     }
     if not checked:
         return _SegmentSplit(1.0, "")

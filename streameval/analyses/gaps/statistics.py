@@ -24,6 +24,8 @@ from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
+from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.windows.labels import OTHER
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.inference.interval_formulas import (
     FEWEST_GROUPS,
@@ -41,8 +43,8 @@ from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
 
 _NOT_VALUES: Final = {
-    "__missing__": "It stands for lists without a value, which are no group.",
-    "__other__": "It stands for many values, which are no group.",
+    MISSING_LABEL: "It stands for lists without a value, which are no group.",
+    OTHER: "It stands for many values, which are no group.",
 }
 
 

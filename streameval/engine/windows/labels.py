@@ -16,6 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.decoding.values import MISSING_LABEL
+
 Labels: TypeAlias = tuple[str, ...]
 """Values of the dimensions of one slice."""
 
@@ -28,8 +30,8 @@ ActivityState: TypeAlias = list[tuple[Labels, int | None, int]]
 OTHER: Final = "__other__"
 """Label value under which folded values are counted."""
 
-MISSING: Final = "__missing__"
-"""Label value of events without one."""
+NOT_VALUES: Final = frozenset({OTHER, MISSING_LABEL})
+"""Label values that stand for others or for none, so that they are shown and never judged."""
 
 _CACHED: Final = 4_096
 """Combinations of raw values whose slice is cached; the cache is then cleared."""
@@ -169,7 +171,7 @@ class Folding:
     def __init__(self, options: FoldingOptions, dimensions: int) -> None:
         named = options.named or (frozenset(),) * dimensions
         self._options = options
-        self._fixed = [values | {MISSING, OTHER} for values in named]
+        self._fixed = [values | NOT_VALUES for values in named]
         self._all = (OTHER,) * dimensions
         self.values: list[Cap[str]] = [Cap(options.cap) for _ in range(dimensions)]
         self.series: Cap[Labels] = Cap(options.max_series)
