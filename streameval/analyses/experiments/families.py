@@ -75,9 +75,8 @@ _CHECKED: Final = (
 
 def comparison_gauges(report: Report) -> Iterator[Gauge]:
     """Gauges of every comparison, and of the checks of the experiment."""
-    control = next(iter(report.checks.users))
     rows = [
-        (row, {"metric": row.metric, "variant": row.variant, "control": control})
+        (row, {"metric": row.metric, "variant": row.variant, "control": report.control})
         for row in report.rows
     ]
     for name, attribute, text in _COMPARED:

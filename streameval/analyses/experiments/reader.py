@@ -141,14 +141,13 @@ def experiment_reader(experiment: Experiment, context: ReaderContext) -> Experim
     """A reader of the configured experiment; None without intervals."""
     if context.intervals is None:
         return None
-    named = [view for view in context.views if experiment.label in view.spec.dimensions]
-    segments = [segment_of(view.spec.dimensions, context.labels) for view in named]
-    views = [view for view, segment in zip(named, segments, strict=True) if segment is None]
-    divided = [
-        (segment, view)
-        for view, segment in zip(named, segments, strict=True)
-        if segment is not None
+    named = [
+        (segment_of(view.spec.dimensions, context.labels), view)
+        for view in context.views
+        if experiment.label in view.spec.dimensions
     ]
+    views = [view for segment, view in named if segment is None]
+    divided = [(segment, view) for segment, view in named if segment is not None]
     return ExperimentReader(experiment, context.intervals, views, divided)
 
 
