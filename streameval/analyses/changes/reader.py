@@ -83,7 +83,7 @@ class SlicedCounts:
         """
         groups = self._table.groups
         if groups is None:
-            return _no_sums(1)
+            return GroupSums(_NOTHING, np.zeros((0, 1)), np.zeros((0, 1), np.int64))
         cells, left_out = ([self._numbers[index] for index in part] for part in (slices, without))
         if left_out:
             return summed_without(metric, groups, cells, left_out)
@@ -101,11 +101,6 @@ class SlicedCounts:
         """The reason, in a sentence, not to judge an estimate over some slices, or None."""
         cells = [self._numbers[index] for index in slices]
         return objection_together(metric, self._table, cells)
-
-
-def _no_sums(groups: int) -> GroupSums:
-    nothing = np.zeros((0, groups))
-    return GroupSums(_NOTHING, nothing, nothing.astype(np.int64))
 
 
 def watched_series(

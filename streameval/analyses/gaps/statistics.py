@@ -10,7 +10,7 @@ for being extreme, theirs is among them. A value may be the worst unless another
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self, get_args
 
 import msgspec
@@ -199,10 +199,8 @@ def _judge(
     measured: Gap, metric: Metric, rows: Sequence[_LabelValue], intervals: Intervals
 ) -> tuple[Gap, frozenset[str]]:
     """The gap between at least two values that ascend, and those that may be the worst."""
-    means, moves = (
-        np.array([row.estimate.value for row in rows]),
-        np.array([row.estimate.moves for row in rows]),
-    )
+    means = np.array([row.estimate.value for row in rows])
+    moves = np.array([row.estimate.moves for row in rows])
     errors = _own_errors(rows, _pooled(rows))
     tests = _Tests(*_scaled_pairs(means, moves, errors, rows), intervals, measured.kind)
     measured = msgspec.structs.replace(
@@ -308,14 +306,7 @@ class _Pairs(NamedTuple):
 
     def chosen(self, rows: BoolArray) -> Self:
         """The pairs where `rows` is true."""
-        return self._replace(
-            lower=self.lower[rows],
-            higher=self.higher[rows],
-            difference=self.difference[rows],
-            error=self.error[rows],
-            groups=self.groups[rows],
-            stretch=self.stretch[rows],
-        )
+        return type(self)._make(column[rows] for column in self)
 
 
 class _Tests:
@@ -375,7 +366,7 @@ class _Tests:
     def _largest(self, possible: FloatArray, exact: Callable[[int], float]) -> float:
         """The largest exact bound; `possible` are upper limits of all."""
         largest = -math.inf
-        for at in _descending(possible):
+        for at in np.argsort(-possible, kind="stable").tolist():
             if possible[at] <= largest:
                 break
             largest = max(largest, exact(at))
@@ -394,7 +385,3 @@ class _Tests:
             )
         bound = float(self._pairs.difference[at]) + sign * self._known[at]
         return bound * float(self._pairs.stretch[at])
-
-
-def _descending(values: FloatArray) -> Iterator[int]:
-    yield from np.argsort(-values, kind="stable").tolist()
