@@ -155,8 +155,8 @@ def compare_with_control(
     primary = [metric for metric in judged if metric.text in experiment.primary]
     primaries = max(len(primary) * len(chosen), 1)
     guardrails = max(len(experiment.guardrails) * len(chosen), 1)
-    comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails, {})
-    comparisons.join(before)
+    comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails)
+    comparisons = comparisons.joined(before)
     checks = comparisons.balanced(checks)
     comparable = [metric for metric in judged if comparisons.has(metric)]
     followed = primary or comparable[:1]
@@ -207,8 +207,7 @@ def with_segments(
             each: variants.get(each, Variant({}, NOBODY)).since(first)
             for each in (control, *chosen)
         }
-        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1, {})
-        comparisons.join(before)
+        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1).joined(before)
         drafts += [
             _in_segment(comparisons.draft(metric, variant), name)
             for metric in judged_metrics(metrics)
@@ -363,7 +362,7 @@ class _Comparisons(NamedTuple):
     method: Method
     primaries: int
     guardrails: int
-    before: dict[str, UsersBefore]
+    before: Mapping[str, UsersBefore] = MappingProxyType({})
 
     def has(self, metric: Judged) -> bool:
         """Whether any variant has the sums of a metric.
@@ -404,19 +403,21 @@ class _Comparisons(NamedTuple):
     def _begun(self) -> list[Variant]:
         return [arm for arm in self.arms.values() if arm.audience.lists]
 
-    def join(self, before: Before | None) -> None:
-        """Join the users of each variant with what they did before, if that adjusts the values."""
+    def joined(self, before: Before | None) -> _Comparisons:
+        """With the users of each variant and what they did before, if that adjusts the values."""
         experiment = self.experiment
         days = experiment.since, experiment.pre_period
         if before is None or experiment.same_users or before.anonymous > MOST_ANONYMOUS:
-            return
+            return self
         if (before.period.since, before.period.days) != days:
-            return
+            return self
         control, *others = self.arms
+        users = {}
         for name in others:
             arms = (self._parts(self.arms[arm]) for arm in (control, name))
             audiences = [(one.audience, other.audience) for one, other in zip(*arms, strict=True)]
-            self.before[name] = UsersBefore(before, audiences, self.intervals.groups)
+            users[name] = UsersBefore(before, audiences, self.intervals.groups)
+        return self._replace(before=users)
 
     def balanced(self, checks: Checks) -> Checks:
         """The checks with those that users of the variants were alike before."""
