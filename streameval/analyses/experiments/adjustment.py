@@ -152,9 +152,9 @@ def share_left(sums: GroupSums, audience: Audience) -> float | None:
     The values of the second half are adjusted by what users did in the first. At most 1; None with
     fewer than two days, or too few users.
     """
-    middle = int(sums.days[sums.days.size // 2]) if sums.days.size > 1 else None
-    if middle is None:
+    if sums.days.size < 2:
         return None
+    middle = int(sums.days[sums.days.size // 2])
     early, late = sums.days < middle, sums.days >= middle
     groups = sums.numerators.shape[1]
     here = user_groups(audience.hashes[audience.first < middle], groups)
