@@ -18,7 +18,7 @@ from streameval.engine.windows.times import DurationError, microseconds
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
 from streameval.evaluation.options import InputError, Options, Setting
-from streameval.evaluation.rows import TimeColumn
+from streameval.evaluation.rows import TimeColumn, check_columns
 from streameval.evaluation.sources import (
     EventSource,
     EventTables,
@@ -227,7 +227,7 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
             configuration, or name what is not there.
     """
     given, options, added = request
-    _check_labels(given, options)
+    _check_options(given, options)
     # Only a daemon's configuration has what rankers need.
     if options.config is not None or any(name.startswith(RANKERS) for name in options.columns):
         return _of_config(request, analysis)
@@ -272,8 +272,10 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
     )
 
 
-def _check_labels(given: Given, options: Options) -> None:
+def _check_options(given: Given, options: Options) -> None:
     """Refuse options of events for rows, and options of rows for events."""
+    if given.is_pair:
+        check_columns(options.columns)
     if given.is_pair and options.by:
         raise InputError(
             Setting("by"),

@@ -32,7 +32,6 @@ from streameval.evaluation.rows import (
     Role,
     Side,
     TimeColumn,
-    check_columns,
     common_topics,
     is_trec,
     read_side,
@@ -489,7 +488,6 @@ class Pair(_Parts):
         scores: bool,
         counts_rows: bool = False,
     ) -> None:
-        check_columns(options.columns)
         both = (given.recommendations, given.truth)
         trec = _is_trec_pair(*both, options)
         if trec and every is not None:

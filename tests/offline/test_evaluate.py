@@ -290,6 +290,8 @@ def test_warnings_name_arguments_and_the_line_that_called() -> None:
         (lambda d: evaluate(d.shown, d.truth, "mrr", by="x"), "by= splits events"),
         (lambda d: evaluate(d.shown, d.truth, "mrr", every="1h"), "every= needs event time"),
         (lambda d: evaluate(d.shown, d.truth, "mrr", columns={"user": "uu"}), "no column 'uu'"),
+        (lambda _: evaluate([["a"]], [["a"]], "mrr", columns={"itm": "x"}), "field 'itm'"),
+        (lambda d: evaluate(d.scores, d.gains, "mrr", columns={"itm": "x"}), "field 'itm'"),
         (lambda d: evaluate(d.shown, 5, "mrr"), "truth: found 5"),
         (lambda d: evaluate(d.scores, None, "mrr"), "needs truth="),
         (lambda d: evaluate(d.scores, d.gains[:, :3] > 0, "mrr"), "numbers of columns"),
