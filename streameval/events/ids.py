@@ -20,10 +20,12 @@ IdKind: TypeAlias = Literal["text", "integer"]
 """The kind of an accumulator's ids; None before the first id."""
 
 _INTEGERS = frozenset({int})
-_BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
+BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
     "text": frozenset({str}),
     "integer": _INTEGERS,
 }
+"""The types of built-in ids of each kind."""
+
 _WITH_ARTICLE = {"text": "text", "integer": "an integer"}
 
 
@@ -60,7 +62,7 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
     Returns:
         Their kind (None without ids), and the ids, unchanged where possible.
     """
-    if kind is not None and _BUILT_IN[kind].issuperset(map(type, ids)):
+    if kind is not None and BUILT_IN[kind].issuperset(map(type, ids)):
         return kind, ids
     converted: list[Id] = []
     for index, item in enumerate(ids):

@@ -6,7 +6,7 @@ It takes the same rows and gives the same columns as the one in C.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.events import LARGEST_GAIN, LARGEST_RANK
-from streameval.events.ids import IdKind
+from streameval.events.ids import BUILT_IN, IdKind
 from streameval.events.rules import MARKS, RESERVED
 
 INTERFACE: Final = 4
@@ -32,10 +32,6 @@ _LISTS: Final = frozenset({list, tuple})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, dict})
 _INTEGERS: Final = frozenset({int})
 _NUMBERS: Final = frozenset({int, float})
-_TYPES: Final[Mapping[IdKind, frozenset[type]]] = {
-    "text": frozenset({str}),
-    "integer": _INTEGERS,
-}
 
 
 class _ListRow(NamedTuple):
@@ -74,7 +70,7 @@ def match(
     """See `streameval.statistics.kernel.match`."""
     if len(lists) != len(interactions):
         raise ValueError(f"{len(lists)} lists and {len(interactions)} interactions")
-    search = _IdSearch(_TYPES[kind], depth, every, sound)
+    search = _IdSearch(BUILT_IN[kind], depth, every, sound)
     rows = [_row(search, *pair) for pair in zip(lists, interactions, strict=True)]
     odd = [at for at, row in enumerate(rows) if row is None]
     return _columns(odd, [row or _ListRow() for row in rows])
@@ -103,7 +99,7 @@ class Block:
 
     def __init__(self, kind: IdKind, depth: int, every: bool) -> None:  # noqa: FBT001  as `match`
         self._rows: list[_ListRow] = []
-        self._search = _IdSearch(_TYPES[kind], depth, every)
+        self._search = _IdSearch(BUILT_IN[kind], depth, every)
 
     def add(self, items: Any, interactions: Any, ranks: Any = None) -> bool:
         """Take a list, its interactions and the rank of each item or none.
