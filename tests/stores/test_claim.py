@@ -43,7 +43,16 @@ def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:
         folder_store(tmp_path).claim("c1", "g1")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"version":1,"cluster":"c1"}'])
+_DEEP = b'{"version":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"\xff", b"[]", b'{"version":1,"cluster":"c1"}'),
+        pytest.param(_DEEP, id="deep"),
+    ],
+)
 def test_a_malformed_claim_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "store.json").write_bytes(content)
     with pytest.raises(UnownedStoreError, match="names no cluster and group"):
