@@ -27,6 +27,8 @@ def with_absolute_links(markdown: str, repository: str) -> str:
     Example:
         >>> with_absolute_links("[how](docs/how.md#now) ![page](page.png)", "https://x/y")
         '[how](https://x/y/blob/main/docs/how.md#now) ![page](https://x/y/raw/main/page.png)'
+        >>> with_absolute_links("[here](#now) [there](https://z)", "https://x/y")
+        '[here](#now) [there](https://z)'
     """
 
     def absolute(link: re.Match[str]) -> str:
