@@ -383,7 +383,7 @@ def test_a_value_of_a_few_clicks_by_chance_is_left_out() -> None:
 
 
 def test_the_ratio_is_below_1_for_certain_only_if_the_difference_is_above_0() -> None:
-    """Of rare clicks, logarithms are sure before square roots are."""
+    """Of few lists that click more often, logarithms are sure before square roots are."""
     ratios = []
     for seed in range(40):
         draw = np.random.default_rng([48, seed])
@@ -392,11 +392,11 @@ def test_the_ratio_is_below_1_for_certain_only_if_the_difference_is_above_0() ->
                 GroupSums(
                     np.array([0]),
                     draw.poisson(rate, (1, GROUPS)).astype(float),
-                    np.full((1, GROUPS), 20),
+                    np.full((1, GROUPS), lists),
                 ),
                 None,
             )
-            for name, rate in (("low", 0.08), ("high", 0.2))
+            for name, rate, lists in (("low", 8.0, 2_000), ("high", 0.12, 20))
         }
         shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
         assert (shown.ratio_high or 1.0) == 1.0 or (shown.low or 0.0) > 0.0
