@@ -22,13 +22,15 @@ from streameval.analyses.experiments.adjustment import adjust
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge
 from streameval.analyses.experiments.course import lift_error
+from streameval.analyses.experiments.reader import before_in, variants_in
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.listed import Configuration
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.backfill import Backfill
-from streameval.engine.capture import ingest_snapshot
+from streameval.engine.capture import ingest_snapshot, lifetimes_of
 from streameval.engine.ingest import Ingest
 from streameval.evaluation import partials
 from streameval.evaluation.partials import backfill
@@ -435,6 +437,18 @@ def test_values_that_are_not_adjusted_say_why(how: dict[str, Any], reason: str) 
     report = report_of(counted(visits(users=200, days=3), **how))
     assert report.checks.adjustment == f"Not adjusted by what users did before: {reason}."
     assert {row.known for row in report.rows} == {None}
+
+
+@pytest.mark.parametrize("how", [{"pre_period": 7}, {"since": date(2026, 3, 2)}], ids=str)
+def test_other_days_than_those_that_a_state_keeps_adjust_nothing(how: dict[str, Any]) -> None:
+    families = lifetimes_of(counted(visits()), ["variant", "country"])
+    metrics, variants = variants_in(families, "variant")
+    experiment = msgspec.structs.replace(Experiment(since=SINCE), **how)
+    before = before_in(families, "variant")
+    found = compare_with_control(experiment, metrics, variants, Intervals(), before=before)
+    assert {row.known for row in found.rows} == {None}
+    reason = f"the days before {experiment.since} were not counted"
+    assert found.checks.adjustment == f"Not adjusted by what users did before: {reason}."
 
 
 def test_lists_without_a_user_and_few_users_adjust_nothing() -> None:

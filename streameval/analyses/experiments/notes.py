@@ -73,7 +73,11 @@ def adjustment_text(experiment: Experiment, before: Before | None, rows: Sequenc
         reason = "the first day of the experiment is not given (since)"
     elif experiment.same_users:
         reason = "users are the same by design"
-    elif before is None or before.period.since != since or not before.totals[LISTS].hashes.size:
+    elif (
+        before is None
+        or (before.period.since, before.period.days) != (since, days)
+        or not before.totals[LISTS].hashes.size
+    ):
         reason = f"the days before {since} were not counted"
     elif before.anonymous > MOST_ANONYMOUS:
         reason = f"{percent(before.anonymous)} of the lists before {since} have no user id"
