@@ -164,7 +164,7 @@ def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
         raise MetricFailedError(metric, error) from error
 
 
-def values_of(metric: Metric, lists: Lists, context: Context) -> FloatArray:
+def list_values(metric: Metric, lists: Lists, context: Context) -> FloatArray:
     """One value per list, shape (lists,)."""
     of_list = metric.definition.graded or metric.definition.function
     values = of_list(lists, *_inputs(metric, context), **metric.values_for(of_list))
@@ -359,7 +359,7 @@ def of_events(
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
     graded = lists.is_graded and metric.needs_gains
     values = (
-        values_of(metric, lists, context)
+        list_values(metric, lists, context)
         if graded or metric.needs_values
         else array_of(metric, call_metric(metric, lists, context), lists.kind.size)
     )

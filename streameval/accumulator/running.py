@@ -31,8 +31,8 @@ from streameval.accumulator.formulas import (
     is_own,
     items_at,
     items_shown,
+    list_values,
     mean_counts,
-    values_of,
 )
 from streameval.accumulator.plan import hits_options, name_of
 from streameval.accumulator.readings import mean_reading, sum_reading
@@ -349,7 +349,7 @@ class _Mean:
             return 0, 0, 0, int(items_at(metric, ranks[ranks <= self.outcomes.options.last]).sum())
         if self._per == "item":
             return 0, 0, 0, int(items_shown(metric, lists.items)[0])
-        value = float(values_of(metric, lists, self._context)[0])
+        value = float(list_values(metric, lists, self._context)[0])
         counted = int(mean_counts(metric, lists)[0])
         if not counted:
             return 0, 0, 0, 0

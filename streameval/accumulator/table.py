@@ -17,10 +17,10 @@ from streameval.accumulator.formulas import (
     Formula,
     formula,
     largest_rounded,
+    list_values,
     mean_counts,
     of_events,
     sum_metric,
-    values_of,
 )
 from streameval.accumulator.inputs import (
     Digests,
@@ -504,7 +504,7 @@ class Table:
             if hits is not None:
                 hits.add(lists)
             for metric, name in (*(counted.graded if lists.is_graded else ()), *counted.values):
-                values = values_of(metric, lists, self.context)
+                values = list_values(metric, lists, self.context)
                 kept = cast("Values", self._statistics[name])
                 kept.add(lists.cell, values, mean_counts(metric, lists))
             if counted.summed:

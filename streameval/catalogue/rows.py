@@ -12,12 +12,12 @@ from streameval.events import Event, Id
 from streameval.statistics.scores import relevant_items
 
 
-def distinct_items(event: Event, k: int | None) -> list[Id]:
+def first_distinct_items(event: Event, k: int | None) -> list[Id]:
     """The distinct items of a list up to rank k, by rank.
 
     Example:
         >>> event = Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2])
-        >>> distinct_items(event, 2)
+        >>> first_distinct_items(event, 2)
         ['b', 'a']
     """
     return list(dict.fromkeys(items_with_repeats(event, k)))
@@ -91,7 +91,7 @@ def confusion(
         >>> tuple(confusion(event, 2, 10, "ignore"))
         (1, 1, 1, 7)
     """
-    relevant, items = relevant_items(event.interactions), distinct_items(event, k)
+    relevant, items = relevant_items(event.interactions), first_distinct_items(event, k)
     if unknown == "ignore" and not isinstance(catalog, int):
         items, relevant = [item for item in items if item in catalog], relevant & catalog
     hits, interacted = sum(map(relevant.__contains__, items)), len(relevant)
@@ -136,7 +136,7 @@ def ranked_hits(event: Event, k: int | None, *, short: Short) -> RankedHits | No
         >>> ranked_hits(event, None, short="count")
         RankedHits(before=[1], interacted=2, negatives=2)
     """
-    relevant, items = relevant_items(event.interactions), distinct_items(event, None)
+    relevant, items = relevant_items(event.interactions), first_distinct_items(event, None)
     if not relevant:
         return None
     hits = [index for index, item in enumerate(items) if item in relevant]

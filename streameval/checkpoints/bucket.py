@@ -19,7 +19,7 @@ from obstore.exceptions import (
 from streameval.checkpoints.settings import BucketOptions
 from streameval.checkpoints.storage import StoredFile
 from streameval.events.errors import StoreError
-from streameval.sources.remote import connect, reason
+from streameval.sources.remote import connect_bucket, reason
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -126,7 +126,7 @@ def open_bucket(path: str, options: BucketOptions, progress: Callable[[], None])
     """
     path = path.rstrip("/")
     try:
-        client = connect(
+        client = connect_bucket(
             path,
             endpoint=options.endpoint,
             region=options.region,

@@ -12,7 +12,7 @@ from streameval.checkpoints.format import (
     TEMPORARY,
     Entry,
     Header,
-    content_of,
+    checked_content,
     file_of,
     offset_of,
 )
@@ -43,7 +43,7 @@ def references(name: str, data: bytes) -> References:
     """The references of a checkpoint file."""
     offset = int(name.removeprefix(f"{ARCHIVE}/")[:20])
     try:
-        content = content_of(name, data)
+        content = checked_content(name, data)
     except DamagedStateError:
         return References(offset, None)
     except StateVersionError as error:

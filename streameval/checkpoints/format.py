@@ -173,7 +173,7 @@ def entry_of(name: str, content: bytes, start: int, blob: str | None = None) -> 
     return Entry(name=name, size=len(content), digest=digest_of(content), start=start, blob=blob)
 
 
-def content_of(what: str, data: bytes) -> CheckpointContent:
+def checked_content(what: str, data: bytes) -> CheckpointContent:
     """The content of a whole file."""
     version, _ = _opening(what, data)
     return READERS[version](what, data)
@@ -188,7 +188,7 @@ def check_content(what: str, data: bytes, place: Place) -> CheckpointContent:
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     if data[-SEAL:] != digest_of(memoryview(data)[:-SEAL]).encode() + b"\n":
         raise DamagedStateError(what, "its bytes do not match the digest at its end")
-    content = content_of(what, data)
+    content = checked_content(what, data)
     header = content.header
     if (header.place, header.offset) != (place, offset_of(what.rpartition("/")[2])):
         raise DamagedStateError(
@@ -280,7 +280,7 @@ def folder_of(place: Place) -> str:
     return f"{encode_name(place.topic)}/{encode_name(place.identity)}/{place.number}"
 
 
-def place_of(folder: str) -> Place | None:
+def place_of_folder(folder: str) -> Place | None:
     """The place of a folder; None if it is not a place's folder."""
     topic_part, identity_part, number = folder.split("/")
     topic, identity = decode_name(topic_part), decode_name(identity_part)

@@ -32,7 +32,7 @@ from streameval.checkpoints.format import (
     folder_of,
     header_of,
     offsets_in,
-    place_of,
+    place_of_folder,
 )
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
 from streameval.checkpoints.storage import Disk, Folder, Storage
@@ -182,7 +182,7 @@ class Store:
         """The places with checkpoints, and their offsets; takes four requests in sequence."""
         topics = self._within([""])
         numbers = self._within(self._within(topics))
-        places = [place for place in map(place_of, numbers) if place is not None]
+        places = [place for place in map(place_of_folder, numbers) if place is not None]
         offsets = self.gather(self.offsets, places, _BLOBS_AT_ONCE)
         return {place: offset for place, offset in zip(places, offsets, strict=True) if offset}
 

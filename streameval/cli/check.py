@@ -24,11 +24,11 @@ from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import dead_letter_topics, store
+from streameval.daemon.assembly import checkpoint_store, dead_letter_topics
 from streameval.engine.analysis import configured
 from streameval.engine.snapshot import LIFETIME
 from streameval.evaluation.shell.errors import FAILED, config_errors_in, output, report
-from streameval.evaluation.shell.terminal import quantity, render
+from streameval.evaluation.shell.terminal import drawn_text, quantity
 from streameval.events.errors import (
     ConfigError,
     ForeignStoreError,
@@ -85,9 +85,9 @@ def check(
         schemas_of(settings, os.environ)
         letters = dead_letter_topics(settings)
         if settings.state is not None:
-            store(settings.state)
+            checkpoint_store(settings.state)
     with output():
-        sys.stdout.write(summary(config, settings, letters))
+        sys.stdout.write(configuration_lines(config, settings, letters))
     if connect:
         _connect(settings, settings.source.group_of(source.cluster))
 
@@ -117,12 +117,12 @@ def _source_problem(path: Path) -> ConfigError | None:
     return None
 
 
-def summary(path: Path, config: Config, letters: Sequence[str]) -> str:
+def configuration_lines(path: Path, config: Config, letters: Sequence[str]) -> str:
     """What `run` would do with a configuration, a line for each part.
 
     `letters`: the topics of dead letters.
     """
-    return render(*(f"{name:<10} {what}" for name, what in _plan(path, config, letters)))
+    return drawn_text(*(f"{name:<10} {what}" for name, what in _plan(path, config, letters)))
 
 
 def _plan(path: Path, config: Config, letters: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -235,7 +235,7 @@ def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
         report(*error.lines)
         return False
     with output():
-        sys.stdout.write(render(f"{name:<10} {text}"))
+        sys.stdout.write(drawn_text(f"{name:<10} {text}"))
     return True
 
 
@@ -248,7 +248,7 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
     if not is_url(options.path):
         report = try_folder(options.path)
     else:
-        partitions = quantity(len(store(options).places()), "partition")
+        partitions = quantity(len(checkpoint_store(options).places()), "partition")
         report = f"{options.path} is readable and has checkpoints of {partitions}"
     _check_state(config, options, group)
     return report
@@ -256,7 +256,7 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
 
 def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
-    checkpoints = store(options)
+    checkpoints = checkpoint_store(options)
     if checkpoints.claimed() and (claimed := checkpoints.owner().group) != group:
         raise ForeignStoreError(options.path, "group", group, claimed)
     # A former topic, or the state of a topic before it was recreated, may have other settings.

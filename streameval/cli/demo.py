@@ -32,7 +32,7 @@ from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.evaluation.shell.errors import output, report
-from streameval.evaluation.shell.terminal import grid, render
+from streameval.evaluation.shell.terminal import drawn_text, grid
 from streameval.events.errors import ConfigError, OptionError, StreamevalError, UsageError
 from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
@@ -155,7 +155,7 @@ def screen() -> Iterator[Screen]:
     show = Screen(None)
     yield show
     if show.last is not None:
-        sys.stdout.write(render(table(show.last)))
+        sys.stdout.write(drawn_text(table(show.last)))
 
 
 class Screen:

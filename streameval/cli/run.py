@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.cli.check import summary
+from streameval.cli.check import configuration_lines
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, StopSignal, configure, emit
@@ -82,7 +82,9 @@ def run(
     try:
         with config_errors_in(config):
             if sys.stderr.isatty():
-                sys.stderr.write(summary(config, settings, dead_letter_topics(settings)))
+                sys.stderr.write(
+                    configuration_lines(config, settings, dead_letter_topics(settings))
+                )
             daemon = Daemon(settings, os.environ)
         with StopSignal().on_signals() as stop:
             daemon.run(until=stop)

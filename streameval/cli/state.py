@@ -33,7 +33,7 @@ from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import FAILED, output, report
 from streameval.evaluation.shell.options import Format, TextFormat
 from streameval.evaluation.shell.readings import write_series
-from streameval.evaluation.shell.terminal import Forms, quantity, render
+from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
 from streameval.evaluation.spans import SpanReadings
 from streameval.events.errors import (
     BackfillError,
@@ -103,7 +103,7 @@ def verify(paths: Paths) -> None:
             verdict = f"{len(faults_found):,} not valid" if faults_found else "all valid"
             partitions = quantity(len(store.places()), "partition")
             of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
-            sys.stdout.write(render(f"{store.path}: {of}, {verdict}"))
+            sys.stdout.write(drawn_text(f"{store.path}: {of}, {verdict}"))
     if faults:
         raise Exit(FAILED)
 
@@ -198,7 +198,7 @@ def merge(
             f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}"
             for place in chosen
         )
-        sys.stdout.write(render(*merged, *lines))
+        sys.stdout.write(drawn_text(*merged, *lines))
 
 
 def _store(store: Store) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import LISTS_OF_EVENTS, encoding_problems
 from streameval.engine.analysis import Problem, configured
 from streameval.engine.rankers import RANKER
-from streameval.engine.windows.times import microseconds
+from streameval.engine.windows.times import duration_of
 from streameval.events.errors import (
     ConfigError,
     CutoffExceedsDepthError,
@@ -108,10 +108,10 @@ def analysis_problems(config: Config) -> Iterator[Problem]:
 def extent_problems(config: Config) -> Iterator[Problem]:
     """A [[metric]] with windows, labels or segments that are not configured."""
     windows = config.windows.spans if config.windows is not None else []
-    spans = {microseconds(text) for text in windows}
+    spans = {duration_of(text) for text in windows}
     for number, metric in enumerate(config.metric):
         for index, text in enumerate(metric.windows or []):
-            if microseconds(text) not in spans:
+            if duration_of(text) not in spans:
                 yield (
                     f"metric[{number}].windows[{index}]",
                     f"{text!r} is {unknown_name_problem(text, windows, '[windows] spans')}",

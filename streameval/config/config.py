@@ -39,7 +39,7 @@ from streameval.decoding.fields import SHOWN, EventFields
 from streameval.engine.analysis import Configured, Kept, KeptFamily, configured
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import LABEL_CAP, MAX_SERIES, NO_CAP
-from streameval.engine.windows.times import Windowing, microseconds, span_text
+from streameval.engine.windows.times import Windowing, duration_of, span_text
 from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError, damage_as_error
 from streameval.events.listing import listed
@@ -160,10 +160,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.windows is None:
             return Windowing()
         return Windowing(
-            pane=microseconds(self.windows.pane),
-            spans=tuple(sorted(map(microseconds, self.windows.spans))),
-            lateness=microseconds(self.windows.lateness),
-            names=tuple((microseconds(text), text) for text in self.windows.spans),
+            pane=duration_of(self.windows.pane),
+            spans=tuple(sorted(map(duration_of, self.windows.spans))),
+            lateness=duration_of(self.windows.lateness),
+            names=tuple((duration_of(text), text) for text in self.windows.spans),
         )
 
     def families(self) -> tuple[KeptFamily, ...]:
@@ -174,7 +174,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             labels = frozenset(self.labels if options.labels is None else options.labels)
             labels |= {RANKER} & {*self.series_labels()}
             read = frozenset(
-                spans if options.windows is None else map(microseconds, options.windows)
+                spans if options.windows is None else map(duration_of, options.windows)
             )
             chosen = self.segments if options.segments is None else options.segments
             for segment in (None, *(name for name in self.segments if name in chosen)):
@@ -288,7 +288,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The catalogue: the number of items, or their ids; None if not configured."""
         if not isinstance(self.catalog, str):
             return self.catalog
-        return catalogue(self.catalog, self._as_id)
+        return item_ids(self.catalog, self._as_id)
 
     def input_files(self) -> list[str]:
         """The files with what is known of items."""
@@ -341,7 +341,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         } | {**given, "attributes": attributes | dict(given.get("attributes", {}))}
 
 
-def catalogue(path: str, as_id: Callable[[str], Id]) -> frozenset[Id]:
+def item_ids(path: str, as_id: Callable[[str], Id]) -> frozenset[Id]:
     """The ids of items in a file, one per line.
 
     Raises:

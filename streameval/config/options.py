@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems
-from streameval.engine.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
+from streameval.engine.windows.times import FINE, HOUR, SECOND, duration_of, duration_problem
 from streameval.events import Id
 from streameval.events.errors import MetricError, SourceError
 from streameval.events.problems import check_types
@@ -138,11 +138,11 @@ class WindowsOptions(_Table, frozen=True, kw_only=True):
         spans = {f"spans[{index}]": span for index, span in enumerate(self.spans)}
         yield from durations({"pane": self.pane, **spans})
         yield from durations({"lateness": self.lateness}, 0)
-        pane = microseconds(self.pane)
+        pane = duration_of(self.pane)
         if HOUR % pane:
             allowed = "'10s', '1m', '5m', '15m' or '1h'"
             yield "pane", f"found {self.pane!r}; it must divide an hour, like {allowed}."
-        lengths = list(map(microseconds, self.spans))
+        lengths = list(map(duration_of, self.spans))
         for (key, text), length in zip(spans.items(), lengths, strict=True):
             first = lengths.index(length)
             if key != f"spans[{first}]":
@@ -204,7 +204,7 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
     @property
     def bucket(self) -> BucketOptions:
         """The connection to object storage."""
-        timeout = microseconds(self.timeout) / SECOND
+        timeout = duration_of(self.timeout) / SECOND
         return BucketOptions(self.endpoint, self.region, self.allow_http, timeout)
 
 

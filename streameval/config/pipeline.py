@@ -32,7 +32,7 @@ from streameval.engine.partition import Layout
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.family import FamilySpec, widest_search
 from streameval.engine.windows.labels import FoldingOptions
-from streameval.engine.windows.times import microseconds
+from streameval.engine.windows.times import duration_of
 from streameval.events.extras import import_extra, load_named
 from streameval.events.records import RecordBatch
 from streameval.join.frontend import JoinFrontend
@@ -92,8 +92,8 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
     return Layout(
         families=[_spec(config, group, empty) for group, empty in config.accumulators(given)],
         windowing=config.windowing(),
-        dedup=None if config.dedup is None else microseconds(config.dedup),
-        clock=ClockRule(microseconds(config.max_ahead)),
+        dedup=None if config.dedup is None else duration_of(config.dedup),
+        clock=ClockRule(duration_of(config.max_ahead)),
         intervals=config.intervals,
         analyses=configured(config),
         rankers=config.event.ranker_names,

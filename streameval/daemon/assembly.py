@@ -25,7 +25,7 @@ from streameval.engine.dead_letters import DeadLetters, Limits
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
-from streameval.engine.windows.times import SECOND, microseconds, unit_warning
+from streameval.engine.windows.times import SECOND, duration_of, unit_warning
 from streameval.events.records import RecordBatch
 from streameval.sources.kinds import build, newest_records
 from streameval.sources.schemas.registry import Schemas
@@ -81,7 +81,7 @@ def assemble(
     """
     supervisor = Supervisor(environment, clock.monotonic)
     pulse = Pulse(clock.monotonic, supervisor.alive)
-    checkpoints = None if config.state is None else store(config.state, pulse.beat)
+    checkpoints = None if config.state is None else checkpoint_store(config.state, pulse.beat)
     last = None if checkpoints is None else checkpoints.last(config.source.logs)
     config = config if last is None else with_saved_depth(config, last.settings)
     member, origin = None, config.source
@@ -134,7 +134,7 @@ def _checkpointer(
         fingerprint=config.settings(),
         schema=schema(config),
         policies=options,
-        interval=microseconds(options.interval) / SECOND,
+        interval=duration_of(options.interval) / SECOND,
         budget=source.budget,
     )
     return Checkpointer(
@@ -158,13 +158,13 @@ def snapshots_of(
         source=source.name,
         labels=config.series_labels(),
         started_at=started_at,
-        idle=microseconds(config.labels_idle),
+        idle=duration_of(config.labels_idle),
         max_ahead=layout.clock.max_ahead,
         doubt=partial(unit_warning, field=str(config.event.time), unit=str(config.event.time_unit)),
     )
 
 
-def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> Store:
+def checkpoint_store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> Store:
     """The store of checkpoints; `progress` is called for each piece that is read or written.
 
     Raises:

@@ -20,7 +20,7 @@ from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, JoinWait, Snapshot, WebConfigHealth
-from streameval.engine.windows.times import SECOND, microseconds
+from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import StreamevalError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
@@ -292,9 +292,9 @@ class JoinDriver:
         self._stats, self._timeout, self._window = None, None, 0
         if options is not None:
             self._stats = JoinStats(options.names, by_request=options.key == "request_id")
-            self._window = microseconds(options.window)
+            self._window = duration_of(options.window)
             if options.idle_timeout is not None:
-                self._timeout = microseconds(options.idle_timeout) / SECOND
+                self._timeout = duration_of(options.idle_timeout) / SECOND
         self._seen: dict[Partition, tuple[int, float]] = {}
 
     def advance(self) -> None:

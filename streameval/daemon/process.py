@@ -25,7 +25,7 @@ from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.stored import StoredValues
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
-from streameval.engine.windows.times import SECOND, microseconds
+from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import ConfigError
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.page.state import state
@@ -80,7 +80,7 @@ class Daemon:
             version=version("streameval"),
             kafka=config.source.has_topics,
             wall=clock.wall,
-            first_exposure=microseconds(web.first_exposure) / SECOND,
+            first_exposure=duration_of(web.first_exposure) / SECOND,
         )
         app = application(
             self.current,

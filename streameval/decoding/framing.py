@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from streameval.decoding.fields import Format, TimeUnit
-from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
+from streameval.decoding.invalid import InvalidEvent, Refusal, shortened_json
 
 HEADER: Final = 5
 """Bytes of the header: a zero, and the schema id as a big-endian 32-bit integer."""
@@ -129,7 +129,9 @@ def remove_frame(value: bytes) -> bytes:
 def check_framed(value: bytes) -> None:
     """Check that the record begins with a zero byte and a schema id."""
     if value[:1] != b"\0" or len(value) < HEADER:
-        beginning = f"found {len(value)} bytes that begin with {excerpt(value[:HEADER].hex(' '))}"
+        beginning = (
+            f"found {len(value)} bytes that begin with {shortened_json(value[:HEADER].hex(' '))}"
+        )
         raise Refusal(
             "not_framed", f"expected a zero byte and a schema id of four bytes, {beginning}"
         )

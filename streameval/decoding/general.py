@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import MAX_HISTORY, EventFields
-from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, excerpt, invalid_of
+from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, invalid_of, shortened_json
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import check_time, microseconds
 from streameval.decoding.values import (
@@ -184,7 +184,7 @@ class InteractionReader:
         if kind is not None:
             field = f"{where}.{self._type.text}"
             if type(kind) is not str:
-                raise Refusal("wrong_type", f"{field}: {excerpt(kind)} is not a string")
+                raise Refusal("wrong_type", f"{field}: {shortened_json(kind)} is not a string")
             check_bytes(kind, MAX_LABEL_BYTES, field, "label_too_long")
         self._require_type(kind, where)
         if gain is None:

@@ -107,13 +107,13 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
         super().__init__(detail)
 
 
-def excerpt(value: object) -> str:
+def shortened_json(value: object) -> str:
     """A decoded value as JSON, shortened for a message.
 
     Example:
-        >>> excerpt(True), excerpt([1]), excerpt("x" * 100)
+        >>> shortened_json(True), shortened_json([1]), shortened_json("x" * 100)
         ('true', 'an array', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
-        >>> excerpt(1j)
+        >>> shortened_json(1j)
         '"1j"'
     """
     if isinstance(value, list):

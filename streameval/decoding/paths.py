@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streameval.decoding.invalid import Refusal, excerpt
+from streameval.decoding.invalid import Refusal, shortened_json
 from streameval.events.errors import ConfigError
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -135,7 +135,7 @@ class Path:
     def _refusal(self, wanted: str, value: object, depth: int) -> Refusal:
         steps = (name + "[]" * is_each for name, is_each in self.segments[:depth])
         where = ".".join(steps).removesuffix("[]") if wanted == "an array" else ".".join(steps)
-        return Refusal("wrong_type", f"{where}: found {excerpt(value)} instead of {wanted}")
+        return Refusal("wrong_type", f"{where}: found {shortened_json(value)} instead of {wanted}")
 
 
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, Literal
 
-from streameval.decoding.invalid import Reason, Refusal, excerpt
+from streameval.decoding.invalid import Reason, Refusal, shortened_json
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Id
 
 MAX_ID_BYTES: Final = 1_024
@@ -25,7 +25,9 @@ def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
     if 4 * len(text) > most:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > most:
-            problem = f"{field}: {excerpt(text)} has {size:,} bytes; at most {most:,} are accepted"
+            problem = (
+                f"{field}: {shortened_json(text)} has {size:,} bytes; at most {most:,} are accepted"
+            )
             raise Refusal(reason, problem)
     return text
 
@@ -36,7 +38,9 @@ def text_id(value: object, field: str) -> str:
         return value
     if type(value) is int:
         return str(value)
-    raise Refusal("invalid_id", f"{field}: {excerpt(value)} is neither a string nor an integer")
+    raise Refusal(
+        "invalid_id", f"{field}: {shortened_json(value)} is neither a string nor an integer"
+    )
 
 
 def integer_id(value: object, field: str) -> int:
@@ -45,7 +49,9 @@ def integer_id(value: object, field: str) -> int:
         return value
     if type(value) is str and _DIGITS.fullmatch(value):
         return int(value)
-    raise Refusal("invalid_id", f"{field}: {excerpt(value)} is not an integer, and ids = 'integer'")
+    raise Refusal(
+        "invalid_id", f"{field}: {shortened_json(value)} is not an integer, and ids = 'integer'"
+    )
 
 
 class Ids:
@@ -109,7 +115,7 @@ def label_text(value: object, field: str = "label") -> str:
         return "true" if value else "false"
     if type(value) is int:
         return check_bytes(str(value), MAX_LABEL_BYTES, field, "label_too_long")
-    problem = f"{field}: {excerpt(value)} is neither a string nor an integer nor a boolean"
+    problem = f"{field}: {shortened_json(value)} is neither a string nor an integer nor a boolean"
     raise Refusal("invalid_label", problem)
 
 
@@ -145,9 +151,11 @@ def finite(value: object, field: str, reason: Reason) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Refusal(reason, f"{field}: {excerpt(value)} is not a finite number")
+        raise Refusal(reason, f"{field}: {shortened_json(value)} is not a finite number")
     if reason == "invalid_gain" and abs(number) > LARGEST_GAIN:
-        raise Refusal(reason, f"{field}: {excerpt(value)} is beyond 2^1000, the largest gain")
+        raise Refusal(
+            reason, f"{field}: {shortened_json(value)} is beyond 2^1000, the largest gain"
+        )
     return number
 
 
@@ -157,7 +165,7 @@ def as_list(value: Any, field: str) -> list[Any]:
         return value
     if value is None:
         raise Refusal("missing_field", f"{field} is absent or null; write [] for an empty list")
-    raise Refusal("wrong_type", f"{field}: found {excerpt(value)} instead of an array")
+    raise Refusal("wrong_type", f"{field}: found {shortened_json(value)} instead of an array")
 
 
 def positions(content: Any, field: str, items: int, padded: int) -> list[int] | None:
@@ -170,7 +178,7 @@ def positions(content: Any, field: str, items: int, padded: int) -> list[int] | 
         return None
     for place, value in enumerate(ranks):
         if type(value) is not int or not 1 <= value <= LARGEST_RANK:
-            problem = f"{field}[{place}]: {excerpt(value)} is not in 1 to {LARGEST_RANK:,}"
+            problem = f"{field}[{place}]: {shortened_json(value)} is not in 1 to {LARGEST_RANK:,}"
             raise Refusal("invalid_positions", problem)
     check_length(ranks, items, field, "invalid_positions")
     return ranks

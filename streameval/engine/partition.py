@@ -27,7 +27,7 @@ from streameval.engine.clock import (
 )
 from streameval.engine.dead_letters import Identity, count_each
 from streameval.engine.dedup import PREFIX, SeenIds
-from streameval.engine.rankers import CountedLists, lists_of
+from streameval.engine.rankers import CountedLists, lists_by_ranker
 from streameval.engine.windows.family import Counting, Family, FamilySpec, widest_search
 from streameval.engine.windows.sections import Section
 from streameval.engine.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
@@ -402,7 +402,7 @@ class PartitionState:
     def _lists(self, decoded: Decoded) -> CountedLists:
         """The lists of events, with the values of metrics of events for each family."""
         rankers = self._layout.rankers
-        lists = lists_of(decoded, rankers)
+        lists = lists_by_ranker(decoded, rankers)
         values = [
             spec.table.event_values(lists.batch) if spec.table.plan.events else None
             for spec in self._layout.families

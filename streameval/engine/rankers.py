@@ -55,7 +55,7 @@ class CountedLists(NamedTuple):
         return of_events if self.per_event == 1 else np.repeat(of_events, self.per_event)
 
 
-def lists_of(events: Decoded, rankers: Sequence[str]) -> Decoded:
+def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
     """The list shown of each event, then that of each ranker, with the label `RANKER`.
 
     The list of a ranker has the user, the interactions and the other labels of its event, but no
@@ -65,7 +65,7 @@ def lists_of(events: Decoded, rankers: Sequence[str]) -> Decoded:
         >>> from streameval.events import Batch
         >>> shown = Batch(recommendations=[["a", "b"]], interactions=[["b"]])
         >>> events = Decoded(batch=shown, dimensions=None, places=[0], rankers=[[["b", "c"]]])
-        >>> lists = lists_of(events, ["challenger"])
+        >>> lists = lists_by_ranker(events, ["challenger"])
         >>> lists.batch.recommendations, lists.dimensions
         ([['a', 'b'], ['b', 'c']], [('shown',), ('challenger',)])
     """

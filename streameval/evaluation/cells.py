@@ -52,7 +52,7 @@ class Separator(NamedTuple):
     explicit: bool = False
 
 
-def is_list(kind: Any) -> bool:
+def is_list_type(kind: Any) -> bool:
     """Whether an Arrow type is one of lists."""
     types = arrow().types
     return any(is_(kind) for is_ in (types.is_list, types.is_large_list, types.is_fixed_size_list))
@@ -66,7 +66,7 @@ def is_text(kind: Any) -> bool:
 
 def require_lists(path: str, name: str, kind: Any) -> None:
     """Refuse a column of an Arrow type that holds neither lists nor text."""
-    if not (is_list(kind) or is_text(kind) or arrow().types.is_null(kind)):
+    if not (is_list_type(kind) or is_text(kind) or arrow().types.is_null(kind)):
         raise InputError(
             f"{path}: column {name!r} holds {kind}; give a column of lists, or of ids separated by "
             "spaces or |."
@@ -93,7 +93,7 @@ class ListColumn:
     def read(self, column: TableColumn) -> Any:
         """The lists of a block as an Arrow array of lists; a blank cell is an empty list of ids."""
         require_lists(column.path, column.name, column.values.type)
-        if is_list(column.values.type):
+        if is_list_type(column.values.type):
             return column.values
         compute = arrow("compute")
         texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
@@ -331,7 +331,7 @@ def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str 
         An Arrow array of lists and the text of a cell with several entries; or None, None.
     """
     kind = column.values.type
-    if is_list(kind):
+    if is_list_type(kind):
         return column.values, None
     if separator == "" or not is_text(kind) or not len(column.values):
         return None, None

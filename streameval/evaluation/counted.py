@@ -15,7 +15,7 @@ from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.dead_letters import DeadLetter
-from streameval.engine.rankers import lists_of
+from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.counting import Counts, count_parts, starts_of
@@ -159,7 +159,7 @@ class FileCounts:
             return
         for part in source.parts:
             for events in source.read(part, self._counts.search):
-                yield lists_of(events.decoded, rankers)
+                yield lists_by_ranker(events.decoded, rankers)
 
 
 def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:

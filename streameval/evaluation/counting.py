@@ -16,7 +16,7 @@ from streameval.decoding.columns import Decoded
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
 from streameval.engine.partition import Tally, limited_times
-from streameval.engine.rankers import lists_of
+from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, Folding, Labels, segment_of
@@ -179,7 +179,7 @@ class Counts:
 
     def _values(self, decoded: Decoded) -> tuple[Decoded, Sequence[Any]]:
         """The lists of events, and for each family the values of its metrics of events."""
-        lists = lists_of(decoded, self._rankers)
+        lists = lists_by_ranker(decoded, self._rankers)
         return lists, [of_family.table.event_values(lists.batch) for of_family in self._families]
 
     def _count(self, lists: Decoded, days: IntArray | None, values: Sequence[Any]) -> None:

@@ -25,7 +25,7 @@ from streameval.evaluation.result import Surroundings
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.sources import given_of
 from streameval.evaluation.spans import page_of
-from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
+from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.evaluation.values import Per, values_of
 from streameval.events import Id
 from streameval.events.errors import (
@@ -208,7 +208,7 @@ class Evaluation(Mapping[str, Reading]):
         return latex_of(self._table())
 
     def __repr__(self) -> str:
-        return text_of(self._table())
+        return aligned_text(self._table())
 
     def _repr_html_(self) -> str:
         return html_of(self._table(), "streameval.evaluate")

@@ -20,7 +20,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import check_time, microsecond_column
 from streameval.decoding.values import label_texts
-from streameval.evaluation.cells import Kind, ListColumn, Separator, is_list, require_lists
+from streameval.evaluation.cells import Kind, ListColumn, Separator, is_list_type, require_lists
 from streameval.evaluation.files import (
     MIND,
     RowBlock,
@@ -28,9 +28,9 @@ from streameval.evaluation.files import (
     TablePart,
     arrow,
     blocks_of,
-    finite,
+    finite_or_none,
     listing,
-    plain,
+    plain_array,
     require,
 )
 from streameval.evaluation.options import InputError, Options, Setting, column
@@ -144,7 +144,7 @@ class EventRows:
         columns |= self._of_event(block)
         batch = self._checked(block, columns, search)
         if self._needs.event_ids and self._fields.event_id is not None:
-            ids = ids_of(block.column(self._fields.event_id)).to_pylist()
+            ids = id_column(block.column(self._fields.event_id)).to_pylist()
             batch = msgspec.structs.replace(batch, event_ids=list(map(str, ids)))
         if batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
@@ -171,9 +171,9 @@ class EventRows:
         columns: dict[str, Any] = {}
         user, fields = self._user(block.names), self._fields
         if self._needs.users and (user in block.names or user != EventFields().user):
-            columns["users"] = users_of(block.column(user))
+            columns["users"] = user_column(block.column(user))
         if self._needs.times and fields.time is not None and fields.time_unit is not None:
-            times = times_of(block.column(fields.time), fields.time_unit)
+            times = time_column(block.column(fields.time), fields.time_unit)
             columns["times"] = arrow().array(times)
         return columns
 
@@ -285,7 +285,7 @@ class EventRows:
         require(part.path, field, part.kind.names, *_remedy(name))
         kind = _plain(part.kind.field(field).type)
         require_lists(part.path, field, kind)
-        if not is_list(kind):
+        if not is_list_type(kind):
             return arrow().large_string()
         types, entries = arrow().types, _plain(kind.value_type)
         known = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
@@ -312,7 +312,7 @@ def _coded(columns: Mapping[str, Any]) -> dict[str, Any]:
     if GAINS in columns or any(_is_unusual(column) for column in lists):
         return dict(columns)
     flat = [_encoded(column.flatten()) for column in lists]
-    known = [plain(entries.dictionary) for entries in flat]
+    known = [plain_array(entries.dictionary) for entries in flat]
     words = arrow().concat_arrays(known).dictionary_encode()
     numbers = np.split(words.indices.to_numpy().astype(np.int64), [len(known[0])])
     codes = [
@@ -349,7 +349,7 @@ def _offsets(lists: Any) -> IntArray:
 
 def _encoded(values: Any) -> Any:
     is_coded = arrow().types.is_dictionary(values.type)
-    return values if is_coded else plain(values).dictionary_encode()
+    return values if is_coded else plain_array(values).dictionary_encode()
 
 
 def _refused_row(values: Any) -> int:
@@ -399,7 +399,7 @@ def _refuse_floats(path: str, columns: Sequence[Any]) -> None:
 def _form(lists: Any) -> Literal["integers", "floats"] | None:
     ids, matches = lists.flatten(), arrow("compute").match_substring_regex
     if arrow().types.is_dictionary(ids.type):
-        ids = plain(ids.dictionary)
+        ids = plain_array(ids.dictionary)
     if not len(ids) or not arrow().types.is_large_string(ids.type):
         return None
     forms: Sequence[tuple[Literal["integers", "floats"], str]]
@@ -432,16 +432,16 @@ def _remedy(role: str) -> tuple[str | Setting, ...]:
     return (*name, *rows, " and ", Setting("truth"))
 
 
-def ids_of(column: TableColumn) -> Any:
+def id_column(column: TableColumn) -> Any:
     """A column of ids as an Arrow array of integers or strings."""
-    array = users_of(column)
+    array = user_column(column)
     if array.null_count:
         row = array.is_null().to_pylist().index(True)
         raise column.error(row, "no id", "every row needs one; correct the file")
     return array
 
 
-def users_of(column: TableColumn) -> Any:
+def user_column(column: TableColumn) -> Any:
     """A column of optional ids as an Arrow array; null and empty text become null."""
     types, array, compute = arrow().types, column.values, arrow("compute")
     if not len(array):
@@ -464,7 +464,7 @@ def numbers_of(column: TableColumn) -> Array:
     try:
         numbers = array.cast(wanted)
     except (arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
-        numbers = arrow().array([finite(value) for value in array.to_pylist()], wanted)
+        numbers = arrow().array([finite_or_none(value) for value in array.to_pylist()], wanted)
     valid = compute.fill_null(compute.is_finite(numbers), fill_value=False)
     if not compute.all(valid, min_count=0).as_py():
         row = valid.to_pylist().index(False)
@@ -474,7 +474,7 @@ def numbers_of(column: TableColumn) -> Array:
     return values
 
 
-def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
+def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
     """A column of event times, microseconds since the epoch; shape (rows,).
 
     Args:
@@ -498,7 +498,7 @@ def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
     is_text = types.is_large_string(array.type)
     read = []
     for row, value in enumerate(array.to_pylist()):
-        number = finite(value) if is_text and unit != "iso8601" else None
+        number = finite_or_none(value) if is_text and unit != "iso8601" else None
         # Text of digits is parsed as an integer, because a float of microseconds is not exact.
         exact = int(value) if number is not None and str(value).strip().isdecimal() else number
         try:

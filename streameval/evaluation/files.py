@@ -26,7 +26,7 @@ from streameval.events.extras import import_extra
 from streameval.sources.files import lines
 from streameval.sources.opening import content, size
 from streameval.sources.opening import whole as whole_content
-from streameval.sources.remote import is_remote, reader
+from streameval.sources.remote import is_remote, object_reader
 
 ROWS: Final = 1 << 16
 """Rows read and counted together: fewer cost more per row, more need more memory."""
@@ -122,14 +122,16 @@ class RowBlock(NamedTuple):
 
     def place(self, row: int) -> str:
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
-        return place_of(self.path, self.first + row, self.header)
+        return row_location(self.path, self.first + row, self.header)
 
     def column(self, name: str) -> TableColumn:
         """The column of this name."""
-        return TableColumn(self.path, name, plain(self.rows[name].combine_chunks()), self.place)
+        return TableColumn(
+            self.path, name, plain_array(self.rows[name].combine_chunks()), self.place
+        )
 
 
-def place_of(path: str, row: int, header: int | None) -> str:
+def row_location(path: str, row: int, header: int | None) -> str:
     """A file and the line of a row, from 0; its number, from 1, if lines are not known."""
     number = None if header is None else _line_of(path, row + header)
     return f"{path}: row {row + 1}" if number is None else f"{path}: line {number}"
@@ -150,11 +152,11 @@ def _line_of(path: str, row: int) -> int | None:
     return None
 
 
-def plain(values: Any) -> Any:
+def plain_array(values: Any) -> Any:
     """An Arrow array without a dictionary and without views, which Arrow can hardly compute on."""
     types, kind = arrow().types, values.type
     if types.is_dictionary(kind):
-        values = plain(values.dictionary).take(values.indices)
+        values = plain_array(values.dictionary).take(values.indices)
         kind = values.type
     if types.is_string(kind) or types.is_string_view(kind) or types.is_null(kind):
         return values.cast(arrow().large_string())
@@ -225,10 +227,10 @@ class TablePart(NamedTuple):
     @property
     def path(self) -> str:
         """The path, or the name of the frame."""
-        return name_of(self.table)
+        return table_name(self.table)
 
 
-def name_of(table: Table) -> str:
+def table_name(table: Table) -> str:
     """The path, or the name of the frame."""
     return table if isinstance(table, str) else table.name
 
@@ -277,7 +279,7 @@ def parts_of(table: Table, options: Options) -> list[TablePart]:
     ] or [TablePart(table, length, kind=kind)]
 
 
-def whole(parts: Sequence[TablePart]) -> TablePart:
+def joined_parts(parts: Sequence[TablePart]) -> TablePart:
     """The parts of a file as one."""
     groups = tuple(group for part in parts for group in part.groups)
     return parts[0]._replace(groups=groups, size=sum(part.size for part in parts))
@@ -324,7 +326,7 @@ def _explained(path: str) -> Iterator[None]:
 def _source(path: str) -> Any:
     if path.endswith((".gz", ".zst")) or size(path) is None:
         return arrow().BufferReader(whole_content(path))
-    return reader(path) if is_remote(path) else arrow().OSFile(path)
+    return object_reader(path) if is_remote(path) else arrow().OSFile(path)
 
 
 @contextmanager
@@ -575,7 +577,7 @@ def _header(path: str, head: bytes, delimiter: str) -> list[str]:
     names = _first_row(head, delimiter)
     if any("\udc80" <= char <= "\udcff" for name in names for char in name):
         _refuse_bytes(path)
-    if any(finite(part) is not None for name in names for part in name.split("::")):
+    if any(finite_or_none(part) is not None for name in names for part in name.split("::")):
         first = delimiter.join(names)
         separated: list[str | Setting] = []
         if "::" in first:
@@ -590,7 +592,7 @@ def _header(path: str, head: bytes, delimiter: str) -> list[str]:
     return names
 
 
-def finite(value: object) -> float | None:
+def finite_or_none(value: object) -> float | None:
     """A finite number from a number or its text; None if it is not one."""
     try:
         number = float(str(value))

@@ -79,7 +79,9 @@ def arrow_table(rows: Rows) -> Any:
             "state": arrow().binary(),
         }
     )
-    return arrow().Table.from_pylist([row._asdict() for row in map(row_of, listed(rows))], schema)
+    return arrow().Table.from_pylist(
+        [row._asdict() for row in map(row_of, rows_one_by_one(rows))], schema
+    )
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
@@ -113,7 +115,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         yield from map(row_of, batch.to_pylist())
 
 
-def listed(rows: Any) -> Iterable[Row]:
+def rows_one_by_one(rows: Any) -> Iterable[Row]:
     """The rows one by one; raises DamagedStateError for what has none."""
     if isinstance(rows, ArrowTable):
         listed: list[Row] = as_table(rows).to_pylist()

@@ -24,7 +24,7 @@ from streameval.catalogue.lookup import absent_module
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
-from streameval.engine.windows.times import DurationError, microseconds
+from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
 from streameval.evaluation.partial_rows import (
@@ -32,12 +32,12 @@ from streameval.evaluation.partial_rows import (
     Partial,
     Rows,
     arrow_table,
-    listed,
     row_of,
+    rows_one_by_one,
     stored,
 )
 from streameval.events import Id
-from streameval.events.arrow import as_table, column_of, in_microseconds, with_users
+from streameval.events.arrow import as_table, column_of, in_microseconds, with_user_column
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.errors import (
@@ -236,7 +236,7 @@ class Counter:
         table = as_table(batch)
         for name in ("recommendations", "interactions"):
             column_of(table, name)
-        named = with_users(table)
+        named = with_user_column(table)
         events = named.select([name for name in named.column_names if name in self._columns])
         if not table.num_rows:
             return
@@ -314,7 +314,7 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
         >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
         ([1, 1], [2])
     """
-    every_row = [*listed(rows)]
+    every_row = [*rows_one_by_one(rows)]
     if not every_row:
         return []
     settings = _state(row_of(every_row[0]).state)
@@ -366,7 +366,7 @@ def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: _State | None = None
-    for row in map(row_of, listed(rows)):
+    for row in map(row_of, rows_one_by_one(rows)):
         state = _state(row.state)
         first = first or state.without_content()
         if state.without_content() != first:
@@ -385,7 +385,7 @@ def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
 
 def _span_length(every: str) -> int:
     try:
-        length = microseconds(str(every))
+        length = duration_of(str(every))
     except DurationError as error:
         problem = f"every: {error}"
         raise ValueError(problem) from None

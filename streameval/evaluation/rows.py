@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.decoding.fields import TimeUnit
-from streameval.evaluation.cells import ListColumn, Separator, is_list, is_text, lists_in_rows
-from streameval.evaluation.events import ids_of, numbers_of, of_one_kind, times_of
+from streameval.evaluation.cells import ListColumn, Separator, is_list_type, is_text, lists_in_rows
+from streameval.evaluation.events import id_column, numbers_of, of_one_kind, time_column
 from streameval.evaluation.files import (
     Frame,
     RowBlock,
@@ -24,13 +24,13 @@ from streameval.evaluation.files import (
     TableColumn,
     arrow,
     blocks_of,
-    finite,
+    finite_or_none,
     listing,
-    name_of,
     parts_of,
-    plain,
+    plain_array,
     require,
     suffix_of,
+    table_name,
 )
 from streameval.evaluation.options import InputError, Note, Options, Setting, column
 from streameval.events.batch import IntArray
@@ -193,7 +193,9 @@ class _SideReader:
         """The rows of all tables."""
         first = tables[0]
         self._has_usual_names = isinstance(first, Frame) and first.has_usual_names
-        self._path = name_of(first) if len(tables) == 1 else f"{name_of(tables[0])} and others"
+        self._path = (
+            table_name(first) if len(tables) == 1 else f"{table_name(tables[0])} and others"
+        )
         blocks = [
             block
             for table in tables
@@ -202,7 +204,7 @@ class _SideReader:
         ]
         rows = _JoinedRows(self._path, blocks)
         user, item = self._find("user", rows.names), self._find("item", rows.names)
-        is_wide = item is not None and is_list(rows.column(item).values.type)
+        is_wide = item is not None and is_list_type(rows.column(item).values.type)
         if item is None or (user is None and not is_wide):
             raise self._missing("item" if user is not None else "user")
         number, rank = (self._find(name, rows.names) for name in (self._number, "rank"))
@@ -228,12 +230,12 @@ class _SideReader:
                 ranks = long.number((), rank, "rank")
         times = None
         if self._clock is not None:
-            times = times_of(rows.column(self._clock.name), self._clock.unit)[long.owners]
+            times = time_column(rows.column(self._clock.name), self._clock.unit)[long.owners]
         idle = long.idle
         for table in tables:
             if isinstance(table, Frame) and table.idle is not None:
                 frame = RowBlock(table.name, table.idle, table.idle.column_names)
-                idle = ids_of(frame.column(user or "user"))
+                idle = id_column(frame.column(user or "user"))
         return Side(
             self._path,
             long.users,
@@ -371,7 +373,7 @@ class _JoinedRows:
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
         self.present = {name for name in self.names if all(name in t.column_names for t in tables)}
         self.table = {
-            name: _joined([plain(table[name].combine_chunks()) for table in tables])
+            name: _joined([plain_array(table[name].combine_chunks()) for table in tables])
             for name in self.names
             if name in self.present
         }
@@ -425,9 +427,11 @@ class _Exploded(NamedTuple):
         """The rows, whose cells may be lists of items, or of structs of item and number."""
         cells = rows.column(item)
         lists, example = lists_in_rows(cells, separator)
-        users = arrow().array(np.arange(rows.count)) if user is None else ids_of(rows.column(user))
+        users = (
+            arrow().array(np.arange(rows.count)) if user is None else id_column(rows.column(user))
+        )
         if lists is None:
-            return cls(rows, users, ids_of(cells), slice(None))
+            return cls(rows, users, id_column(cells), slice(None))
         compute = arrow("compute")
         lengths = compute.fill_null(compute.list_value_length(lists), 0).to_numpy()
         refuse_long(item, lengths)
@@ -446,7 +450,7 @@ class _Exploded(NamedTuple):
         def place(row: int) -> str:
             return rows.place(int(owners[row]))
 
-        items = ids_of(TableColumn(cells.path, item, plain(entries), place))
+        items = id_column(TableColumn(cells.path, item, plain_array(entries), place))
         idle = users.filter(arrow().array(lengths == 0))
         taken = users.take(arrow().array(owners))
         return cls(rows, taken, items, owners, idle, fields, lengths, example)
@@ -456,7 +460,7 @@ class _Exploded(NamedTuple):
         if self.fields is not None:
             inner = _find_column("", usual, list(self.fields))
             if inner is not None:
-                values = plain(self.fields[inner])
+                values = plain_array(self.fields[inner])
                 return numbers_of(TableColumn("", inner, values, self._place))
         if name is None:
             return None
@@ -466,7 +470,7 @@ class _Exploded(NamedTuple):
         values = found.values
         if is_text(values.type):
             values = ListColumn("numbers", Separator()).read(found)
-        if not is_list(values.type):
+        if not is_list_type(values.type):
             return numbers_of(found)[self.owners]
         compute = arrow("compute")
         theirs = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
@@ -508,7 +512,7 @@ def _is_numeric(name: str, values: Any) -> bool:
     if plain_name.endswith(("id", "idx")):
         return False
     texts = _texts(values.slice(0, 1000))
-    numbers = [finite(text) for text in texts if text not in ("none", "")]
+    numbers = [finite_or_none(text) for text in texts if text not in ("none", "")]
     known = [number for number in numbers if number is not None]
     if texts <= _BINARY or not known or len(known) < len(numbers):
         return False
@@ -551,7 +555,7 @@ def is_trec(path: str, role: Role) -> bool:
         return False
     fields, at = _TREC[role]
     first = next(islice(lines(path), 1), b"").decode("utf-8", "replace").split()
-    number = finite(first[at]) if len(first) == len(fields.split()) else None
+    number = finite_or_none(first[at]) if len(first) == len(fields.split()) else None
     return number is not None and number < _EPOCH[0]
 
 
@@ -581,7 +585,7 @@ def _trec_lines(path: str, role: Role, form: str, at: int) -> Iterator[tuple[str
         except UnicodeDecodeError as error:
             problem = f"row {row}: byte 0x{line[error.start]:02x} is not UTF-8"
             raise SourceError(path, problem, "save the file as UTF-8 text") from None
-        number = finite(fields[at]) if len(fields) == len(form.split()) else None
+        number = finite_or_none(fields[at]) if len(fields) == len(form.split()) else None
         if number is None:
             problem = f"row {row}: found {line[:60].decode('utf-8', 'replace')!r}"
             raise SourceError(path, problem, f"trec_eval's {what} are lines of: {form}")

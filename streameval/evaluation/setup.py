@@ -14,7 +14,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, FoldingOptions
-from streameval.engine.windows.times import DurationError, microseconds
+from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
 from streameval.evaluation.options import InputError, Options, Setting
@@ -152,10 +152,10 @@ class Setup(NamedTuple):
             inputs["ids"] = ids
             return msgspec.structs.replace(config, intervals=intervals).accumulator(inputs)
         if isinstance(inputs.get("catalog"), str):
-            from streameval.config.config import catalogue  # noqa: PLC0415  rarely needed
+            from streameval.config.config import item_ids  # noqa: PLC0415  rarely needed
 
             as_id = int if ids == "integer" else str
-            inputs["catalog"] = catalogue(inputs["catalog"], as_id)
+            inputs["catalog"] = item_ids(inputs["catalog"], as_id)
         experiment = bool(self.labels) and self.experiment
         return Accumulator(
             *self.metrics, **inputs, ids=ids, intervals=intervals, experiment=experiment
@@ -301,7 +301,7 @@ def _span_length(options: Options, fields: EventFields) -> int | None:
     if options.every is None:
         return None
     try:
-        every = microseconds(options.every)
+        every = duration_of(options.every)
     except DurationError as error:
         raise InputError(Setting("every"), f": {error}") from None
     if not every:

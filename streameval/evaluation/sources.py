@@ -22,8 +22,8 @@ from streameval.evaluation.files import (
     arrow,
     holds_rows,
     is_lines,
-    name_of,
-    whole,
+    joined_parts,
+    table_name,
 )
 from streameval.evaluation.files import parts_of as table_parts
 from streameval.evaluation.options import InputError, Note, Options, Setting, Ties
@@ -193,7 +193,7 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
 def _name(rows: Rows) -> str:
     if isinstance(rows, Side):
         return rows.path
-    return name_of(rows[0]) if rows else "recommendations"
+    return table_name(rows[0]) if rows else "recommendations"
 
 
 def _events(given: Any, options: Options) -> Given:
@@ -416,10 +416,10 @@ class EventTables:
     """Tables with one event per row; every row group of parquet is a part."""
 
     def __init__(self, tables: Sequence[Table], rows: EventRows, options: Options) -> None:
-        self.names = [name_of(table) for table in tables]
+        self.names = [table_name(table) for table in tables]
         parts = [table_parts(table, options) for table in tables]
         if rows.in_order:
-            parts = [[whole(of_table)] for of_table in parts]
+            parts = [[joined_parts(of_table)] for of_table in parts]
         self.parts = [part for of_table in parts for part in of_table]
         rows.find_kind(self.parts)
         self.ids: IdKind | None = rows.ids
@@ -532,7 +532,7 @@ def _sides(
         )
         return shown, truth
     shown, truth = (
-        rows if isinstance(rows, Side) else read_trec(name_of(rows[0]), role)
+        rows if isinstance(rows, Side) else read_trec(table_name(rows[0]), role)
         for role, rows in zip(_ROLES, both, strict=True)
     )
     return shown, truth

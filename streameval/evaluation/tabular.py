@@ -102,7 +102,7 @@ def latex_of(table: TextTable[Any]) -> str:
     return "\n".join([*parts, "\\hline", "\\end{tabular}"])
 
 
-def text_of(table: TextTable[Any]) -> str:
+def aligned_text(table: TextTable[Any]) -> str:
     """A table of texts with aligned columns."""
     rows = [table.names, *table.texts]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -69,13 +69,13 @@ def refuse_bombs(path: str, metadata: Any, longest_cell: int = LONGEST_CELL) -> 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns with these names; recommendations and interactions are required."""
     whole = as_table(table)
-    found = with_users(whole)
+    found = with_user_column(whole)
     for name in ("recommendations", "interactions"):
         column_of(whole, name)
     return {name: column_of(found, name) for name in names if name in found.column_names}
 
 
-def with_users(table: Any) -> Any:
+def with_user_column(table: Any) -> Any:
     """The table with its users as the column `users`, which files and frames also call `user`."""
     names = table.column_names
     if "users" in names or "user" not in names:

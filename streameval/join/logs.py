@@ -28,7 +28,7 @@ MAX_AHEAD: Final = 20_000
 Content: TypeAlias = Decoded | InteractionColumns
 
 
-def times_of(content: Content) -> NDArray[np.int64]:
+def content_times(content: Content) -> NDArray[np.int64]:
     """Event time of each record; the streams of a join have one."""
     return cast("NDArray[np.int64]", content.times)
 
@@ -156,7 +156,7 @@ class LogCursor:
         times[0] = self._tail.now
         ticks = None
         if len(content.places):
-            ticks = self._tail.advance(times_of(content), content.voters)
+            ticks = self._tail.advance(content_times(content), content.voters)
             times[content.places + 1] = ticks.clocks
         before = np.maximum.accumulate(times)[:-1]
         self._next = batch.next_offset
@@ -191,7 +191,7 @@ class LogCursor:
 
     def _resolve_unconfirmed(self, chunk: _Chunk, ticks: Ticks) -> None:
         """Find records ahead of the clock; confirm or refute earlier ones."""
-        times, first, clocks = times_of(chunk.content), ticks.first, ticks.clocks
+        times, first, clocks = content_times(chunk.content), ticks.first, ticks.clocks
         for row in np.flatnonzero(times > clocks).tolist():
             place = int(chunk.content.places[row])
             self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
@@ -215,7 +215,7 @@ class LogCursor:
         else:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
-                self.time.advance(times_of(content), content.voters)
+                self.time.advance(content_times(content), content.voters)
         ahead = np.isin(content.places, list(chunk.refuted))
         if ahead.any():
             content, future = content.keep(~ahead), content.keep(ahead)

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from streameval.decoding.fields import EventFields, Format, TimeUnit, gain_problems
 from streameval.engine.clock import Int64
-from streameval.engine.windows.times import SECOND, duration_problem, microseconds
+from streameval.engine.windows.times import SECOND, duration_of, duration_problem
 from streameval.events.problems import check_types
 
 Key: TypeAlias = Literal["request_id", "user_item"]
@@ -242,8 +242,8 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         """
         return Rules(
             key=self.key,
-            window=microseconds(self.window),
-            lateness=microseconds(self.lateness),
+            window=duration_of(self.window),
+            lateness=duration_of(self.lateness),
             combine=self.combine,
             per=tuple(map(labels.index, self.per)),
             max_open=self.max_open,

@@ -4,7 +4,7 @@ import sys
 from typing import Annotated, Literal
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.rows import first_distinct_items
 from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
@@ -49,7 +49,7 @@ def bpref(
         return 0.0 if empty == "zero" else None
     above, least = 0, min(relevant_items, len(relevant) - relevant_items)
     preferred = 0.0
-    for item in distinct_items(event, k):
+    for item in first_distinct_items(event, k):
         if relevant.get(item):
             preferred += 1.0 - min(relevant_items, above) / least if above else 1.0
         elif item in relevant:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.rows import first_distinct_items
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 
@@ -30,6 +30,6 @@ def judged(event: Event, k: int | None, *, denominator: Literal["length", "k"] =
         >>> accumulator.read("judged@10").value
         0.5
     """
-    items, gains = distinct_items(event, k), gains_of(event.interactions)
+    items, gains = first_distinct_items(event, k), gains_of(event.interactions)
     size = k if k is not None and denominator == "k" else len(items)
     return sum(item in gains for item in items) / size if size else 0.0

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.rows import first_distinct_items
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 
@@ -30,7 +30,7 @@ def serendipity(
     """
     if event.baseline is None:
         return None
-    items, gains = distinct_items(event, k), gains_of(event.interactions)
+    items, gains = first_distinct_items(event, k), gains_of(event.interactions)
     expected = set(event.baseline[:k])
     useful = [item for item in items if gains.get(item, 0) > 0 and item not in expected]
     size = k if k is not None and denominator == "k" else len(items)

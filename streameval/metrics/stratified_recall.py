@@ -5,7 +5,7 @@ from typing import Annotated
 
 from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.rows import first_distinct_items
 from streameval.catalogue.signature import Span
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
@@ -50,5 +50,5 @@ def stratified_recall(
     }
     if not weights:
         return None
-    hits = [weights[item] for item in distinct_items(event, k) if item in weights]
+    hits = [weights[item] for item in first_distinct_items(event, k) if item in weights]
     return math.fsum(hits) / math.fsum(weights.values())

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.rows import first_distinct_items
 from streameval.catalogue.signature import By
 from streameval.events import Event
 from streameval.statistics.scores import relevant_items
@@ -37,5 +37,5 @@ def subtopic_recall(
     kinds = {kind for item in relevant for kind in attribute.of(item)}
     if not kinds:
         return None
-    hits = relevant.intersection(distinct_items(event, k))
+    hits = relevant.intersection(first_distinct_items(event, k))
     return len({kind for item in hits for kind in attribute.of(item)}) / len(kinds)

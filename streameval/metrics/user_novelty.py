@@ -1,7 +1,7 @@
 """Share of items new to the user."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import distinct_items
+from streameval.catalogue.rows import first_distinct_items
 from streameval.events import Event
 
 
@@ -28,5 +28,5 @@ def user_novelty(event: Event, k: int | None) -> float | None:
     """
     if event.history is None:
         return None
-    items = distinct_items(event, k)
+    items = first_distinct_items(event, k)
     return len(set(items).difference(event.history)) / len(items) if items else None

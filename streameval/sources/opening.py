@@ -95,7 +95,7 @@ def size(path: str) -> int | None:
     if path == STDIN:
         return None
     if remote.is_remote(path):
-        return remote.size(path)
+        return remote.object_size(path)
     try:
         status = Path(path).stat()
         if stat.S_ISDIR(status.st_mode):

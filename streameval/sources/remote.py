@@ -39,13 +39,13 @@ def is_remote(path: str) -> bool:
     return path.startswith(_SCHEMES)
 
 
-def size(path: str) -> int:
+def object_size(path: str) -> int:
     """The size of an object, in bytes."""
     with _as_source_errors(path):
         return int(_obstore().head(_store(path), _key(path))["size"])
 
 
-def reader(path: str) -> RawIOBase:
+def object_reader(path: str) -> RawIOBase:
     """The object as a file of bytes, which fetches only the parts that are read."""
     with _as_source_errors(path):
         return _ObjectFile(_obstore().open_reader(_store(path), _key(path)))
@@ -114,7 +114,7 @@ def store(bucket: str) -> Any:
     """The client of a bucket; reads the environment on first use."""
     # Who names an endpoint without TLS in the environment wants one.
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return connect(bucket, allow_http=plain)
+    return connect_bucket(bucket, allow_http=plain)
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _obstore() -> Any:
     return import_extra("obstore", "reading s3://, gs:// and az://", "objectstore")
 
 
-def connect(
+def connect_bucket(
     url: str,
     *,
     endpoint: str | None = None,

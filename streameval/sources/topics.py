@@ -27,7 +27,7 @@ from streameval.sources.kafka.diagnosis import (
     failure_of,
     settings_error,
 )
-from streameval.sources.kafka.kafka_python import batch_of
+from streameval.sources.kafka.kafka_python import record_batch
 from streameval.sources.kafka.settings import (
     client_config,
     group_config,
@@ -226,7 +226,7 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
             ends = cluster.offsets(partitions, LATEST)
         starts = {log: max(begins[log], ends[log] - RECORDS) for log in partitions}
         for partition, records in records_between(config, starts, ends, _SECONDS):
-            yield batch_of(partition, records)
+            yield record_batch(partition, records)
     except SETTINGS_ERRORS as error:
         raise settings_error(error, config) from error
     except (KafkaError, OSError):
@@ -246,7 +246,7 @@ def batch_at(
             return None
         read = records_between(config, {partition: offset}, {partition: offset + 1}, _SECONDS)
         with closing(read):
-            return next((batch_of(partition, records) for _, records in read), None)
+            return next((record_batch(partition, records) for _, records in read), None)
 
 
 def records_between(

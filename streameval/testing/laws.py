@@ -141,7 +141,7 @@ def name_goes_round(metric: Metric, _: Events) -> str | None:
 
 def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
     """Without events it is NaN, never 0."""
-    value, count = read(make_accumulator(metric))[:2]
+    value, count = read_first(make_accumulator(metric))[:2]
     if value not in ("nan", "undefined") or count:
         return f"without events its value is {value} over {count}; it must be NaN over 0"
     return None
@@ -159,7 +159,7 @@ def has_a_value(metric: Metric, _: Events) -> str | None:
 
 def takes_any_event(metric: Metric, events: Events) -> str | None:
     """No valid event makes it raise: empty lists, no interactions, repeats, gains."""
-    read(count_events(metric, events))
+    read_first(count_events(metric, events))
     return None
 
 
@@ -213,8 +213,8 @@ def many_slices(metric: Metric, events: Events) -> str | None:
     table.count(batch, np.arange(len(events)) % _SLICES)
     for cell, reading in enumerate(readings_of(metric, table, np.arange(_SLICES))):
         alone = count_events(metric, events[cell::_SLICES])
-        if evidence(reading) != read(alone):
-            values = evidence(reading)[0], read(alone)[0]
+        if evidence(reading) != read_first(alone):
+            values = evidence(reading)[0], read_first(alone)[0]
             return "beside other slices the value is {} instead of {}".format(*values)
     return None
 
@@ -261,7 +261,7 @@ def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
     """Reading changes neither the value nor the counts."""
     here = count_events(metric, events)
     before = here.state_dict()
-    read(here)
+    read_first(here)
     if here.state_dict() != before:
         return "reading it changed the counts"
     wrong = _difference(here.copy(), here.copy())
@@ -307,7 +307,7 @@ def value_of(accumulator: Accumulator) -> float:
         return math.nan
 
 
-def read(accumulator: Accumulator) -> tuple[Any, ...]:
+def read_first(accumulator: Accumulator) -> tuple[Any, ...]:
     """The `evidence` of the reading of its first metric."""
     return evidence(accumulator.read(accumulator.metrics[0].text))
 
@@ -323,8 +323,8 @@ def evidence(reading: Reading) -> tuple[Any, ...]:
 
 
 def _difference(left: Accumulator, right: Accumulator) -> str | None:
-    if read(left) != read(right):
-        return f"the value is {read(right)[0]} instead of {read(left)[0]}"
+    if read_first(left) != read_first(right):
+        return f"the value is {read_first(right)[0]} instead of {read_first(left)[0]}"
     if json.dumps(left.state_dict()) != json.dumps(right.state_dict()):
         return "the value is the same, but the state differs"
     return None

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.web.answers import metrics
+from streameval.exporters.web.answers import snapshot_answer
 from streameval.sources.options import SimulatorOptions
 from tests.browser.site import (
     Site,
@@ -51,7 +51,7 @@ def test_values_move_while_traffic_flows(own_page: Page) -> None:
     taken: dict[int, list[dict[str, Any]]] = {}
 
     def keep(snapshot: Snapshot) -> None:
-        taken[snapshot.version] = to_builtins(metrics(snapshot).metrics)
+        taken[snapshot.version] = to_builtins(snapshot_answer(snapshot).metrics)
 
     daemon = Daemon(config, {}, observe=keep)
     running = threading.Thread(target=daemon.run, args=(stop.is_set,))

@@ -26,7 +26,7 @@ from streameval.events.printable import printable
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
-from streameval.exporters.page.templates import in_text, plain
+from streameval.exporters.page.templates import html_text, in_text
 from tests.cli.program import in_a_terminal, json_lines, run
 from tests.stores.drafts import draft
 from tests.stores.received import events, write_state
@@ -227,7 +227,7 @@ def test_names_from_right_to_left_read_well_and_move_no_words() -> None:
     two_words = f"{RIGHT_TO_LEFT} 2 {RIGHT_TO_LEFT}"
     assert in_text(f"{two_words}: 1") == f"<bdi>{two_words}</bdi>: 1"
     assert in_text("a\n\x1bb") == "a\n\\x1bb"
-    assert plain(RIGHT_TO_LEFT) == RIGHT_TO_LEFT
+    assert html_text(RIGHT_TO_LEFT) == RIGHT_TO_LEFT
     # U+200C stands in many Persian words.
     persian = "\u0645\u06cc\u200c\u0634\u0648\u062f"
     assert printable(persian) == persian

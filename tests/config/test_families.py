@@ -22,7 +22,7 @@ from streameval.engine.windows.times import (
     SECOND,
     DurationError,
     Windowing,
-    microseconds,
+    duration_of,
     span_text,
 )
 from streameval.sources.options import SimulatorOptions
@@ -145,14 +145,14 @@ def test_settings_of_a_state_are_those_that_affect_counts() -> None:
 
 @pytest.mark.parametrize("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])
 def test_a_duration_is_read_and_written_alike(text: str) -> None:
-    length = microseconds(text)
-    assert microseconds(span_text(length)) == length
+    length = duration_of(text)
+    assert duration_of(span_text(length)) == length
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "-5m", "5 m", "1.5h", "5m ", "٣s", "5M", "1h30m"])
 def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(DurationError, match=r"give a whole number and s, m, h or d"):
-        microseconds(text)
+        duration_of(text)
 
 
 def test_a_table_of_one_metric_is_enough(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Partition
 from streameval.exporters.page.history import history
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web.answers import metrics
+from streameval.exporters.web.answers import snapshot_answer
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
 
@@ -36,7 +36,7 @@ def snapshot(spans: list[str]) -> Snapshot:
 
 
 def names(taken: Snapshot, metric: str) -> list[str]:
-    return [entry.window for entry in metrics(taken).metrics if entry.metric == metric]
+    return [entry.window for entry in snapshot_answer(taken).metrics if entry.metric == metric]
 
 
 def test_labels_and_api_have_the_text_as_written() -> None:

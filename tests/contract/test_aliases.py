@@ -6,7 +6,7 @@ import pytest
 
 from streameval import Accumulator, evaluate
 from streameval.catalogue import parse
-from streameval.exporters.page.definition import summary
+from streameval.exporters.page.definition import metric_summary
 from tests.cli.program import run
 
 EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}\n'
@@ -19,7 +19,7 @@ EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}\n'
 def test_the_command_and_the_page_say_which_name_was_asked_for(asked: str, name: str) -> None:
     done = run("evaluate", "-", "-m", asked, "--catalog", "4", stdin=EVENT)
     assert done.stdout.splitlines()[-1] == f"{name}: {asked!r} has this name here."
-    assert summary(parse(asked)).endswith(f"{asked!r} has this name here.")
+    assert metric_summary(parse(asked)).endswith(f"{asked!r} has this name here.")
     assert parse(name).naming == []
 
 

@@ -24,7 +24,7 @@ from kafka.admin import (
 )
 
 from streameval.config import load
-from streameval.daemon.assembly import store
+from streameval.daemon.assembly import checkpoint_store
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.options import LATEST, KafkaOptions
@@ -144,7 +144,7 @@ def test_with_object_storage_nothing_but_the_state_is_elsewhere() -> None:
     ]
     state = load(OBJECT_STORAGE / "streameval.toml").state
     assert state is not None
-    assert store(state).path == "s3://example-checkpoints/streameval"
+    assert checkpoint_store(state).path == "s3://example-checkpoints/streameval"
 
 
 def test_everything_means_the_same_pods() -> None:

@@ -34,7 +34,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web.answers import metrics
+from streameval.exporters.web.answers import snapshot_answer
 from tests.batches import batch_of
 from tests.exporters.pictures import ManualClock, at, samples
 
@@ -286,7 +286,7 @@ def test_page_api_and_prometheus_say_the_overlap(ranked: Config) -> None:
     snapshot = ingest_snapshot(ingest, labels=ranked.series_labels(), now=0.0)
     html = page(snapshot, state(snapshot, healthy=True), Selection())
     assert SENTENCE.replace(" %", "\N{NO-BREAK SPACE}%") in html
-    answer = json.loads(msgspec.json.encode(metrics(snapshot)))
+    answer = json.loads(msgspec.json.encode(snapshot_answer(snapshot)))
     entries = answer["metrics"]
     overlaps = {
         (entry["labels"]["variant"], entry["labels"]["ranker"]): entry["value"]

@@ -137,7 +137,7 @@ def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapsh
 
 
 def test_the_api_has_every_gap_with_its_values(snapshot: Snapshot) -> None:
-    document = json.loads(msgspec.json.encode(answers.metrics(snapshot)))
+    document = json.loads(msgspec.json.encode(answers.snapshot_answer(snapshot)))
     rows = [gap_row for gap_row in document["gaps"] if gap_row["by"] == "country"]
     assert len(rows) == 4
     (row,) = (

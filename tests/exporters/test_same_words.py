@@ -26,7 +26,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web.answers import metrics
+from streameval.exporters.web.answers import snapshot_answer
 from tests.cli.program import run
 from tests.stores.received import write_state
 
@@ -91,7 +91,7 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     *_, snapshot = (capture.take(ingest.copied(), 0.0, RuntimeStatus()) for _ in range(9))
     html = page(snapshot, state(snapshot, healthy=True), Selection())
     return Stored(
-        path / "state", snapshot, html, json.loads(msgspec.json.encode(metrics(snapshot)))
+        path / "state", snapshot, html, json.loads(msgspec.json.encode(snapshot_answer(snapshot)))
     )
 
 

@@ -10,12 +10,12 @@ import msgspec
 from streameval.catalogue import parse
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.evaluation.shell.readings import tables
-from streameval.evaluation.shell.terminal import render
-from streameval.exporters.page.definition import summary
+from streameval.evaluation.shell.terminal import drawn_text
+from streameval.exporters.page.definition import metric_summary
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
-from streameval.exporters.web.answers import metrics
+from streameval.exporters.web.answers import snapshot_answer
 from tests.exporters.pictures import (
     busy_health,
     health,
@@ -46,7 +46,7 @@ def several() -> Snapshot:
 
 def shown(snapshot: Snapshot) -> list[list[str]]:
     """The cells of each line that has any."""
-    lines = [line.replace("┃", "│") for line in render(*tables(snapshot)).splitlines()]
+    lines = [line.replace("┃", "│") for line in drawn_text(*tables(snapshot)).splitlines()]
     return [[cell.strip() for cell in line.split("│") if cell.strip()] for line in lines]
 
 
@@ -55,7 +55,7 @@ def html(snapshot: Snapshot, selection: Selection | None = None) -> str:
 
 
 def api(snapshot: Snapshot) -> Any:
-    return json.loads(msgspec.json.encode(metrics(snapshot)))
+    return json.loads(msgspec.json.encode(snapshot_answer(snapshot)))
 
 
 def test_the_table_has_a_column_for_each_window_and_a_table_for_each_segment() -> None:
@@ -184,8 +184,8 @@ def test_the_page_names_the_partition_whose_clock_is_ahead_of_the_machine() -> N
 
 
 def test_the_page_says_which_items_count() -> None:
-    assert "Only items of tier:tail count" in summary(parse("ndcg(among=tier:tail)@5"))
-    assert "counts the provider of items instead" in summary(parse("gini(by=provider)"))
-    assert "items of" not in summary(parse("ndcg@5"))
-    share = summary(parse("importance_weight(statistic=effective_share)"))
+    assert "Only items of tier:tail count" in metric_summary(parse("ndcg(among=tier:tail)@5"))
+    assert "counts the provider of items instead" in metric_summary(parse("gini(by=provider)"))
+    assert "items of" not in metric_summary(parse("ndcg@5"))
+    share = metric_summary(parse("importance_weight(statistic=effective_share)"))
     assert share.startswith("Effective share of: Mean weight of a list in ips:")

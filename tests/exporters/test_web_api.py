@@ -14,10 +14,10 @@ from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.experiments.settings import Experiment
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
-from streameval.exporters.page.charts import Drawing, side_by_side
+from streameval.exporters.page.charts import Drawing, slices_now
 from streameval.exporters.page.selection import Excerpt
 from streameval.exporters.page.state import State, state
-from streameval.exporters.web.answers import SnapshotAnswer, metrics
+from streameval.exporters.web.answers import SnapshotAnswer, snapshot_answer
 from streameval.exporters.web.api import Api
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import findings, report
@@ -202,9 +202,9 @@ def test_fifty_concurrent_requests_share_one_rendering(
 
     def counted(snapshot: Snapshot, status: State) -> SnapshotAnswer:
         rendered.append(snapshot.version)
-        return metrics(snapshot, status)
+        return snapshot_answer(snapshot, status)
 
-    monkeypatch.setattr("streameval.exporters.web.api.metrics", counted)
+    monkeypatch.setattr("streameval.exporters.web.api.snapshot_answer", counted)
     with concurrent.futures.ThreadPoolExecutor(10) as pool:
         contents = list(pool.map(lambda _: site.get("metrics").content, range(50)))
     assert len(set(contents)) == 1
@@ -218,9 +218,9 @@ def test_of_endless_selections_only_the_newest_renderings_are_kept(
 
     def counted(shown: Excerpt, metric: str) -> Drawing:
         rendered.append(shown.selection.value)
-        return side_by_side(shown, metric)
+        return slices_now(shown, metric)
 
-    monkeypatch.setattr("streameval.exporters.web.api.side_by_side", counted)
+    monkeypatch.setattr("streameval.exporters.web.api.slices_now", counted)
     values = ["first", "first", *map(str, range(200)), "first"]
     for value in values:
         query = f"view=ndcg@10&segment=country&value={value}"

@@ -25,7 +25,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web.answers import metrics
+from streameval.exporters.web.answers import snapshot_answer
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import RejectedSchemaError, SchemaDefinition
@@ -154,7 +154,7 @@ def _shown(config: Config, ingest: Ingest) -> None:
     snapshots = SnapshotCapture(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
     snapshot = snapshots.take(ingest.copied(), 1.0, RuntimeStatus())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
-    encode(metrics(snapshot))
+    encode(snapshot_answer(snapshot))
     page(snapshot, state(snapshot, healthy=True), Selection())
 
 

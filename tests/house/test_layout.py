@@ -104,6 +104,26 @@ def test_no_class_name_stands_twice_in_the_package() -> None:
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
+_ROLES = {
+    # A command has the name of what it calls; subcommands have those of their verbs.
+    *("changes", "compare", "evaluate", "plan", "show"),
+    # Each analysis has its section, each kind of schema its reader, each kernel both matches.
+    *("match", "match_codes", "reader", "section"),
+    # What a source can do, asked by its kind.
+    *("newest_records", "probe", "rights"),
+}
+"""Functions of one name that do the same for different things."""
+
+
+def test_no_function_of_the_package_has_the_name_of_another_but_by_its_role() -> None:
+    files: dict[str, set[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                files.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
+    assert {name for name, paths in files.items() if len(paths) > 1} == _ROLES
+
+
 def test_a_class_inherits_from_a_class_of_the_package_only_once() -> None:
     parents = {
         node.name: {ast.unparse(base).partition("[")[0] for base in node.bases}

@@ -19,7 +19,7 @@ from streameval.checkpoints.format import Entry
 from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config.options import StateOptions
-from streameval.daemon.assembly import store
+from streameval.daemon.assembly import checkpoint_store
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.stores.drafts import PLACE, draft
 
@@ -165,21 +165,21 @@ def claim_and_save(state: Store, offset: int) -> None:
 
 def test_what_a_daemon_saves_is_private_with_any_umask(tmp_path: Path) -> None:
     with umask(0):
-        claim_and_save(store(StateOptions(path=str(tmp_path / "state"))), 1)
+        claim_and_save(checkpoint_store(StateOptions(path=str(tmp_path / "state"))), 1)
     assert modes(tmp_path) == ({0o600}, {0o700})
 
 
 def test_a_group_shares_a_folder_that_it_may_write_with_any_umask(tmp_path: Path) -> None:
     tmp_path.chmod(0o2770)
     with umask(0o077):
-        claim_and_save(store(StateOptions(path=str(tmp_path / "state"))), 1)
+        claim_and_save(checkpoint_store(StateOptions(path=str(tmp_path / "state"))), 1)
     assert modes(tmp_path) == ({0o660}, {0o2770})
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o2750])
 def test_a_folder_without_both_marks_is_not_shared(mode: int, tmp_path: Path) -> None:
     tmp_path.chmod(mode)
-    claim_and_save(store(StateOptions(path=str(tmp_path / "state"))), 1)
+    claim_and_save(checkpoint_store(StateOptions(path=str(tmp_path / "state"))), 1)
     files, folders = modes(tmp_path)
     assert ({mode & 0o777 for mode in files}, {mode & 0o777 for mode in folders}) == (
         {0o600},

@@ -12,7 +12,7 @@ from streameval.analyses.changes.words import (
     sentence,
     series_name,
 )
-from streameval.exporters.page.charts import Drawing, at_day, line
+from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import render
 
 _HALF_DAY: Final = 43_200.0
@@ -43,7 +43,7 @@ def _drawing(change: Change) -> Drawing | None:
         note=" ".join(
             f"{rollout.value} began on {day_text(rollout.day)}." for rollout in change.rollouts
         ),
-        lines=[line(series_name(change), 0, points)],
+        lines=[chart_line(series_name(change), 0, points)],
         band=[
             (at_day(day.day), day.low, day.high)
             for day in change.days

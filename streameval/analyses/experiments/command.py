@@ -30,7 +30,7 @@ from streameval.analyses.experiments.verdicts import (
     promise,
 )
 from streameval.evaluation.evaluation import title_of
-from streameval.evaluation.files import finite, is_table
+from streameval.evaluation.files import finite_or_none, is_table
 from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.shell.errors import report
@@ -286,7 +286,7 @@ def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
     for text in filter(None, texts):
         # Parameters of a metric contain equal signs, too, so the last one separates.
         name, _, number = text.rpartition("=")
-        value = finite(number)
+        value = finite_or_none(number)
         if not name.strip() or value is None:
             example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
             raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")

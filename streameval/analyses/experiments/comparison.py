@@ -214,7 +214,7 @@ def _ratio(contrast: Contrast) -> float:
     return min(max(contrast.treatment.value / contrast.control.value, 1e-300), 1e300)
 
 
-def compare(
+def compare_accumulators(
     control: Accumulator,
     treatment: Accumulator,
     metric: str,

@@ -18,7 +18,7 @@ from streameval.analyses.experiments.verdicts import (
     open_reason,
     promise,
 )
-from streameval.exporters.page.charts import Drawing, at_day, line
+from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import number, render
 from streameval.exporters.view import UNDEFINED, lift_bounds
 from streameval.inference.table import ForestPlot, TextColumn, TextTable
@@ -146,7 +146,7 @@ def _evidence(row: Compared, control: str) -> Drawing:
         title=title,
         label=f"{title}. Its maximum is {largest}.",
         note="",
-        lines=[line("evidence", 0, points)],
+        lines=[chart_line("evidence", 0, points)],
         level=row.needed,
         ends=_EVIDENCE,
         logarithmic=True,
@@ -182,7 +182,7 @@ def _alone(row: Compared, control: str) -> tuple[Drawing, str, list[TextTable[Sp
         title=title,
         label=title,
         note="",
-        lines=[line("lift", 0, lifts)],
+        lines=[chart_line("lift", 0, lifts)],
         band=bounds,
         level=0.0,
         ends=(-scale, scale),

@@ -16,7 +16,7 @@ from streameval.analyses.experiments.reader import everyone_in
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.evaluation.counted import FileCounts, count
-from streameval.evaluation.files import finite
+from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.result import Surroundings, as_usage_error
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
@@ -143,7 +143,7 @@ def _share(option: str, text: str) -> float:
 
 
 def _number(option: str, text: str) -> float:
-    number = finite(text.strip())
+    number = finite_or_none(text.strip())
     if number is None:
         example = "50:50" if option == "--shares" else "2% or 0.02"
         raise UsageError(f"{option}: found {text!r}; give numbers, like {example}.")

@@ -37,7 +37,7 @@ from streameval.evaluation.evaluation import (
 from streameval.evaluation.options import Options
 from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.sources import Given, given_of, is_path
-from streameval.evaluation.tabular import Library, frame_of, html_of, latex_of, text_of
+from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
 from streameval.events.errors import NotComparableError, UsageError
 from streameval.inference.table import TextTable
 from streameval.statistics.intervals import Intervals, Method, check_method
@@ -163,7 +163,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def __repr__(self) -> str:
         doubts = (f"Do not trust these numbers: {trouble}." for trouble in self.trouble)
-        table = text_of(self._table())
+        table = aligned_text(self._table())
         return "\n".join([*(list(doubts) or [self.promise]), table, *self.notes])
 
     def _repr_html_(self) -> str:
@@ -415,7 +415,7 @@ def _of_counts(
         if "confidence" in chosen:
             raise UsageError("confidence= of two accumulators is that of their intervals.")
         precision = chosen.get("precision")
-        return pairwise.compare(
+        return pairwise.compare_accumulators(
             one, other, asked.metrics[0], against=against, method=method, precision=precision
         )
     if against is not None:

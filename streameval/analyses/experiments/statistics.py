@@ -59,9 +59,9 @@ from streameval.analyses.experiments.verdicts import (
     Compared,
     DraftComparison,
     GuardrailVerdict,
+    correct_for_number,
     explain_row,
     guardrail_verdict,
-    select,
 )
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import NOT_VALUES
@@ -220,7 +220,10 @@ def with_segments(
         for draft in drafts
         if draft.row.segment in NOT_VALUES
     ]
-    rows = [explain_row(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
+    rows = [
+        explain_row(row, report.checks.trouble, control)
+        for row in (*correct_for_number(judged), *folded)
+    ]
     return report._replace(segments=rows)
 
 
@@ -320,7 +323,7 @@ def _select(
 ) -> Iterator[tuple[Compared, Judged]]:
     """The comparisons of these metrics, corrected for their number."""
     pairs = [(metric, name) for metric in metrics for name in variants]
-    rows = select([comparisons.draft(metric, name) for metric, name in pairs])
+    rows = correct_for_number([comparisons.draft(metric, name) for metric, name in pairs])
     return zip(rows, (metric for metric, _ in pairs), strict=True)
 
 

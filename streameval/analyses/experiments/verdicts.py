@@ -101,7 +101,7 @@ class DraftComparison(NamedTuple):
     settings: Settings
 
 
-def select(drafts: Sequence[DraftComparison]) -> list[Compared]:
+def correct_for_number(drafts: Sequence[DraftComparison]) -> list[Compared]:
     """Correct all comparisons but primary ones for their number.
 
     R of m comparisons are selected by BH, which over 1/E is e-BH. Their intervals have the error

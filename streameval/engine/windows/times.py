@@ -39,14 +39,14 @@ class DurationError(ValueError):
     """The text is not a duration."""
 
 
-def microseconds(text: str) -> int:
+def duration_of(text: str) -> int:
     """The length of a duration; 0 or more.
 
     Raises:
         DurationError: the text is not a duration, or longer than a hundred years.
 
     Example:
-        >>> microseconds("90s"), microseconds("1h")
+        >>> duration_of("90s"), duration_of("1h")
         (90000000, 3600000000)
     """
     match = _DURATION.fullmatch(text)
@@ -193,7 +193,7 @@ def span_text(microseconds: int) -> str:
 def duration_problem(text: str, least: int = SECOND) -> str | None:
     """Why a text is not a duration of at least `least` microseconds, or None."""
     try:
-        length = microseconds(text)
+        length = duration_of(text)
     except DurationError as error:
         return str(error)
     return f"found {text!r}; give at least {span_text(least)}." if length < least else None

@@ -33,7 +33,7 @@ from streameval.inference.table import T, TextColumn, TextTable
 _PLAIN_WIDTH = 200
 
 
-def render(*parts: RenderableType | TextTable[Any]) -> str:
+def drawn_text(*parts: RenderableType | TextTable[Any]) -> str:
     """Lines, tables and the like as text for standard output.
 
     Text of records and states is escaped, whatever a part quotes of it. Colours appear on
@@ -187,7 +187,7 @@ class Forms(NamedTuple):
     def write(self, name: str) -> None:
         """Write one of them to standard output."""
         texts: Mapping[str, Callable[[], str]] = {
-            "table": lambda: render(*self.table()),
+            "table": lambda: drawn_text(*self.table()),
             "json": lambda: _json_text(self.json()) + "\n",
             "csv": lambda: _csv_text(self.csv()),
             **self.others,

@@ -101,7 +101,7 @@ def at_day(day: date) -> float:
     return DAY * number_of_day(day)
 
 
-def line(name: str, index: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:
+def chart_line(name: str, index: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:
     """A line whose colour and dashes follow from a number."""
     stroke = index % _STROKES
     dash = _DASHES[stroke % len(_DASHES)]
@@ -129,7 +129,7 @@ def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
         if excerpt.shows(series.labels):
             name = slice_name(series.labels.values())
             points = ((at, value) for at, value, _ in series.points)
-            lines.append(line(name, excerpt.index_of(series.labels.values()), points))
+            lines.append(chart_line(name, excerpt.index_of(series.labels.values()), points))
     return lines
 
 
@@ -145,13 +145,13 @@ def drawings(excerpt: Excerpt, metric: str) -> list[Drawing]:
     if len(by_window) > 1:
         for entry in slices[:MOST]:
             charts[f"{entry.name}, all windows"] = [
-                line(window_name(window), index, _points(lines, entry.name))
+                chart_line(window_name(window), index, _points(lines, entry.name))
                 for index, (window, lines) in enumerate(by_window.items())
             ]
     return [drawing(title, lines, f"{metric}, ") for title, lines in charts.items()]
 
 
-def side_by_side(excerpt: Excerpt, metric: str) -> Drawing:
+def slices_now(excerpt: Excerpt, metric: str) -> Drawing:
     """A metric of the chosen slices in the chosen window, as on its card.
 
     Raises:

@@ -107,7 +107,7 @@ def facts(metric: MetricDefinition) -> Iterator[tuple[str, str]]:
     yield "Source", metric.source
 
 
-def summary(metric: Metric) -> str:
+def metric_summary(metric: Metric) -> str:
     """What a metric is, and in which direction it is better."""
     sentences = [
         summary_of(metric).replace("`", ""),

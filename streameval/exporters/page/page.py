@@ -13,7 +13,7 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import PartitionHealth, Snapshot
 from streameval.engine.windows.times import SECOND
-from streameval.exporters.page.charts import DAY, ChartLine, Drawing, drawing, drawings, line
+from streameval.exporters.page.charts import DAY, ChartLine, Drawing, chart_line, drawing, drawings
 from streameval.exporters.page.definition import definition
 from streameval.exporters.page.selection import (
     Excerpt,
@@ -234,7 +234,7 @@ def _lines(metric: Metric, excerpts: Sequence[tuple[int | None, Excerpt]]) -> li
         for entry, _ in of_span.rows.get(metric, ()):
             value = entry.reading.value if entry.reading.defined else None
             points.setdefault(slice_name(entry.labels), []).append(((start or 0) / SECOND, value))
-    return [line(name, index, points[name]) for index, name in enumerate(sorted(points))]
+    return [chart_line(name, index, points[name]) for index, name in enumerate(sorted(points))]
 
 
 def _library() -> str:

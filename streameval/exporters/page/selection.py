@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
-from streameval.engine.windows.times import microseconds
+from streameval.engine.windows.times import duration_of
 from streameval.exporters.view import Variants, comparison, differences
 
 _FIELDS: Final = ("metric", "k", "window", "segment", "value", "view")
@@ -207,7 +207,7 @@ def _windows(snapshot: Snapshot, segment: str) -> tuple[str, ...]:
         if (family.segment or "") == segment
         for window in family.windows
     }
-    return (*sorted(names - {LIFETIME}, key=microseconds), LIFETIME)
+    return (*sorted(names - {LIFETIME}, key=duration_of), LIFETIME)
 
 
 def _all(values: Iterable[str], word: str = "all") -> dict[str, str]:

@@ -13,8 +13,8 @@ import msgspec
 
 from streameval.events.extras import imports_of
 from streameval.events.printable import printable, printable_json
-from streameval.exporters.page.charts import line
-from streameval.exporters.page.definition import facts, summary
+from streameval.exporters.page.charts import chart_line
+from streameval.exporters.page.definition import facts, metric_summary
 from streameval.exporters.page.selection import slice_name
 from streameval.exporters.view import (
     UNDEFINED,
@@ -64,12 +64,12 @@ def in_text(text: str) -> str:
     # Every other part is from right to left.
     parts = [text] if text.isascii() else _RIGHT_TO_LEFT.split(text)
     return "".join(
-        f"<bdi>{plain(part)}</bdi>" if index % 2 else plain(part)
+        f"<bdi>{html_text(part)}</bdi>" if index % 2 else html_text(part)
         for index, part in enumerate(parts)
     )
 
 
-def plain(text: str) -> str:
+def html_text(text: str) -> str:
     """Text as HTML without elements."""
     # The ends of lines are blanks in HTML, and stand in code.
     return escape("\n".join(map(printable, text.split("\n"))))
@@ -128,7 +128,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "plain": lambda value: safe(plain(str(value))),
+        "plain": lambda value: safe(html_text(str(value))),
         "exact": lambda value: safe(escape(str(value))),
         "json": _json,
         "unbroken": unbroken,
@@ -138,8 +138,8 @@ def _environment() -> Environment:
         "span": span,
         "unit": unit_of_count,
         "slice_name": slice_name,
-        "line": lambda index: line("", index, ()),
-        "summary": summary,
+        "line": lambda index: chart_line("", index, ()),
+        "summary": metric_summary,
         "beside": beside,
         "difference": difference_text,
         "facts": facts,

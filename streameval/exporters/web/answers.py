@@ -73,7 +73,7 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def metrics_answer() -> type[Any]:
-    """The type of `metrics`: the values, the answers of analyses, and the pipeline's health."""
+    """The type of `snapshot_answer`: values, answers of analyses, and the pipeline's health."""
     among = [analysis for analysis in installed() if not analysis.is_alone]
     texts = "".join(f"\n    {analysis.name}: {analysis.about}" for analysis in among)
     text = (
@@ -91,7 +91,7 @@ def metrics_answer() -> type[Any]:
     return answer
 
 
-def metrics(snapshot: Snapshot, status: State | None = None) -> SnapshotAnswer:
+def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> SnapshotAnswer:
     """Everything in a snapshot; each number is the exact double."""
     found = {
         analysis.name: analysis.answer(analysis.report_in(snapshot.findings))
@@ -146,7 +146,7 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     metrics: list[MetricDefinition]
 
 
-def catalogue(snapshot: Snapshot) -> Catalogue:
+def definitions(snapshot: Snapshot) -> Catalogue:
     """The definition of every metric of a snapshot, in its order."""
     shown = dict.fromkeys(entry.metric for entry in snapshot.series)
     return Catalogue(metrics=[definition(shown_metric) for shown_metric in shown])

@@ -18,13 +18,13 @@ from starlette.routing import Route
 
 from streameval.engine.analysis import Analysis, installed
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.page.charts import side_by_side
+from streameval.exporters.page.charts import slices_now
 from streameval.exporters.page.history import PANE, UnknownHistory, history
 from streameval.exporters.page.page import body, page
 from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
 from streameval.exporters.view import span
-from streameval.exporters.web.answers import catalogue, metrics
+from streameval.exporters.web.answers import definitions, snapshot_answer
 from streameval.exporters.web.openapi import PARAMETERS, description
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 
@@ -73,7 +73,7 @@ class Documents:
                 self._rendered = {}
             if name not in self._rendered:
                 plain = render()
-                packed = pack(plain) if len(plain) > _COMPRESSED else b""
+                packed = compress(plain) if len(plain) > _COMPRESSED else b""
                 self._rendered[name] = plain, packed
             return self._rendered[name]
 
@@ -95,7 +95,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
     )
 
 
-def pack(content: bytes) -> bytes:
+def compress(content: bytes) -> bytes:
     """The content in gzip, at its quickest level."""
     return gzip.compress(content, 1, mtime=0)
 
@@ -172,11 +172,11 @@ class Api:
         return self._shared(
             request,
             repr(selection),
-            lambda now, _: side_by_side(excerpt(now, selection), selection.view),
+            lambda now, _: slices_now(excerpt(now, selection), selection.view),
         )
 
     def _metrics(self, request: Request) -> Response:
-        return self._shared(request, "metrics", metrics)
+        return self._shared(request, "metrics", snapshot_answer)
 
     def _analysis(self, analysis: Analysis[Any, Any], request: Request) -> Response:
         def answer(now: Snapshot, _: State) -> object:
@@ -185,7 +185,7 @@ class Api:
         return self._shared(request, analysis.name, answer)
 
     def _catalogue(self, request: Request) -> Response:
-        return self._shared(request, "catalogue", lambda now, _: catalogue(now))
+        return self._shared(request, "catalogue", lambda now, _: definitions(now))
 
     def _history(self, request: Request) -> Response:
         metric = request.query_params.get("metric", "")

@@ -31,7 +31,7 @@ from streameval.exporters.prometheus import (
     prefers_openmetrics,
 )
 from streameval.exporters.view import span
-from streameval.exporters.web.api import Api, accepts_gzip, pack
+from streameval.exporters.web.api import Api, accepts_gzip, compress
 from streameval.exporters.web.auth import Verdict
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 from streameval.exporters.web.webconfig import Security
@@ -165,7 +165,7 @@ def _rendering(
 ) -> Callable[[], bytes]:
     def render() -> bytes:
         text = exposition(current(), openmetrics=form.openmetrics)
-        return pack(text) if form.packed else text
+        return compress(text) if form.packed else text
 
     return render
 

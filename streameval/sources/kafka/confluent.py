@@ -426,7 +426,7 @@ def librdkafka_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def try_connection(settings: Mapping[str, Any]) -> None:
+def connect_once(settings: Mapping[str, Any]) -> None:
     """Connect once."""
     heard: list[KafkaError] = []
     with closing(Consumer({**settings, "error_cb": heard.append})) as client:

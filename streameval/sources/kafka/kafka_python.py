@@ -127,7 +127,7 @@ class KafkaPythonConsumer:
                 raise
             return []
         mine = {Partition(*partition): records for partition, records in polled.items()}
-        batches = [batch_of(p, records) for p, records in mine.items() if p in positions]
+        batches = [record_batch(p, records) for p, records in mine.items() if p in positions]
         return batches or self._gaps(positions)
 
     def hold(self, partitions: Sequence[Partition]) -> None:
@@ -201,7 +201,7 @@ class KafkaPythonConsumer:
         return [skip_to(p, offset) for p, offset in reached.items() if (offset or 0) > positions[p]]
 
 
-def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
+def record_batch(partition: Partition, records: Sequence[Any]) -> RecordBatch:
     """A batch of consecutive records, at least one; headers are read on demand."""
     return RecordBatch(
         partition=partition,
