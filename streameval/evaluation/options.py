@@ -172,3 +172,18 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
         plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
         for key, problem in problems(_PlainOptions, plain):
             raise InputError(Setting(key), f": {problem}")
+
+
+OF_FILES: Final = ("separator", "form", "header", "delimiter")
+"""Options of how cells and files are read."""
+
+
+def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
+    """Refuse options of these names, which would be taken and do nothing.
+
+    Raises:
+        InputError: one was given.
+    """
+    for name in names:
+        if getattr(options, name):
+            raise InputError(Setting(name), why)

@@ -17,7 +17,7 @@ from streameval.engine.windows.labels import NO_CAP, FoldingOptions
 from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
-from streameval.evaluation.options import InputError, Options, Setting
+from streameval.evaluation.options import OF_FILES, InputError, Options, Setting, refuse_given
 from streameval.evaluation.rows import TimeColumn, check_columns
 from streameval.evaluation.sources import (
     EventSource,
@@ -276,6 +276,10 @@ def _check_options(given: Given, options: Options) -> None:
     """Refuse options of events for rows, and options of rows for events."""
     if given.is_pair:
         check_columns(options.columns)
+    if given.kind == "aligned":
+        refuse_given(options, (*OF_FILES, "ties"), " is for files and frames; lists are in order.")
+    elif given.kind == "scores":
+        refuse_given(options, OF_FILES, " is for files and frames.")
     if given.is_pair and options.by:
         raise InputError(
             Setting("by"),

@@ -14,7 +14,7 @@ from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import Note, Setting
+from streameval.evaluation.options import OF_FILES, Note, Setting, refuse_given
 from streameval.evaluation.result import Surroundings
 from streameval.evaluation.setup import Request
 from streameval.events.errors import UsageError
@@ -42,6 +42,8 @@ class StateCounts(NamedTuple):
 
 def restore_states(request: Request, around: Surroundings) -> StateCounts:
     """The counts of saved states, and their configuration."""
+    reading = ("columns", "time_unit", *OF_FILES, "ties")
+    refuse_given(request.options, reading, " is for events; those of a state are counted already.")
     # First, as a state imports no module: it has the metrics of those that the caller names.
     for text in (*request.options.metrics, *request.added):
         parse(text)

@@ -502,3 +502,10 @@ def test_cells_of_items_with_scores_are_lists_by_score(column: str, ids: Sequenc
     shown = pd.DataFrame({"user": [1, 2], column: [[(low, 0.7), (high, 0.8)], [(low, 0.7)]]})
     truth = pd.DataFrame({"user": [1, 2], "item": [high, high]})
     assert evaluate(shown, truth, "mrr")["mrr"].value == 0.5
+
+
+@pytest.mark.parametrize("option", [{"delimiter": ";"}, {"form": "csv"}, {"ties": "worst"}])
+def test_lists_have_no_option_of_files(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(UsageError, match=rf"^{name}= is for files and frames; "):
+        evaluate([["a"]], [["a"]], "mrr", **option)
