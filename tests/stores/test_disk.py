@@ -191,12 +191,12 @@ _GROUP = 20_000
 _REPLICA = f"""
 import os, sys
 from streameval.config.options import StateOptions
-from streameval.daemon.assembly import store
+from streameval.daemon.assembly import checkpoint_store
 from tests.stores.drafts import PLACE, draft, whole
 os.setgroups([{_GROUP}])
 os.setgid(int(sys.argv[2]))
 os.setuid(int(sys.argv[2]))
-state = store(StateOptions(path=sys.argv[1]))
+state = checkpoint_store(StateOptions(path=sys.argv[1]))
 state.claim("c1", "g1")
 last = state.newest(PLACE).saved
 offset = 0 if last is None else whole(last)

@@ -376,7 +376,7 @@ def try_connection(options: KafkaOptions, config: Mapping[str, Any]) -> None:
         return
     confluent = _confluent()
     named = {**config, "group_id": options.group}
-    confluent.try_connection(confluent.librdkafka_config(named))
+    confluent.connect_once(confluent.librdkafka_config(named))
 
 
 def _confluent() -> Any:
