@@ -8,7 +8,7 @@ analyses there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.views import FamilyView
 from streameval.events.listing import listed
+from streameval.events.records import Partition
 from streameval.statistics.intervals import Intervals
 
 S = TypeVar("S")
@@ -102,14 +103,16 @@ class Moment(NamedTuple):
     Attributes:
         now: the wall clock, seconds since the epoch.
         clock: event time at which windows are read, microseconds; None if unknown.
-        clocks: event time of each log, microseconds; an estimate while none is final.
+        times: event time of each log with events, microseconds; none is after `clock`.
+        final: the logs whose event time is no estimate from a few events.
         unread: number of partitions that other processes count: their users are missing here.
         windows: lifetime last in each family.
     """
 
     now: float
     clock: int | None
-    clocks: Sequence[int]
+    times: Mapping[Partition, int]
+    final: Collection[Partition]
     unread: int
     windows: Sequence[WindowCounts]
 

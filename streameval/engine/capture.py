@@ -90,7 +90,8 @@ class ReadingClock:
         before = self.ahead
         self.ahead = {log: clock - wall for log, clock in counts.clocks.items() if clock > latest}
         self.jumps += len(self.ahead.keys() - before.keys())
-        return max(wall if clock > latest else clock for clock in counts.known_clocks)
+        known = counts.clocks.values() or [counts.clock]
+        return max(wall if clock > latest else clock for clock in known)
 
     def warning(self) -> str | None:
         """A warning about the log that is ahead most, or None."""
@@ -202,7 +203,8 @@ class SnapshotCapture:
             WindowCounts(self._views[index], window, read.table)
             for (index, window), read in self._reads.items()
         ]
-        moment = Moment(now, clock, counts.known_clocks, unread, windows)
+        times = {} if clock is None else {log: min(at, clock) for log, at in counts.times.items()}
+        moment = Moment(now, clock, times, counts.clocks.keys(), unread, windows)
         for analysis, reader in self._readers:
             report = reader.read(moment)
             if report is not None:

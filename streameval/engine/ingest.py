@@ -56,9 +56,15 @@ class IngestCopy(NamedTuple):
     doubts: Doubts
 
     @property
-    def known_clocks(self) -> list[int]:
-        """The clocks of logs; an estimate while none is final."""
-        return [*self.clocks.values()] or [clock for clock in [self.clock] if clock is not None]
+    def times(self) -> Mapping[Partition, int]:
+        """The event time of each log with events, microseconds; none is after `clock`.
+
+        For logs that are not in `clocks` it is an estimate.
+        """
+        if (latest := self.clock) is None:
+            return {}
+        times = {log: log_progress.clock for log, log_progress in self.progress.items()}
+        return {log: min(at, latest) for log, at in times.items() if at is not None}
 
 
 class Frontend(Protocol):

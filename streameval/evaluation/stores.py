@@ -30,7 +30,7 @@ class StateCounts(NamedTuple):
     """The lifetime counts of saved states, all partitions together.
 
     Attributes:
-        clocks: event time of each log, microseconds.
+        clocks: event time of each log with events, microseconds.
     """
 
     config: Config
@@ -58,7 +58,7 @@ def restore_states(request: Request, around: Surroundings) -> StateCounts:
             "the daemon's configuration to count by user."
         )
     families = lifetimes_of(ingest, config.series_labels())
-    return StateCounts(config, families, config.intervals, ingest.copied().known_clocks)
+    return StateCounts(config, families, config.intervals, [*ingest.copied().times.values()])
 
 
 def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:

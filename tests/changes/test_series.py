@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from streameval import Accumulator, ChangeSettings, Intervals, changes
 from streameval.analyses.changes.analysis import CHANGES
@@ -49,12 +50,14 @@ def ingest(partitions: Iterable[Sequence[Record]], size: int = 700) -> Ingest:
     return counting
 
 
-def count_more(counting: Ingest, partitions: Iterable[Sequence[Record]], size: int = 700) -> None:
+def count_more(
+    counting: Ingest, partitions: Iterable[Sequence[Record]], size: int = 700, start: int = 0
+) -> None:
     rows = [[json.dumps(record).encode() for record in records] for records in partitions]
-    for start in range(0, max(map(len, rows)), size):
+    for at in range(0, max(map(len, rows)), size):
         for number, lines in enumerate(rows):
-            if part := lines[start : start + size]:
-                counting.apply(batch_of(Partition("events", number), part, start))
+            if part := lines[at : at + size]:
+                counting.apply(batch_of(Partition("events", number), part, start + at))
 
 
 def snapshot_changes(counting: Ingest) -> list[Change]:
@@ -89,6 +92,33 @@ def test_who_takes_partitions_over_forgets_what_the_users_before_showed() -> Non
     assert {change.verdict for change in alone} == {"do not trust"}
     count_more(counting, [[], by_user[1]])
     assert next_changes(taking) == snapshot_changes(ingest([rows]))
+
+
+def test_logs_read_one_after_the_other_say_what_logs_read_together_say() -> None:
+    """What is judged while a backlog is read must not stay when all of it is read."""
+    rows = sorted(log(), key=lambda row: row["ts"])
+    by_user = [[row for row in rows if int(row["user"][1:]) % 3 == part] for part in range(3)]
+    few = [row for row in by_user[2] if row["ts"] < FIRST + 20 * DAY]
+    together = snapshot_changes(ingest([*by_user[:2], few]))
+    counting = ingest([by_user[0]])
+    taking = Taking(counting, LABELS)
+    assert next_changes(taking) != together
+    for partitions in ([[], by_user[1]], [[], [], few]):
+        for stop in range(0, max(map(len, partitions)) + 400, 400):
+            count_more(counting, [rows[stop : stop + 400] for rows in partitions], start=stop)
+            taking.take()
+    # A look takes a few snapshots, and that which is under way is of earlier counts.
+    assert [next_changes(taking) for _ in range(4)][-1] == together
+
+
+@pytest.mark.parametrize(("age", "until"), [(60, "2026-02-03"), (DAY, "2026-02-04")])
+def test_a_day_is_open_while_a_log_of_few_records_is_in_it(age: int, until: str) -> None:
+    """They are fewer than the voters of a final clock; a day later nobody waits for them."""
+    midnight = FIRST + 35 * DAY
+    rows = sorted(log(), key=lambda row: row["ts"])
+    few = [row | {"ts": midnight - age} for row in rows[:5]]
+    rows = [row for row in rows if row["ts"] < midnight + DAY // 2]
+    assert {str(change.until) for change in snapshot_changes(ingest([rows, few]))} == {until}
 
 
 def test_the_open_day_changes_nothing_although_its_lists_have_no_clicks_yet() -> None:

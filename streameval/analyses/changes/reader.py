@@ -29,6 +29,7 @@ from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView, SliceTable
+from streameval.events.records import Partition
 from streameval.inference.days import date_of
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
@@ -227,26 +228,54 @@ def _by_day(traffic: Traffic) -> Mapping[int, int]:
 def closed_day(clocks: Iterable[int], lateness: int) -> int | None:
     """The last event day that is closed, since 1970-01-01 (UTC); None if no clock is known.
 
-    It ended before the slowest clock of a partition by `lateness`. A partition that is a day or
-    more behind the fastest is idle, and is not waited for. All in microseconds.
+    It ended before the slowest clock of a log by `lateness`. A log that is a day or more behind
+    the fastest is idle, and is not waited for. All in microseconds.
 
     Example:
         >>> day = 86_400_000_000
         >>> closed_day([10 * day + 5, 10 * day + 9, 3 * day], 2), closed_day([10 * day + 1], 2)
         (9, 8)
     """
-    ascending = sorted(clocks)
-    if not ascending:
+    known = list(clocks)
+    newest = max(known, default=None)
+    if newest is None:
         return None
-    slowest = min(clock for clock in ascending if ascending[-1] - clock < DAY)
+    slowest = min(clock for clock in known if newest - clock < DAY)
     return (slowest - lateness) // DAY - 1
+
+
+class _Basis(NamedTuple):
+    """What a report depends on besides late events; another one is read at once.
+
+    Attributes:
+        until: the last closed day.
+        waited_for: logs that keep a day open.
+        final: logs whose clock is no estimate.
+    """
+
+    until: int
+    waited_for: frozenset[Partition]
+    final: frozenset[Partition]
+
+
+class _Counted(NamedTuple):
+    """What was counted when a report was read.
+
+    Attributes:
+        behind: logs that keep no day open, and the event time of each.
+        listed: lists of closed days, by family.
+    """
+
+    behind: frozenset[tuple[Partition, int]]
+    listed: tuple[int, ...]
 
 
 class ChangeReader:
     """Watches the lifetimes of families; reads a few series at a time.
 
-    The report is that of the last closed day. It depends on the events of closed days alone:
-    late events of such days are read when the next day closes, or some minutes later.
+    The report is that of the last closed day. It depends on the events of closed days alone, in
+    whatever order their logs were read: it is read again when a log that was behind has gone on.
+    Late events of such days are read when the next day closes, or some minutes later.
     """
 
     def __init__(
@@ -259,9 +288,9 @@ class ChangeReader:
         self._settings, self._intervals = settings, intervals
         self._views, self._lateness = views, lateness
         self._report: ChangesReport | None = None
-        self._key: tuple[int, ...] = ()
+        self._basis: _Basis | None = None
+        self._counted = _Counted(frozenset(), ())
         self._read_at = 0.0
-        self._until = 0
         self._unread = 0
         self._pending: Iterator[Look] | None = None
         self._looks: list[Look] = []
@@ -273,7 +302,7 @@ class ChangeReader:
         """
         if moment.unread != self._unread:
             # What was read has other users than what is counted now.
-            self._report, self._pending, self._key, self._until = None, None, (), 0
+            self._report, self._pending, self._basis = None, None, None
             self._unread = moment.unread
         self._begin(moment)
         self._proceed()
@@ -286,18 +315,21 @@ class ChangeReader:
 
     def _begin(self, moment: Moment) -> None:
         """Begin to read when a day has closed, or its events have changed for some time."""
-        clocks = moment.clocks
-        if moment.clock is not None:
-            clocks = [min(at, moment.clock) for at in clocks]
-        until = closed_day(clocks, self._lateness)
+        until = closed_day(moment.times.values(), self._lateness)
         if until is None:
             return
-        listed = [_listed(view.lifetime(), until) for view in self._views]
-        key = (until, *listed)
-        waits = self._pending is not None or abs(moment.now - self._read_at) < _AGAIN
-        if key == self._key or (until == self._until and waits):
-            return
-        self._key, self._read_at, self._until = key, moment.now, until
+        newest = max(moment.times.values())
+        behind = frozenset((log, at) for log, at in moment.times.items() if newest - at >= DAY)
+        waited_for = moment.times.keys() - {log for log, _ in behind}
+        basis = _Basis(until, frozenset(waited_for), frozenset(moment.final))
+        listed = tuple(_listed(view.lifetime(), until) for view in self._views)
+        counted = _Counted(behind, listed)
+        if basis == self._basis:
+            late_alone = behind == self._counted.behind
+            waits = late_alone and abs(moment.now - self._read_at) < _AGAIN
+            if counted == self._counted or self._pending is not None or waits:
+                return
+        self._basis, self._counted, self._read_at = basis, counted, moment.now
         label = self._settings.label
         families = [SlicedCounts(view.by_slice(view.lifetime()), label) for view in self._views]
         series = watched_series(families, self._settings)
@@ -305,7 +337,7 @@ class ChangeReader:
         self._looks = []
 
     def _proceed(self) -> None:
-        if self._pending is None:
+        if self._pending is None or self._basis is None:
             return
         part = list(islice(self._pending, _AT_ONCE))
         self._looks += part
@@ -315,7 +347,7 @@ class ChangeReader:
             self._looks, self._settings, self._intervals.precision, detailed=True
         )
         self._report = ChangesReport(
-            settings=self._settings, until=date_of(self._until), changes=changes
+            settings=self._settings, until=date_of(self._basis.until), changes=changes
         )
         self._pending, self._looks = None, []
 
