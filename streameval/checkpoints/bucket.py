@@ -72,18 +72,11 @@ class Bucket:
                 return False
         return True
 
-    def files(self, folder: str) -> dict[str, StoredFile]:
+    def files(self, folder: str = "") -> dict[str, StoredFile]:
         """See `Storage.files`."""
         with self._request("list", folder):
-            listed = obstore.list(self._client, folder, chunk_size=_PAGE).collect()
+            listed = obstore.list(self._client, folder or None, chunk_size=_PAGE).collect()
         return {entry["path"].removeprefix(f"{folder}/"): _store(entry) for entry in listed}
-
-    def names(self, folder: str) -> list[str]:
-        """See `Storage.names`."""
-        with self._request("list", folder):
-            listing = obstore.list_with_delimiter(self._client, folder or None)
-        objects = [entry["path"] for entry in listing["objects"]]
-        return sorted(path.rpartition("/")[2] for path in (*listing["common_prefixes"], *objects))
 
     def move(self, source: str, target: str) -> None:
         """See `Storage.move`."""

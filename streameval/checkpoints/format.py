@@ -282,6 +282,8 @@ def folder_of(place: Place) -> str:
 
 def place_of_folder(folder: str) -> Place | None:
     """The place of a folder; None if it is not a place's folder."""
+    if folder.count("/") != 2:
+        return None
     topic_part, identity_part, number = folder.split("/")
     topic, identity = decode_name(topic_part), decode_name(identity_part)
     if topic is None or identity is None or not _NUMBER.fullmatch(number):

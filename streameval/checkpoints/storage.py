@@ -11,13 +11,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from streameval.checkpoints.format import ARCHIVE, BLOBS, TEMPORARY
+from streameval.checkpoints.format import TEMPORARY, decode_name
 from streameval.events.errors import StoreError
 
 # What file systems without hard links, and without fsync of folders, answer.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 _BUFFER: Final = 1 << 20
+_DEEPEST: Final = 4
+"""Folders below a store: topic, its id, partition, and what is beside its checkpoints."""
 
 
 _SHARED: Final = stat.S_ISGID | stat.S_IWGRP
@@ -112,6 +114,10 @@ class Disk:
             NotADirectoryError: it is a file.
         """
         return sorted(child_path.name for child_path in folder.iterdir())
+
+    def is_folder(self, path: Path) -> bool:
+        """Whether a path is a folder."""
+        return path.is_dir()
 
     def read(self, path: Path, start: int, size: int) -> bytes:
         """At most `size` bytes from `start`; fewer at the end of the file."""
@@ -250,11 +256,8 @@ class Storage(Protocol):
     def put_new(self, key: str, data: bytes) -> bool:
         """Write a file durably unless it exists; returns whether this call wrote it."""
 
-    def files(self, folder: str) -> dict[str, StoredFile]:
-        """The files of a place, its blobs and its archive, by key relative to the folder."""
-
-    def names(self, folder: str) -> list[str]:
-        """The names of folders and files in a folder, sorted."""
+    def files(self, folder: str = "") -> dict[str, StoredFile]:
+        """All files below a folder, by key relative to it; one listing."""
 
     def move(self, source: str, target: str) -> None:
         """Move a file to another key, durably."""
@@ -315,24 +318,25 @@ class Folder:
             self._disk.sync_folder(path.parent)
         return first
 
-    def files(self, folder: str) -> dict[str, StoredFile]:
+    def files(self, folder: str = "") -> dict[str, StoredFile]:
         """See `Storage.files`."""
-        listed = {}
-        for within in ("", f"{BLOBS}/", f"{ARCHIVE}/"):
-            parent = self._top / folder / within
-            names = self.names(f"{folder}/{within}")
-            for name in [name for name in names if name not in (BLOBS, ARCHIVE)]:
-                with suppress(FileNotFoundError), self._reading(parent / name):
-                    size, at = self._disk.size(parent / name), self._disk.modified(parent / name)
-                    listed[f"{within}{name}"] = StoredFile(size, at, _tag(at))
+        listed: dict[str, StoredFile] = {}
+        self._list(self._top / folder, "", listed)
         return listed
 
-    def names(self, folder: str) -> list[str]:
-        """See `Storage.names`."""
-        path = self._top / folder
-        with suppress(FileNotFoundError), self._reading(path):
-            return self._disk.names(path)
-        return []
+    def _list(self, folder: Path, within: str, listed: dict[str, StoredFile]) -> None:
+        names: Sequence[str] = ()
+        with suppress(FileNotFoundError), self._reading(folder):
+            names = self._disk.names(folder)
+        for name in names:
+            path = folder / name
+            with suppress(FileNotFoundError), self._reading(path):
+                if not self._disk.is_folder(path):
+                    size, at = self._disk.size(path), self._disk.modified(path)
+                    listed[f"{within}{name}"] = StoredFile(size, at, _tag(at))
+                elif decode_name(name) is not None and within.count("/") < _DEEPEST:
+                    # Other folders, as lost+found, may not be ours to read.
+                    self._list(path, f"{within}{name}/", listed)
 
     def move(self, source: str, target: str) -> None:
         """See `Storage.move`."""

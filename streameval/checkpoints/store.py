@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -24,13 +25,13 @@ from streameval.checkpoints.format import (
     Place,
     check_content,
     claim_in,
-    decode_name,
     digest_of,
     encode_checkpoint,
     entry_of,
     file_of,
     folder_of,
     header_of,
+    offset_of,
     offsets_in,
     place_of_folder,
 )
@@ -48,9 +49,6 @@ from streameval.events.extras import import_extra
 A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
-Blob: TypeAlias = tuple[str | None, str]
-"""Name of a blob, and digest of a part in it."""
-
 _REWRITTEN: Final = "the next checkpoint writes it again"
 _TRIES: Final = 5
 _PLACES_AT_ONCE: Final = 8
@@ -88,6 +86,37 @@ class SavedCheckpoint:
             DamagedStateError: they are not as written.
         """
         return self._read(self._by_name[part])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a checkpoint is. Equal locations have equal bytes.
+
+    Attributes:
+        key: of its file, relative to the store.
+        tag: changes whenever the bytes do.
+        modified: when a file last named it, by the clock of the storage, seconds since the epoch.
+    """
+
+    place: Place
+    offset: int
+    key: str
+    tag: str
+    modified: float = field(compare=False)
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """What one listing of a store shows; no checkpoint has been read.
+
+    Attributes:
+        places: the checkpoints of each place, sorted by place, newest first; at least one each.
+    """
+
+    places: Mapping[Place, Sequence[Location]]
+
+    def damage(self, place: Place) -> list[str]:  # noqa: ARG002  a checkpoint that is a file of its own hides no other
+        """A message for each damaged file that may hide a newer checkpoint of this place."""
+        return []
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -174,27 +203,36 @@ class Store:
         """Call a function that reads the store for each item; concurrently if it is remote."""
         return map_concurrently(limit if self._storage.remote else 1, read, items)
 
+    def listing(self) -> Listing:
+        """The checkpoints of all places, by one listing; writes nothing.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        return self._listing("")
+
+    def _listing(self, folder: str) -> Listing:
+        """The checkpoints below a folder: that of a place, or "" for all."""
+        places: dict[Place, list[Location]] = {}
+        for name, file in self._storage.files(folder).items():
+            key = f"{folder}/{name}" if folder else name
+            parent, _, name_of_file = key.rpartition("/")
+            offset, place = offset_of(name_of_file), place_of_folder(parent)
+            if offset is not None and place is not None:
+                places.setdefault(place, []).append(
+                    Location(
+                        place=place, offset=offset, key=key, tag=file.tag, modified=file.modified
+                    )
+                )
+        newest_first = {
+            place: sorted(places[place], key=lambda location: -location.offset)
+            for place in sorted(places)
+        }
+        return Listing(newest_first)
+
     def places(self) -> list[Place]:
         """The places with checkpoints, sorted."""
-        return sorted(self._places())
-
-    def _places(self) -> dict[Place, list[int]]:
-        """The places with checkpoints, and their offsets; takes four requests in sequence."""
-        topics = self._within([""])
-        numbers = self._within(self._within(topics))
-        places = [place for place in map(place_of_folder, numbers) if place is not None]
-        offsets = self.gather(self.offsets, places, _BLOBS_AT_ONCE)
-        return {place: offset for place, offset in zip(places, offsets, strict=True) if offset}
-
-    def _within(self, folders: Sequence[str]) -> list[str]:
-        """The entries of these folders that may belong to places."""
-        listings = self.gather(self._storage.names, folders, _BLOBS_AT_ONCE)
-        return [
-            f"{folder}/{name}" if folder else name
-            for folder, names in zip(folders, listings, strict=True)
-            for name in names
-            if decode_name(name) is not None
-        ]
+        return [*self.listing().places]
 
     def last(self, topics: Collection[str] = ()) -> Header | None:
         """The header of the checkpoint written last, of these topics if any are given."""
@@ -210,17 +248,15 @@ class Store:
 
         It is None if no header is readable, or if its version is unknown to this release.
         """
-        places = self._places()
-        headers = self.gather(self._header, places.items(), _BLOBS_AT_ONCE)
+        places = self.listing().places
+        headers = self.gather(self._header, places.values(), _BLOBS_AT_ONCE)
         return dict(zip(places, headers, strict=True))
 
-    def _header(self, offsets_of_place: tuple[Place, Sequence[int]]) -> Header | None:
-        place, offsets = offsets_of_place
-        for offset in reversed(offsets):
-            key = f"{folder_of(place)}/{file_of(offset)}"
-            read = partial(self._storage.get_range, key, 0)
+    def _header(self, locations: Sequence[Location]) -> Header | None:
+        for location in locations:
+            read = partial(self._storage.get_range, location.key, 0)
             try:
-                return header_of(self._storage.path_of(key), read)
+                return header_of(self._storage.path_of(location.key), read)
             except StateVersionError:
                 return None
             except (DamagedStateError, FileNotFoundError):
@@ -229,7 +265,8 @@ class Store:
 
     def offsets(self, place: Place) -> list[int]:
         """The offsets of all checkpoints of a place, valid or not, ascending."""
-        return offsets_in(self._storage.names(folder_of(place)))
+        locations = self._listing(folder_of(place)).places.get(place, ())
+        return [location.offset for location in reversed(locations)]
 
     def newest(self, place: Place) -> Found:
         """The valid checkpoint with the highest offset, after a check of all its bytes.
@@ -246,46 +283,48 @@ class Store:
         raise StoreError(path, "its files vanish while they are read", "try again")
 
     def _newest(self, place: Place) -> Found:
-        offsets = self.offsets(place)
-        if not offsets:
+        locations = self._listing(folder_of(place)).places.get(place, ())
+        if not locations:
             self._check_claim()
         damaged: list[str] = []
-        for offset in reversed(offsets):
+        for location in locations:
             try:
-                saved = self._read(place, offset, set())
+                saved = self.read(location)
             except DamagedStateError as error:
-                damaged.append(f"offset {offset:,} is skipped: {error.what}: {error.problem}")
+                problem = f"{error.what}: {error.problem}"
+                damaged.append(f"offset {location.offset:,} is skipped: {problem}")
                 continue
             self._storage.sync(folder_of(place))
             return Found(saved=saved, damaged=damaged)
         return Found(saved=None, damaged=damaged)
 
-    def checked(self, place: Place, offset: int, seen: set[Blob] | None = None) -> SavedCheckpoint:
-        """One checkpoint, after a check of all its bytes.
+    def read(
+        self, location: Location, wanted: Callable[[Entry], bool] = lambda _: True
+    ) -> SavedCheckpoint:
+        """A checkpoint, after a check of its header, its table and the wanted parts.
 
-        `seen`: blobs checked before, which are skipped and added to.
+        `wanted`: whether a part will be read; nothing else may be read of the checkpoint then.
+
+        Raises:
+            DamagedStateError: it is not as written.
+            FileNotFoundError: it was superseded after the listing; list again.
+            StateVersionError: its version is unknown to this release.
+            StoreError: the store cannot be read.
         """
-        try:
-            return self._read(place, offset, set() if seen is None else seen)
-        except FileNotFoundError as error:
-            raise DamagedStateError(str(error), "it is missing") from error
-
-    def _read(self, place: Place, offset: int, seen: set[Blob]) -> SavedCheckpoint:
-        key = f"{folder_of(place)}/{file_of(offset)}"
+        key = location.key
         path = self._storage.path_of(key)
         data = self._storage.get(key)
-        content = check_content(path, data, place)
-        wanted = [entry for entry in content.entries if (entry.blob, entry.digest) not in seen]
+        content = check_content(path, data, location.place)
+        entries = [entry for entry in content.entries if wanted(entry)]
 
         def read(file: Sequence[Entry]) -> dict[str, bytes]:
             return self._parts(key, file)
 
-        blobs = self.gather(read, _by_blob(wanted).values(), _BLOBS_AT_ONCE)
-        seen.update((wanted_entry.blob, wanted_entry.digest) for wanted_entry in wanted)
+        blobs = self.gather(read, _by_blob(entries).values(), _BLOBS_AT_ONCE)
         if not self._storage.remote:
             # Local parts are read again instead of being kept in memory.
             return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
-        parts = {entry.name: _part(data, entry) for entry in content.entries if entry.blob is None}
+        parts = {entry.name: _part(data, entry) for entry in entries if entry.blob is None}
         for parts_of_blob in blobs:
             parts |= parts_of_blob
         return SavedCheckpoint(path, content, lambda entry: parts[entry.name])

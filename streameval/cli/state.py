@@ -16,7 +16,7 @@ from typer import Argument, Exit, Option
 
 from streameval.checkpoints.format import CheckpointDraft, Part, Place
 from streameval.checkpoints.settings import is_url
-from streameval.checkpoints.store import Blob, Store, is_store, store_of
+from streameval.checkpoints.store import Location, Store, is_store, store_of
 from streameval.config.states import (
     StoredCheckpoint,
     newest_checkpoints,
@@ -286,17 +286,25 @@ _COLUMNS: Final[Sequence[_Column]] = (
 def _faults(store: Store) -> Iterator[str | None]:
     """For each checkpoint: its fault, or None."""
     store.owner()
-    for place in store.places():
-        seen: set[Blob] = set()
-        for offset in store.offsets(place):
+    for place, locations in store.listing().places.items():
+        seen: set[tuple[str | None, str]] = set()
+        for location in reversed(locations):
             try:
-                store.checked(place, offset, seen)
-            except (DamagedStateError, StateVersionError) as error:
+                yield _fault(store, location, seen)
+            except (DamagedStateError, FileNotFoundError) as error:
                 # A running daemon may have removed the checkpoint.
-                if offset in store.offsets(place):
+                if location in store.listing().places.get(place, ()):
                     yield str(error)
-            else:
-                yield None
+
+
+def _fault(store: Store, location: Location, seen: set[tuple[str | None, str]]) -> str | None:
+    """Read a checkpoint whole, but for the parts of blobs that were seen before."""
+    try:
+        saved = store.read(location, lambda entry: (entry.blob, entry.digest) not in seen)
+    except StateVersionError as error:
+        return str(error)
+    seen.update((entry.blob, entry.digest) for entry in saved.entries if entry.blob is not None)
+    return None
 
 
 def _with_backfills(

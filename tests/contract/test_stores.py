@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -178,3 +179,57 @@ def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
         assert whole(opened().newest(PLACE).saved) == 10
     store.save(draft(30))
     assert whole(opened().newest(PLACE).saved) == 30
+
+
+def test_a_listing_has_the_checkpoints_of_all_places_and_the_newest_first(opened: Opened) -> None:
+    for place, offset in product(PLACES, (5, 20)):
+        opened().save(draft(offset, place))
+    listing = opened().listing()
+    assert [*listing.places] == sorted(PLACES)
+    for place, locations in listing.places.items():
+        assert [(at.place, at.offset) for at in locations] == [(place, 20), (place, 5)]
+        assert listing.damage(place) == []
+        for at in locations:
+            assert whole(opened().read(at), place) == at.offset
+
+
+def test_a_location_is_that_of_before_until_its_bytes_change(opened: Opened) -> None:
+    store = opened()
+    store.save(draft(20))
+    store.save(draft(7, PLACES[0]))
+    before = store.listing().places
+    assert opened().listing().places == before
+    store.save(draft(30))
+    after = store.listing().places
+    assert after[PLACES[0]] == before[PLACES[0]]
+    assert before[PLACE][0] in after[PLACE][1:]
+    assert after[PLACE][0] != before[PLACE][0]
+
+
+def test_only_the_wanted_parts_are_read(opened: Opened) -> None:
+    opened().save(draft(20))
+    (location,) = opened().listing().places[PLACE]
+    saved = opened().read(location, lambda entry: entry.name in {"meta", "labels/2"})
+    expected = contents(PLACE, 20)
+    assert sorted(saved.digests) == sorted(expected)
+    for name in ("meta", "labels/2"):
+        assert saved.read(name) == b"".join(expected[name])
+
+
+def test_a_checkpoint_that_was_superseded_after_the_listing_is_missing(opened: Opened) -> None:
+    store = opened()
+    store.save(draft(10))
+    (location,) = opened().listing().places[PLACE]
+    for offset in (20, 30, 40):
+        store.save(draft(offset))
+    with pytest.raises(FileNotFoundError):
+        opened().read(location)
+
+
+def test_listing_and_reading_write_nothing(opened: Opened) -> None:
+    opened().save(draft(20))
+    before = opened().listing().places[PLACE]
+    (location,) = before
+    opened().read(location)
+    (again,) = opened().listing().places[PLACE]
+    assert (again, again.modified) == (location, location.modified)

@@ -163,6 +163,10 @@ class SimulatedDisk(Disk):
         self._require_folder(folder)
         return sorted(path.name for path in self._names if path.parent == folder)
 
+    def is_folder(self, path: Path) -> bool:
+        self._step("is_folder", path)
+        return isinstance(self._names.get(path), _Folder)
+
     def read(self, path: Path, start: int, size: int) -> bytes:
         self._step("read", path)
         return self._file(path).content[start : start + size]

@@ -16,7 +16,7 @@ from streameval.checkpoints.cleaning import GRACE, Cleaner
 from streameval.checkpoints.store import Store, folder_store
 from streameval.events.errors import DamagedStateError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, failing_at
-from tests.stores.drafts import NOON, PLACE, STORE, Writer, whole
+from tests.stores.drafts import NOON, PLACE, STORE, Writer, read_at, whole
 
 OFFSETS = st.integers(0, 600)
 PROCESSES = st.integers(0, 1)
@@ -85,7 +85,7 @@ class StoreHistories(RuleBasedStateMachine):
     def every_file_is_whole(self) -> None:
         store = self.fresh()
         for offset in store.offsets(PLACE):
-            assert whole(store.checked(PLACE, offset)) == offset
+            assert whole(read_at(store, offset)) == offset
 
 
 class Histories(StoreHistories):

@@ -17,7 +17,7 @@ from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 from tests.durability.checkpointing import Kept, P, after, with_policy
 from tests.durability.test_refusals import CASES
 from tests.effort import thorough
-from tests.stores.drafts import PLACE, STORE, MemoryStore, draft, restored, whole
+from tests.stores.drafts import PLACE, STORE, MemoryStore, draft, read_at, restored, whole
 
 BEFORE, AFTER = 110, 120
 """Offsets of one hundred share their blobs; those of the next hundred have new ones."""
@@ -85,7 +85,7 @@ def test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
         assert restored(disk) == checkpoint, (step, seed)
         again = folder_store(STORE, disk)
         for offset in again.offsets(PLACE):
-            assert whole(again.checked(PLACE, offset)) == offset
+            assert whole(read_at(again, offset)) == offset
 
 
 def test_a_claim_succeeds_after_a_crash_at_any_step() -> None:

@@ -123,6 +123,12 @@ def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
     return offset
 
 
+def read_at(store: Store, offset: int, place: Place = PLACE) -> SavedCheckpoint:
+    """The checkpoint of a place at this offset."""
+    (location,) = (at for at in store.listing().places[place] if at.offset == offset)
+    return store.read(location)
+
+
 STORE = Path("/disk/state")
 FOLDER = STORE / folder_of(PLACE)
 

@@ -13,7 +13,18 @@ from streameval.checkpoints.cleaning import GRACE, References, blobs_of, offsets
 from streameval.checkpoints.format import BLOBS, file_of
 from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import SimulatedDisk, refusing
-from tests.stores.drafts import FOLDER, NOON, PLACE, STORE, Writer, draft, opened, restored, whole
+from tests.stores.drafts import (
+    FOLDER,
+    NOON,
+    PLACE,
+    STORE,
+    Writer,
+    draft,
+    opened,
+    read_at,
+    restored,
+    whole,
+)
 
 
 @pytest.fixture
@@ -30,7 +41,7 @@ def test_the_two_newest_checkpoints_are_kept(disk: SimulatedDisk) -> None:
     for number in range(1, 8):
         store.save(draft(number, written_at=NOON + number * 86_400))
     assert store.offsets(PLACE) == [6, 7]
-    assert all(whole(store.checked(PLACE, offset)) == offset for offset in (6, 7))
+    assert all(whole(read_at(store, offset)) == offset for offset in (6, 7))
 
 
 files = st.builds(
@@ -120,7 +131,7 @@ def test_a_former_owner_that_saves_late_does_no_harm(disk: SimulatedDisk) -> Non
         late.save(draft(offset))
     assert restored(disk) == 340
     left = [saved for saved in owner.store.offsets(PLACE) if saved >= 230]
-    assert all(whole(owner.store.checked(PLACE, saved)) == saved for saved in left)
+    assert all(whole(read_at(owner.store, saved)) == saved for saved in left)
     for offset in (350, 360, 370):
         owner.save(offset)
     assert restored(disk) == 370

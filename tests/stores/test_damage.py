@@ -14,7 +14,7 @@ from streameval.checkpoints.store import Store
 from streameval.events.errors import DamagedStateError, StateVersionError, StoreError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.effort import sampled
-from tests.stores.drafts import FOLDER, PLACE, STORE, draft, opened, restored, whole
+from tests.stores.drafts import FOLDER, PLACE, STORE, draft, opened, read_at, restored, whole
 
 NEWEST = FOLDER / file_of(220)
 
@@ -63,11 +63,11 @@ def test_every_truncation_is_noticed(store: Store, disk: SimulatedDisk) -> None:
         _is_skipped(disk, str(NEWEST))
     disk.overwrite(NEWEST, content + b"\n")
     _is_skipped(disk, "digest")
-    assert whole(store.checked(PLACE, 110)) == 110
+    assert whole(read_at(store, 110)) == 110
 
 
 def _blobs_of_the_newest_only(store: Store) -> Path:
-    newest, older = (blobs_of(store.checked(PLACE, offset).entries) for offset in (220, 110))
+    newest, older = (blobs_of(read_at(store, offset).entries) for offset in (220, 110))
     (name,) = newest - older
     return FOLDER / BLOBS / name
 
@@ -128,7 +128,7 @@ def test_a_torn_file_of_a_later_version_is_skipped(store: Store, disk: Simulated
 def test_a_part_that_changed_after_the_restore_is_refused(
     store: Store, disk: SimulatedDisk
 ) -> None:
-    saved = store.checked(PLACE, 220)
+    saved = read_at(store, 220)
     disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
     with pytest.raises(DamagedStateError, match="part 'labels/2' is not what was written"):
         saved.read("labels/2")

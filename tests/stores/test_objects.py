@@ -37,7 +37,7 @@ from tests.crashes.simulated_disk import Crash
 from tests.crashes.test_histories import OFFSETS, PROCESSES, StoreHistories
 from tests.durability.checkpointing import assignment
 from tests.present import present
-from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
+from tests.stores.drafts import NOON, PLACE, Writer, draft, header, read_at, whole
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -77,10 +77,12 @@ class FaultyBucket(Bucket):
         self._dates[key] = self.now
         return super().put(key, *pieces)
 
-    def files(self, folder: str) -> dict[str, StoredFile]:
+    def files(self, folder: str = "") -> dict[str, StoredFile]:
         files_there = super().files(folder)
         return {
-            name: file._replace(modified=self._dates.get(f"{folder}/{name}", self.now))
+            name: file._replace(
+                modified=self._dates.get(f"{folder}/{name}" if folder else name, self.now)
+            )
             for name, file in files_there.items()
         }
 
@@ -337,7 +339,7 @@ def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_p
     folder = folder_store(tmp_path)
     folder.claim("c1", "g1")
     assert whole(folder.newest(PLACE).saved) == 230
-    assert [whole(folder.checked(PLACE, stored)) for stored in folder.offsets(PLACE)] == [120, 230]
+    assert [whole(read_at(folder, stored)) for stored in folder.offsets(PLACE)] == [120, 230]
     copied = Writer(folder)
     for offset in (240, 250):
         copied.save(offset)
