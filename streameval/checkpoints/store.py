@@ -44,7 +44,7 @@ from streameval.events.errors import (
     StoreError,
     UnownedStoreError,
 )
-from streameval.events.extras import import_extra
+from streameval.events.extras import imports_of
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -459,8 +459,9 @@ def store_of(
     """
     if not is_url(path):
         return folder_store(Path(path), Disk(progress))
-    bucket = import_extra("streameval.checkpoints.bucket", f"a state at {path}", "objectstore")
-    return Store(bucket.open_bucket(path, options, progress))
+    with imports_of(f"a state at {path}", "objectstore"):
+        from streameval.checkpoints.bucket import open_bucket  # noqa: PLC0415  needs an extra
+    return Store(open_bucket(path, options, progress))
 
 
 def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:

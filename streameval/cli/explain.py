@@ -33,7 +33,7 @@ from streameval.join.explanation import (
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
 from streameval.sources.kinds import build, probe
-from streameval.sources.schemas.registry import Schemas
+from streameval.sources.schemas.records import Schemas
 from streameval.sources.source import Source
 
 _CONNECT_SECONDS = 5.0

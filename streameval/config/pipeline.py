@@ -33,11 +33,12 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.family import FamilySpec, widest_search
 from streameval.engine.windows.labels import FoldingOptions
 from streameval.engine.windows.times import duration_of
-from streameval.events.extras import import_extra, load_named
+from streameval.events.extras import imports_of, load_named
 from streameval.events.records import RecordBatch
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.sources.schemas.registry import Registry, Schemas
+from streameval.sources.schemas.records import Schemas
+from streameval.sources.schemas.registry import Registry
 
 T = TypeVar("T")
 
@@ -154,10 +155,10 @@ def _to_text(encoding: Encoding) -> ToText | None:
         decode = load_named(encoding.decoder, "decoder", "function")
         return by_function(decode, encoding.decoder)
     if encoding.message is not None:
-        protobuf = import_extra("streameval.sources.protobuf", "format = 'protobuf'", "schemas")
+        with imports_of("format = 'protobuf'", "schemas"):
+            from streameval.sources import protobuf  # noqa: PLC0415  needs an extra
         message = load_named(encoding.message, "message", "generated class of Protobuf")
-        to_text: ToText = protobuf.reader(message, encoding.time_unit)
-        return to_text
+        return protobuf.reader(message, encoding.time_unit)
     return remove_frame if encoding.format == "json-schema" else None
 
 

@@ -28,7 +28,7 @@ from streameval.engine.partition import Layout
 from streameval.engine.windows.times import SECOND, duration_of, unit_warning
 from streameval.events.records import RecordBatch
 from streameval.sources.kinds import build, newest_records
-from streameval.sources.schemas.registry import Schemas
+from streameval.sources.schemas.records import Schemas
 from streameval.sources.source import Source
 
 

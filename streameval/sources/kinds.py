@@ -14,7 +14,7 @@ from typing import Any
 
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
-from streameval.sources.schemas.registry import Schemas
+from streameval.sources.schemas.records import Schemas
 from streameval.sources.source import Positions, Source
 
 

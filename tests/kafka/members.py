@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from streameval.events.records import Assignment, Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
-from streameval.sources.schemas.registry import Schemas
+from streameval.sources.schemas.records import Schemas
 from tests.effort import PATIENCE
 
 

@@ -38,12 +38,12 @@ from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import InteractionOptions
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
+from streameval.sources.schemas.records import Schemas
 from streameval.sources.schemas.registry import (
     Registry,
     RegistryOptions,
     RejectedSchemaError,
     SchemaDefinition,
-    Schemas,
 )
 from tests.schemas.messages import Shown, message_class
 from tests.schemas.producing import (

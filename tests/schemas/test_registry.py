@@ -139,7 +139,7 @@ def test_a_whole_answer_has_one_deadline(
     registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = register(registry.url, "a", '"string"')
-    monkeypatch.setattr("streameval.sources.schemas.registry._SECONDS", 0.3)
+    monkeypatch.setattr("streameval.sources.schemas.registry.ANSWER_SECONDS", 0.3)
     registry.pace = 0.1
     with asking(registry.url) as client:
         with pytest.raises(RegistryError, match=r"no whole answer within 0\.3 s"):

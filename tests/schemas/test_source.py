@@ -10,7 +10,8 @@ import pytest
 
 from streameval.decoding.framing import Encoding
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.schemas.registry import Registry, RegistryOptions, Schemas
+from streameval.sources.schemas.records import Schemas
+from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.testing.broker import Broker
 from tests.kafka.members import reading, until
 from tests.kafka.topics import awaited, by_partition, drained, fill, filled, on_each_client, opened
@@ -111,7 +112,7 @@ def test_records_that_wait_go_to_the_next_owner_of_their_partition(
 def test_a_partition_that_waits_has_not_stalled(
     broker: Broker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streameval.sources.schemas.registry._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("streameval.sources.schemas.records._PAUSE_SECONDS", 0.0)
     topic = filled(broker, {0: [framed(1, b"0")]})
     stage = Stage(registry, topic)
     registry.stop()
@@ -162,7 +163,7 @@ def test_each_unknown_id_is_asked_for_once(stage: Stage) -> None:
 def test_only_the_newest_unknown_ids_are_remembered(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streameval.sources.schemas.registry._MAX_REFUSED", 10)
+    monkeypatch.setattr("streameval.sources.schemas.records._MAX_REFUSED", 10)
     values = [framed(number, b"") for number in range(1, 101)]
     for newest in (values, values[-10:]):
         assert stage.prepare(*newest) == (len(newest), None)
@@ -175,7 +176,7 @@ def test_a_registry_that_was_silent_is_left_alone_for_as_long(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = stage.schema("slow")
-    monkeypatch.setattr("streameval.sources.schemas.registry._SECONDS", 0.3)
+    monkeypatch.setattr("streameval.sources.schemas.registry.ANSWER_SECONDS", 0.3)
     silent_for = iter([0.0, 0.0, 0.0, 0.0, 5.0, 5.0])
     monkeypatch.setattr(stage.schemas, "_clock", lambda: next(silent_for, stage.now))
     stage.registry.pace = 0.1

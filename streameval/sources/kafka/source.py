@@ -18,7 +18,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from streameval.events.errors import SourceError, UnevenStreamsError
-from streameval.events.extras import import_extra
+from streameval.events.extras import imports_of
 from streameval.events.records import CommitAnswer, Owner, Partition, RecordBatch
 from streameval.sources.kafka.cluster import ClusterMonitor, connect
 from streameval.sources.kafka.diagnosis import (
@@ -37,11 +37,13 @@ from streameval.sources.kafka.settings import (
     source_topics,
 )
 from streameval.sources.options import KafkaOptions, start_spec
-from streameval.sources.schemas.registry import Schemas
+from streameval.sources.schemas.records import Schemas
 from streameval.sources.secrets import redact
 from streameval.sources.source import Positions, SourceStatus
 
 T = TypeVar("T")
+
+_FAST = 'client = "confluent" of [source.kafka]'
 
 Remedy: TypeAlias = Literal["seek", "rejoin", "give up"]
 
@@ -365,7 +367,8 @@ def _subscriber(
     """A function that creates a consumer of the configured client."""
     if client == KAFKA_PYTHON:
         return partial(KafkaPythonConsumer, config)
-    confluent = _confluent()
+    with imports_of(_FAST, "fast"):
+        from streameval.sources.kafka import confluent  # noqa: PLC0415  needs an extra
     return partial(confluent.ConfluentConsumer, confluent.librdkafka_config(config), config)
 
 
@@ -374,15 +377,10 @@ def try_connection(options: KafkaOptions, config: Mapping[str, Any]) -> None:
     if client_of(options) == KAFKA_PYTHON:
         connect(KafkaConsumer, config).close(autocommit=False)
         return
-    confluent = _confluent()
+    with imports_of(_FAST, "fast"):
+        from streameval.sources.kafka import confluent  # noqa: PLC0415  needs an extra
     named = {**config, "group_id": options.group}
     confluent.connect_once(confluent.librdkafka_config(named))
-
-
-def _confluent() -> Any:
-    """Import the module that needs the extra."""
-    what = 'client = "confluent" of [source.kafka]'
-    return import_extra("streameval.sources.kafka.confluent", what, "fast")
 
 
 class Stall(NamedTuple):

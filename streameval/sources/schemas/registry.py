@@ -8,33 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streameval.decoding.framing import HEADER, Encoding, ToText, check_framed, schema_id
-from streameval.decoding.invalid import Reason, Refusal
+from streameval.decoding.invalid import Reason
 from streameval.events.errors import ConfigError, SourceError, StreamevalError
 from streameval.events.extras import import_extra
 from streameval.events.problems import check_types
-from streameval.events.records import RecordBatch
 from streameval.sources.secrets import substitute
 
 _USER: Final = "correct user and password in [registry]"
 _USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."
-_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 5.0
 """Until an answer must be complete; a registry may also send it a byte at a time."""
-
-_PAUSE_SECONDS: Final = 1.0
-"""Least time until a registry that gave no answer is asked again."""
-
-_RETRY_SECONDS: Final = 60.0
-"""Until a registry is asked again for a schema that it did not have."""
-
-_MAX_REFUSED: Final = 20_000
-"""Ids without a usable schema that are remembered; random bytes name a new one each."""
 
 _LARGEST_ID: Final = 2**31 - 1
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
@@ -151,7 +139,7 @@ class Registry:
 
     def _ask(self, request: Callable[[Any], Awaitable[T]]) -> T:
         async def answer() -> T:
-            return await asyncio.wait_for(request(self._client), _SECONDS)
+            return await asyncio.wait_for(request(self._client), ANSWER_SECONDS)
 
         try:
             if self._client is None:
@@ -189,7 +177,7 @@ class Registry:
             problem = f"its certificate is not trusted ({certificate.verify_message})"
             remedy = "give the authority as ca_file in [registry]"
         elif isinstance(error, TimeoutError):
-            problem = f"no whole answer within {_SECONDS:g} s"
+            problem = f"no whole answer within {ANSWER_SECONDS:g} s"
         elif isinstance(error, ConfigError):
             problem, remedy = error.problem.rstrip("."), _USER
         elif status in {401, 403}:
@@ -240,136 +228,3 @@ def _text(schema: Any) -> str:
     if not isinstance(schema.schema_str, str):
         raise TypeError("its answer has no schema")
     return schema.schema_str
-
-
-class Schemas:
-    """The schemas of the records of some topics; an id without a usable schema is asked for once.
-
-    `encodings`: topic -> encoding of its records, for topics that need schemas.
-
-    Attributes:
-        failures: number of failed queries.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        encodings: Mapping[str, Encoding],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._registry = registry
-        self._encodings = encodings
-        self._clock = clock
-        self._avro: Any = import_extra(
-            "streameval.sources.schemas.avro", "format = 'avro'", "schemas"
-        )
-        self._readers: dict[Encoding, dict[bytes, ToText]] = {}
-        self._refused_until: dict[tuple[Encoding, bytes], float] = {}
-        self._away: RegistryError | None = None
-        self._ask_at = 0.0
-        self._answered = False
-        self.failures = 0
-
-    def to_text(self, encoding: Encoding) -> ToText:
-        """A converter that reads each record with its own schema.
-
-        It raises RegistryError for a record that was not prepared, while the registry is away.
-        """
-        readers = self._readers.setdefault(encoding, {})
-
-        def convert(value: bytes) -> bytes:
-            reader = readers.get(value[:HEADER])
-            if reader is None:
-                check_framed(value)
-                reader = self._reader(encoding, value[:HEADER])
-            return reader(value)
-
-        return convert
-
-    @property
-    def resting(self) -> bool:
-        """Whether the registry gave no answer, and is not asked for a while."""
-        return self._away is not None and self._clock() < self._ask_at
-
-    def silence(self) -> str | None:
-        """Why the registry has never answered; None once it has, until when this asks it."""
-        try:
-            if not self._answered:
-                self._ask(self._registry.check)
-        except RegistryError as error:
-            return str(error).rstrip(".")
-        return None
-
-    def prepare(self, batch: RecordBatch) -> tuple[int, str | None]:
-        """How many of the first records can be decoded, and why the next one cannot, if known.
-
-        Asks for missing schemas, for as long as one answer may take.
-        """
-        count, encoding = len(batch.values), self._encodings.get(batch.partition.topic)
-        if encoding is None:
-            return count, None
-        until, prepared = self._clock() + _SECONDS, set[bytes]()
-        for index, value in enumerate(batch.values):
-            header = (value or b"")[:HEADER]
-            if header in prepared or len(header) < HEADER or header[0] != 0:
-                continue
-            if self._clock() > until:
-                return index, None
-            try:
-                self._reader(encoding, header)
-            except RegistryError as error:
-                return index, f"{str(error).rstrip('.')}; schema {schema_id(header)} is needed"
-            prepared.add(header)
-        return count, None
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._registry.close()
-
-    def _reader(self, encoding: Encoding, header: bytes) -> ToText:
-        """The reader of the schema in a header, which is asked for if it is not known."""
-        key, now = (encoding, header), self._clock()
-        readers = self._readers.setdefault(encoding, {})
-        reader = readers.get(header)
-        if reader is not None and self._refused_until.get(key, now) >= now:
-            return reader
-        refusal: RejectedSchemaError | None = None
-        try:
-            definition = self._ask(lambda: self._registry.definition(schema_id(header)))
-            reader = self._avro.reader(definition, encoding.time_unit)
-        except RejectedSchemaError as error:
-            reader, refusal = _refusing(error, header), error
-        readers[header] = reader
-        self._refused_until.pop(key, None)
-        if refusal is not None:
-            self._refused_until[key] = self._clock() + _RETRY_SECONDS
-        if len(self._refused_until) > _MAX_REFUSED:
-            # Of ids that mean nothing, only the newest are remembered.
-            oldest, oldest_header = next(iter(self._refused_until))
-            del self._refused_until[oldest, oldest_header], self._readers[oldest][oldest_header]
-        return reader
-
-    def _ask(self, request: Callable[[], T]) -> T:
-        """An answer of the registry, which is left alone for a while after it gave none."""
-        if self._away is not None and self.resting:
-            raise self._away.with_traceback(None)
-        began, away = self._clock(), None
-        try:
-            return request()
-        except RegistryError as error:
-            away = error
-            self.failures += 1
-            # A silent registry holds up records that do not need it half of the time at most.
-            self._ask_at = self._clock() + max(self._clock() - began, _PAUSE_SECONDS)
-            raise
-        finally:
-            self._away, self._answered = away, self._answered or away is None
-
-
-def _refusing(error: RejectedSchemaError, header: bytes) -> ToText:
-    """The reader of records whose schema is missing or unusable."""
-
-    def refuse(_value: bytes) -> NoReturn:
-        raise Refusal(error.reason, f"schema {schema_id(header)}: {error}")
-
-    return refuse

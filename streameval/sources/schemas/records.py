@@ -1,0 +1,162 @@
+"""Decodes each record with its own schema, which is asked for when its first record comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NoReturn, TypeVar
+
+from streameval.decoding.framing import HEADER, Encoding, ToText, check_framed, schema_id
+from streameval.decoding.invalid import Refusal
+from streameval.events.extras import imports_of
+from streameval.events.records import RecordBatch
+from streameval.sources.schemas.registry import (
+    ANSWER_SECONDS,
+    Registry,
+    RegistryError,
+    RejectedSchemaError,
+)
+
+_PAUSE_SECONDS: Final = 1.0
+"""Least time until a registry that gave no answer is asked again."""
+
+_RETRY_SECONDS: Final = 60.0
+"""Until a registry is asked again for a schema that it did not have."""
+
+_MAX_REFUSED: Final = 20_000
+"""Ids without a usable schema that are remembered; random bytes name a new one each."""
+
+T = TypeVar("T")
+
+
+class Schemas:
+    """The schemas of the records of some topics; an id without a usable schema is asked for once.
+
+    `encodings`: topic -> encoding of its records, for topics that need schemas.
+
+    Attributes:
+        failures: number of failed queries.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        encodings: Mapping[str, Encoding],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._encodings = encodings
+        self._clock = clock
+        with imports_of("format = 'avro'", "schemas"):
+            from streameval.sources.schemas import avro  # noqa: PLC0415  needs an extra
+        self._read_avro = avro.reader
+        self._readers: dict[Encoding, dict[bytes, ToText]] = {}
+        self._refused_until: dict[tuple[Encoding, bytes], float] = {}
+        self._away: RegistryError | None = None
+        self._ask_at = 0.0
+        self._answered = False
+        self.failures = 0
+
+    def to_text(self, encoding: Encoding) -> ToText:
+        """A converter that reads each record with its own schema.
+
+        It raises RegistryError for a record that was not prepared, while the registry is away.
+        """
+        readers = self._readers.setdefault(encoding, {})
+
+        def convert(value: bytes) -> bytes:
+            reader = readers.get(value[:HEADER])
+            if reader is None:
+                check_framed(value)
+                reader = self._reader(encoding, value[:HEADER])
+            return reader(value)
+
+        return convert
+
+    @property
+    def resting(self) -> bool:
+        """Whether the registry gave no answer, and is not asked for a while."""
+        return self._away is not None and self._clock() < self._ask_at
+
+    def silence(self) -> str | None:
+        """Why the registry has never answered; None once it has, until when this asks it."""
+        try:
+            if not self._answered:
+                self._ask(self._registry.check)
+        except RegistryError as error:
+            return str(error).rstrip(".")
+        return None
+
+    def prepare(self, batch: RecordBatch) -> tuple[int, str | None]:
+        """How many of the first records can be decoded, and why the next one cannot, if known.
+
+        Asks for missing schemas, for as long as one answer may take.
+        """
+        count, encoding = len(batch.values), self._encodings.get(batch.partition.topic)
+        if encoding is None:
+            return count, None
+        until, prepared = self._clock() + ANSWER_SECONDS, set[bytes]()
+        for index, value in enumerate(batch.values):
+            header = (value or b"")[:HEADER]
+            if header in prepared or len(header) < HEADER or header[0] != 0:
+                continue
+            if self._clock() > until:
+                return index, None
+            try:
+                self._reader(encoding, header)
+            except RegistryError as error:
+                return index, f"{str(error).rstrip('.')}; schema {schema_id(header)} is needed"
+            prepared.add(header)
+        return count, None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._registry.close()
+
+    def _reader(self, encoding: Encoding, header: bytes) -> ToText:
+        """The reader of the schema in a header, which is asked for if it is not known."""
+        key, now = (encoding, header), self._clock()
+        readers = self._readers.setdefault(encoding, {})
+        reader = readers.get(header)
+        if reader is not None and self._refused_until.get(key, now) >= now:
+            return reader
+        refusal: RejectedSchemaError | None = None
+        try:
+            definition = self._ask(lambda: self._registry.definition(schema_id(header)))
+            reader = self._read_avro(definition, encoding.time_unit)
+        except RejectedSchemaError as error:
+            reader, refusal = _refusing(error, header), error
+        readers[header] = reader
+        self._refused_until.pop(key, None)
+        if refusal is not None:
+            self._refused_until[key] = self._clock() + _RETRY_SECONDS
+        if len(self._refused_until) > _MAX_REFUSED:
+            # Of ids that mean nothing, only the newest are remembered.
+            oldest, oldest_header = next(iter(self._refused_until))
+            del self._refused_until[oldest, oldest_header], self._readers[oldest][oldest_header]
+        return reader
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """An answer of the registry, which is left alone for a while after it gave none."""
+        if self._away is not None and self.resting:
+            raise self._away.with_traceback(None)
+        began, away = self._clock(), None
+        try:
+            return request()
+        except RegistryError as error:
+            away = error
+            self.failures += 1
+            # A silent registry holds up records that do not need it half of the time at most.
+            self._ask_at = self._clock() + max(self._clock() - began, _PAUSE_SECONDS)
+            raise
+        finally:
+            self._away, self._answered = away, self._answered or away is None
+
+
+def _refusing(error: RejectedSchemaError, header: bytes) -> ToText:
+    """The reader of records whose schema is missing or unusable."""
+
+    def refuse(_value: bytes) -> NoReturn:
+        raise Refusal(error.reason, f"schema {schema_id(header)}: {error}")
+
+    return refuse
