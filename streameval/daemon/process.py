@@ -8,12 +8,14 @@ import math
 import os
 import resource
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import version
 from types import FrameType
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -27,6 +29,7 @@ from streameval.daemon.stored import StoredValues
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.errors import ConfigError
+from streameval.events.extras import imports_of
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
@@ -92,6 +95,7 @@ class Daemon:
             security=self._security,
         )
         self._server = Server(app, web.addresses, self._security)
+        self._otlp = self._otlp_exporter(exporter, environment)
 
     @property
     def address(self) -> str:
@@ -124,7 +128,7 @@ class Daemon:
             UnsavedStateError: the last checkpoint could not be written.
         """
         _allow_many_files()
-        with self._server, _rare_garbage_collection():
+        with self._server, _rare_garbage_collection(), self._otlp:
             self._log_start()
             self._supervisor.ready()
             self._stored.start()
@@ -132,6 +136,27 @@ class Daemon:
                 self._loop.run(lambda: self._should_end(until))
             finally:
                 self._stored.stop()
+
+    def _otlp_exporter(
+        self, exporter: PrometheusExporter, environment: Mapping[str, str]
+    ) -> AbstractContextManager[object]:
+        """What sends the families of /metrics by OTLP, if the environment asks for it."""
+        if "otlp" not in environment.get("OTEL_METRICS_EXPORTER", "").split(","):
+            return nullcontext()
+        with imports_of("OTEL_METRICS_EXPORTER=otlp", "otlp"):
+            from streameval.exporters.otlp import OtlpExporter  # noqa: PLC0415  an extra
+
+        instance = f"{socket.gethostname()}:{urlsplit(self.address).port}"
+        resource = {
+            "service.name": "streameval",
+            "service.version": version("streameval"),
+            "service.instance.id": instance,
+        }
+        sender = OtlpExporter(
+            lambda: exporter.families(self._current), resource, environment, _log_otlp
+        )
+        exporter.register(sender)
+        return sender
 
     def _should_end(self, until: Callable[[], bool]) -> bool:
         if until():
@@ -206,6 +231,13 @@ class PasswordFlood:
         if self._clock() >= self._next:
             self._next = self._clock() + _FLOOD_SECONDS
             emit(logging.WARNING, "password_flood", address=address)
+
+
+def _log_otlp(problem: str | None) -> None:
+    if problem is None:
+        emit(logging.INFO, "otlp_recovered")
+    else:
+        emit(logging.WARNING, "otlp_failing", problem=problem)
 
 
 def _warn_about_certificate(problem: str) -> None:

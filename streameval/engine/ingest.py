@@ -67,20 +67,7 @@ class IngestCopy(NamedTuple):
         return {log: min(at, latest) for log, at in times.items() if at is not None}
 
 
-class States(Protocol):
-    """Makes the states of partitions."""
-
-    def state(
-        self,
-        offsets: Mapping[Partition, int],
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
-    ) -> PartitionState:
-        """An empty state; `offsets`: of each log that it counts."""
-
-
-class Frontend(States, Protocol):
+class Frontend(Protocol):
     """Decodes records and makes the states that count them."""
 
     @property
@@ -92,6 +79,15 @@ class Frontend(States, Protocol):
 
     def decode(self, batch: RecordBatch) -> Any:
         """The decoded records, for `PartitionState.apply`."""
+
+    def state(
+        self,
+        offsets: Mapping[Partition, int],
+        sink: Sink | None = None,
+        *,
+        counting: Counting | None = None,
+    ) -> PartitionState:
+        """An empty state; `offsets`: of each log that it counts."""
 
 
 class EventFrontend:
@@ -245,9 +241,8 @@ class Ingest:
         partition: Partition,
         offsets: Mapping[Partition, int],
         parts: Mapping[str, bytes],
-        states: States | None = None,
+        frontend: Frontend | None = None,
         *,
-        unchanged: Collection[str] = (),
         empty_unlike: bool = False,
     ) -> None:
         """Continue from the output of `sections`, at the offset of each log.
@@ -255,19 +250,17 @@ class Ingest:
         Args:
             partition: that the parts belong to.
             offsets: of each log.
-            parts: the output of `sections`, or what a state for reading needs of it.
-            states: makes the state, with the layout of this ingest; None: the frontend.
-            unchanged: names of more parts, as they were in the last restore of this partition.
+            parts: the output of `sections`.
+            frontend: that counted the parts, with the layout of this ingest; None: as here.
             empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
             UnlikeStateError: they have other inputs or options.
         """
-        state = (states or self._frontend).state(offsets, counting=self._counting)
-        earlier = self._partitions[partition] if unchanged else None
+        state = (frontend or self._frontend).state(offsets, counting=self._counting)
         with damage_as_error(str(partition)):
-            state.restore(parts, earlier=earlier, unchanged=unchanged, empty_unlike=empty_unlike)
+            state.restore(parts, empty_unlike=empty_unlike)
         state.skip(offsets)
         state.cautious = True
         self._partitions[partition] = state

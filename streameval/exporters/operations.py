@@ -36,6 +36,12 @@ def snapshot_age(seconds: float) -> Family:
     return _one(seconds, "snapshot_age_seconds", "gauge", text)
 
 
+def otlp_failures(count: int) -> Family:
+    """The number of failed exports by OTLP."""
+    text = "Exports by OTLP that failed; the next one has their sums. The log has the reason."
+    return _one(float(count), "otlp_failures", "counter", text)
+
+
 def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """Families about the pipeline, and the gauges of analyses.
 

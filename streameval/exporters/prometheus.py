@@ -49,11 +49,6 @@ def exposition_of(registry: Collector, *, openmetrics: bool) -> bytes:
     return cast("bytes", generate(registry))  # the client's have no types
 
 
-def _text_of(families: Iterable[Family], *, openmetrics: bool) -> bytes:
-    """A part of an exposition."""
-    return exposition_of(_Collected(families), openmetrics=openmetrics).removesuffix(b"# EOF\n")
-
-
 class PrometheusExporter:
     """Renders snapshots as Prometheus exposition, with a private registry for process metrics.
 
@@ -86,26 +81,45 @@ class PrometheusExporter:
         self._bodies: dict[bool, bytes] = {}
         self._version: int | None = -1
 
+    def register(self, collector: Collector) -> None:
+        """Add families that do not come from snapshots."""
+        self._process.register(collector)
+
+    def families(self, snapshot: Snapshot | None) -> list[Family]:
+        """The families with their samples, for another protocol; None as for `exposition`."""
+        with self._lock:
+            self._convert(snapshot)
+            of_snapshot = self._rendered
+        return [*_Collected([*of_snapshot, *self._at_scrape(snapshot)]).collect()]
+
     def exposition(self, snapshot: Snapshot | None, *, openmetrics: bool = False) -> bytes:
         """All samples, in text format 0.0.4 or in OpenMetrics 1.0.0.
 
         `snapshot`: None for process metrics only.
         """
         body = self._body_of(snapshot, openmetrics=openmetrics)
+        last = _Collected(self._at_scrape(snapshot))
+        return body + exposition_of(last, openmetrics=openmetrics)
+
+    def _at_scrape(self, snapshot: Snapshot | None) -> Iterator[Family]:
+        """Families whose values are of the time when they are read."""
         if snapshot is not None:
-            age = max(0.0, self._wall() - snapshot.taken_at)
-            body += _text_of([snapshot_age(age)], openmetrics=openmetrics)
-        return body + exposition_of(self._process, openmetrics=openmetrics)
+            yield snapshot_age(max(0.0, self._wall() - snapshot.taken_at))
+        yield from self._process.collect()
 
     def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> bytes:
         with self._lock:
-            version = None if snapshot is None else snapshot.version
-            if version != self._version or self._counters.outdated:
-                self._rendered, self._bodies = self._families_of(snapshot), {}
-                self._version = version
+            self._convert(snapshot)
             if openmetrics not in self._bodies:
-                self._bodies[openmetrics] = _text_of(self._rendered, openmetrics=openmetrics)
+                text = exposition_of(_Collected(self._rendered), openmetrics=openmetrics)
+                self._bodies[openmetrics] = text.removesuffix(b"# EOF\n")
             return self._bodies[openmetrics]
+
+    def _convert(self, snapshot: Snapshot | None) -> None:
+        version = None if snapshot is None else snapshot.version
+        if version != self._version or self._counters.outdated:
+            self._rendered, self._bodies = self._families_of(snapshot), {}
+            self._version = version
 
     def _families_of(self, snapshot: Snapshot | None) -> Sequence[Family]:
         if snapshot is None:

@@ -146,3 +146,43 @@ def test_doubts_name_the_model(tmp_path: Path, old: Path, truth: Path) -> None:
     done = run("compare", *arguments(truth, old, fewer), *_ASKED)
     assert "fewer: users in both files: 600; without recommendations: 300" in done.stderr
     assert "old: " not in done.stderr
+
+
+def test_one_name_for_two_files_is_refused(tmp_path: Path, old: Path, truth: Path) -> None:
+    (tmp_path / "again").mkdir()
+    twin = model_file(tmp_path / "again" / "old.csv", drawn(2, 0.5))
+    told = compare_error(*arguments(truth, old, twin))
+    assert f"{old} and {twin} are both 'old'; name one, like" in told
+
+
+def test_files_alone_are_refused(old: Path, new: Path, truth: Path) -> None:
+    assert "give a file for each model to compare" in compare_error(*arguments(truth, old))
+    both: list[str | Path] = ["--recommendations", old, "--recommendations", new]
+    assert "belong together; give both" in compare_error(*both)
+    assert "belong together; give both" in compare_error("--truth", truth)
+    assert "give one or the other" in compare_error(old, *both, "--truth", truth)
+    assert "give NAME=PATH or a path" in compare_error(*arguments(truth, old, "=x.csv"))
+    assert "missing argument 'PATH...'" in compare_error()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--label", "arm"),
+        ("--by", "country"),
+        ("--time", "ts"),
+        ("--since", "2026-03-01"),
+        ("--shares", "old=1,new=1"),
+    ],
+)
+def test_options_of_events_are_refused(
+    old: Path, new: Path, truth: Path, option: tuple[str, str]
+) -> None:
+    told = compare_error(*arguments(truth, old, new), *option)
+    assert f"{option[0]} is for events" in told
+
+
+def test_options_of_pairs_are_refused_for_events(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text('{"recommendations": ["a"], "interactions": [], "user": "u"}\n')
+    assert "--ties is for --recommendations" in compare_error(path, "--ties", "id_asc")

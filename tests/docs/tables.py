@@ -22,6 +22,7 @@ from streameval.exporters.operations import (
     found_families,
     memory_limit,
     operations,
+    otlp_failures,
     snapshot_age,
 )
 from tests.exporters.changing import changes_report
@@ -77,6 +78,7 @@ def _families() -> Iterator[Family]:
     yield from operations(picture(refused_value("capri:recall@5", ("a",)), state=state), lag=True)
     yield snapshot_age(1.0)
     yield memory_limit()
+    yield otlp_failures(0)
 
 
 def _family(family: Family) -> str:
