@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -52,6 +53,11 @@ _FIRST = (
     "tests/join/",
 )
 """Groups that take longest, or the beginnings of their names; all others come after them."""
+
+
+def pytest_configure() -> None:
+    """Interrupts are heeded, though a shell starts what is in its background without."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,7 +17,8 @@ from streameval.checkpoints.settings import CheckpointSettings, LogEvent, Polici
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.decoding.fields import MAX_HISTORY
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
-from streameval.engine.ingest import Frontend, Ingest
+from streameval.engine.ingest import Ingest
+from streameval.engine.stored import StoredStates
 from streameval.engine.windows.times import span_text
 from streameval.events.errors import StateVersionError
 from streameval.events.records import Assignment, Partition
@@ -29,13 +30,14 @@ def resume(
     saved: SavedCheckpoint,
     *,
     offsets: Mapping[Partition, int] | None = None,
-    frontend: Frontend | None = None,
+    states: StoredStates | None = None,
+    unchanged: Collection[str] = (),
     policies: Policies | None = None,
 ) -> str | None:
     """Load a checkpoint into an ingest, as that partition.
 
     A daemon does so at its start and at a takeover, and so do the commands that check, read or
-    merge states. Every part is read and compared with its digest before the ingest changes. Then
+    merge states. Every part is compared with its digest before the ingest changes. Then
     the partition has the counts of the checkpoint and goes on at `offsets`, as if it had never
     stopped; a log that starts above the checkpoint's offset has skipped the records between. After
     an error the ingest is as before.
@@ -45,7 +47,8 @@ def resume(
         partition: its name in the ingest.
         saved: whose settings have been compared with those of the ingest (`other_settings`).
         offsets: the next offset of each log; None: those of the checkpoint.
-        frontend: decodes the records as they were counted; None: that of the ingest.
+        states: for reading only: of the parts, only what they need is read. None: counting goes on.
+        unchanged: parts that are as they were when the partition was loaded last.
         policies: whether metrics of other inputs may start over; None: they may not.
 
     Returns:
@@ -56,19 +59,24 @@ def resume(
         UnlikeStateError: the state has other options, or other inputs without `policies`.
         RefusedStateError: it has other inputs, and the policy does not allow that.
     """
+    digests = {
+        name: digest
+        for name, digest in sorted(saved.digests.items())
+        if name not in unchanged and (states is None or states.reads(name))
+    }
     # Parts of equal content are read once: a table may name one blob any number of times.
-    names = {digest: name for name, digest in saved.digests.items()}
+    names = {digest: name for name, digest in digests.items()}
     contents = {digest: saved.read(name) for digest, name in names.items()}
-    parts = {name: contents[digest] for name, digest in sorted(saved.digests.items())}
+    parts = {name: contents[digest] for name, digest in digests.items()}
     offsets = offsets or offsets_saved(saved.header, partition)
     try:
-        ingest.restore(partition, offsets, parts, frontend)
+        ingest.restore(partition, offsets, parts, states, unchanged=unchanged)
     except UnlikeInputsError as error:
         if policies is None:
             raise
         problem = str(error).rstrip(".")
         policies.enforce("on_other_inputs", str(saved.header.place), problem)
-        ingest.restore(partition, offsets, parts, frontend, empty_unlike=True)
+        ingest.restore(partition, offsets, parts, states, empty_unlike=True)
         return problem
     return None
 

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from typer import Argument, Option
 
-from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.shell.errors import output, report
 from streameval.evaluation.shell.terminal import progress_console, quantity
 from streameval.events.errors import SourceError, UsageError

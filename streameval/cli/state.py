@@ -25,16 +25,17 @@ from streameval.config.states import (
     without_copies,
 )
 from streameval.engine.capture import ingest_snapshot
+from streameval.engine.dedup import PREFIX as SEEN
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.windows.times import SECOND, moment_text
+from streameval.evaluation.counting import SpanReadings
+from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
-from streameval.evaluation.result import as_usage_error
 from streameval.evaluation.shell.errors import FAILED, output, report
 from streameval.evaluation.shell.options import Format, TextFormat
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
-from streameval.evaluation.spans import SpanReadings
 from streameval.events.errors import (
     BackfillError,
     DamagedStateError,
@@ -45,6 +46,7 @@ from streameval.events.errors import (
 )
 from streameval.exporters.view import span
 from streameval.inference.table import TextColumn, TextTable
+from streameval.join.state import PREFIX as JOIN
 
 _HELP: Final = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
@@ -327,8 +329,14 @@ def _with_backfills(
             ingest.merge(partition, added)
         lists = sum(row.lists for row in added.rows)
         lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}")
-    sections = ingest.sections(partition)
-    return [Part(name=section.name, content=section.content()) for section in sections], lines
+    parts = {
+        section.name: Part(name=section.name, content=section.content())
+        for section in ingest.sections(partition)
+    }
+    # What only a process that goes on counting needs was not read, and stays.
+    kept = (part for part in _parts_of(checkpoints[target]) if part.name.startswith((SEEN, JOIN)))
+    parts = {part.name: part for part in kept} | parts
+    return [parts[name] for name in sorted(parts)], lines
 
 
 def _refuse(left_out: str) -> None:

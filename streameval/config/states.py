@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from streameval.checkpoints.format import CLAIM, Place
+from streameval.checkpoints.format import CLAIM, Header, Place
 from streameval.checkpoints.restore import other_settings, resume
 from streameval.checkpoints.settings import is_url, scheme_of
 from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
 from streameval.config import Config, load
 from streameval.config.config import absent_metrics, from_schema
-from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
-from streameval.engine.ingest import Frontend, Ingest
-from streameval.engine.partition import META, Layout, backfills_in
+from streameval.config.pipeline import new_ingest, with_saved_depth
+from streameval.engine.ingest import Ingest
+from streameval.engine.partition import META, backfills_in
+from streameval.engine.stored import StoredStates
 from streameval.events.errors import UsageError, damage_as_error
 from streameval.events.records import Partition
 from streameval.sources.options import STDIN
@@ -131,11 +130,11 @@ def restore(
         for checkpoint in checkpoints:
             _check_settings(config, checkpoint, newest.path if config_path is None else None)
         ingest = new_ingest(config)
+        states = StoredStates(ingest.layout)
         for number, checkpoint in enumerate(checkpoints):
             # Stores of different clusters may have partitions of the same name.
             partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
-            frontend = _frontend_of(checkpoint, config, ingest.layout)
-            resume(ingest, partition, checkpoint.saved, frontend=frontend)
+            resume(ingest, partition, checkpoint.saved, states=states)
     return config, ingest
 
 
@@ -163,15 +162,17 @@ def _saved_config(newest: StoredCheckpoint, note: Callable[[str], None]) -> Conf
     return config
 
 
-def _frontend_of(checkpoint: StoredCheckpoint, config: Config, settings: Layout) -> Frontend:
-    """The frontend that counted a checkpoint: its logs have the names that they had then."""
-    saved = from_schema(checkpoint.saved.header.schema)
-    counted = msgspec.structs.replace(config, attribution=saved.attribution, event=saved.event)
-    return frontend_of(counted, settings)
-
-
 _COUNTING = ("labels", "segments", "pane", "depth", "max_items")
 """Settings that give counts their meaning; the others only say how records are decoded."""
+
+
+def other_counting(config: Config, header: Header) -> str | None:
+    """How a checkpoint was counted otherwise than a configuration says; None if it was not."""
+    here, saved = (
+        {key: settings[key] for key in _COUNTING if key in settings}
+        for settings in (config.settings(), header.settings)
+    )
+    return other_settings(here, saved)
 
 
 def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | None) -> None:
@@ -179,11 +180,7 @@ def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | 
 
     `newest`: path of the store that the configuration is from; None for a file.
     """
-    here, saved = (
-        {key: settings[key] for key in _COUNTING if key in settings}
-        for settings in (config.settings(), checkpoint.saved.header.settings)
-    )
-    difference = other_settings(here, saved)
+    difference = other_counting(config, checkpoint.saved.header)
     if difference is not None:
         remedy = "give a --config with the same ones"
         if newest is not None:

@@ -67,7 +67,20 @@ class IngestCopy(NamedTuple):
         return {log: min(at, latest) for log, at in times.items() if at is not None}
 
 
-class Frontend(Protocol):
+class States(Protocol):
+    """Makes the states of partitions."""
+
+    def state(
+        self,
+        offsets: Mapping[Partition, int],
+        sink: Sink | None = None,
+        *,
+        counting: Counting | None = None,
+    ) -> PartitionState:
+        """An empty state; `offsets`: of each log that it counts."""
+
+
+class Frontend(States, Protocol):
     """Decodes records and makes the states that count them."""
 
     @property
@@ -79,15 +92,6 @@ class Frontend(Protocol):
 
     def decode(self, batch: RecordBatch) -> Any:
         """The decoded records, for `PartitionState.apply`."""
-
-    def state(
-        self,
-        offsets: Mapping[Partition, int],
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
-    ) -> PartitionState:
-        """An empty state; `offsets`: of each log that it counts."""
 
 
 class EventFrontend:
@@ -241,8 +245,9 @@ class Ingest:
         partition: Partition,
         offsets: Mapping[Partition, int],
         parts: Mapping[str, bytes],
-        frontend: Frontend | None = None,
+        states: States | None = None,
         *,
+        unchanged: Collection[str] = (),
         empty_unlike: bool = False,
     ) -> None:
         """Continue from the output of `sections`, at the offset of each log.
@@ -250,17 +255,19 @@ class Ingest:
         Args:
             partition: that the parts belong to.
             offsets: of each log.
-            parts: the output of `sections`.
-            frontend: that counted the parts, with the layout of this ingest; None: as here.
+            parts: the output of `sections`, or what a state for reading needs of it.
+            states: makes the state, with the layout of this ingest; None: the frontend.
+            unchanged: names of more parts, as they were in the last restore of this partition.
             empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
             UnlikeStateError: they have other inputs or options.
         """
-        state = (frontend or self._frontend).state(offsets, counting=self._counting)
+        state = (states or self._frontend).state(offsets, counting=self._counting)
+        earlier = self._partitions[partition] if unchanged else None
         with damage_as_error(str(partition)):
-            state.restore(parts, empty_unlike=empty_unlike)
+            state.restore(parts, earlier=earlier, unchanged=unchanged, empty_unlike=empty_unlike)
         state.skip(offsets)
         state.cautious = True
         self._partitions[partition] = state

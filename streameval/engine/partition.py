@@ -342,12 +342,23 @@ class PartitionState:
         """How far its log was counted."""
         return {self._partition: Progress(self._position, self.clock)}
 
-    def restore(self, parts: Mapping[str, bytes], *, empty_unlike: bool = False) -> None:
+    def restore(
+        self,
+        parts: Mapping[str, bytes],
+        *,
+        earlier: PartitionState | None = None,
+        unchanged: Collection[str] = (),
+        empty_unlike: bool = False,
+    ) -> None:
         """Replace the content with the output of `sections`.
 
         Statistics of the layout that the parts lack are counted from now on; see `since`.
 
-        `empty_unlike`: whether statistics of other inputs are, too, instead of raising.
+        Args:
+            parts: the output of `sections`, or what a state for reading needs of it.
+            earlier: an earlier state of the partition, which does not change.
+            unchanged: names of more parts, which `earlier` has loaded; see `Counting.frozen`.
+            empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`.
@@ -361,8 +372,10 @@ class PartitionState:
             }
             new = frozenset((ALL,))
             if sections:
-                restored, new = family.restore(
+                source = family if earlier is None else earlier.families[name]
+                restored, new = source.restore(
                     sections,
+                    unchanged=[part for part in unchanged if part.startswith(f"{name}/")],
                     most_panes=self._most_panes(max(family.kept, kept.get(name, 0))),
                     empty_unlike=empty_unlike,
                 )

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.readings import audiences
+from streameval.accumulator.intake import checked_batch
+from streameval.accumulator.readings import audiences, readings_of
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counting import Counts, count_parts, starts_of
+from streameval.evaluation.counting import Cell, Counts, SpanReadings, starts_of
 from streameval.evaluation.fields import lacking_field
-from streameval.evaluation.options import InputError, Note, Setting
-from streameval.evaluation.partial_rows import Cell
-from streameval.evaluation.result import NoEventsError, Surroundings
+from streameval.evaluation.options import InputError, NoEventsError, Note, Setting, Surroundings
+from streameval.evaluation.processes import map_parts
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.sources import EventSource, Given
-from streameval.evaluation.spans import SpanReadings
-from streameval.evaluation.values import EventChunk
+from streameval.events import Id
+from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind
 from streameval.sources.files import first_record
 from streameval.statistics.intervals import Intervals
@@ -35,6 +35,28 @@ if TYPE_CHECKING:
     from streameval.evaluation.engine_counts import EngineCounts
 
     _Counts: TypeAlias = Counts | EngineCounts
+
+
+Per: TypeAlias = Literal["list", "user"]
+"""What has one value: each list, or all lists of a user together."""
+
+
+class EventChunk(NamedTuple):
+    """Some events of one slice and span.
+
+    Attributes:
+        events: as `Accumulator.update_many` takes them.
+        labels: label values.
+        start: start of the span, microseconds since the epoch; None for all time.
+    """
+
+    events: Any
+    labels: tuple[str, ...] = ()
+    start: int | None = None
+
+
+_Key: TypeAlias = tuple[int | None, tuple[str, ...], Id | None]
+"""Span, labels, and user."""
 
 
 class EvaluationRow(NamedTuple):
@@ -178,6 +200,35 @@ def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:
     )
 
 
+def _count_parts(
+    source: EventSource, empty: Callable[[], _Counts], processes: int, around: Surroundings
+) -> _Counts:
+    """Count all events, in several processes if the source has parts of known sizes."""
+    counts, sizes = empty(), source.sizes
+    with around.progress(sum(sizes or ()) or None) as shown:
+        if processes == 1 or sizes is None:
+            for read in counts.added(source, source.parts):
+                shown(read, counts.tally.consumed)
+            return counts
+        work, read = partial(_dumped, source, empty), 0
+        with map_parts(work, source.parts, sizes, processes) as results:
+            for dumped, size in results:
+                counts.merge(dumped)
+                read += size
+                shown(read, counts.tally.consumed)
+    return counts
+
+
+def _dumped(
+    source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
+) -> tuple[Any, int]:
+    """The counts of some parts, made in another process, and their size."""
+    counts, size = empty(), 0
+    for size in counts.added(source, parts):  # noqa: B007  the last one
+        pass
+    return counts.dump(), size
+
+
 def count(setup: Setup, around: Surroundings) -> FileCounts:
     """Count what was given; notes every doubt about the events.
 
@@ -194,9 +245,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     empty = partial(_empty_counts, alone, source.ids or "text")
     is_joined = setup.config is not None and setup.config.attribution is not None
     processes = 1 if is_joined else setup.options.processes
-    sizes = source.sizes
-    with around.progress(sum(sizes) if sizes else None) as shown:
-        counts = count_parts(source, empty, processes, shown)
+    counts = _count_parts(source, empty, processes, around)
     counts.settle()
     unread = () if is_joined else _unread_fields(setup)
     for note in (*unread, *_invalid_notes(setup, counts)):
@@ -264,21 +313,58 @@ def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[Note]:
     if bad:
         yield Note(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
     for letter in letters:
-        line = f"{letter.partition.topic}, {unit} {letter.offset + 1}"
+        where = f"{letter.partition.topic}, {unit} {letter.offset + 1}"
         number = tally.invalid[letter.reason]
-        text = f"{letter.reason}, first in {line}: {letter.message}: {letter.preview}"
+        text = f"{letter.reason}, first in {where}: {letter.message}: {letter.preview}"
         yield Note(f"{number:>9,} {text}")
     for letter in letters:
-        if remedy := _remedy_of_form(letter):
-            path = letter.partition.topic
-            yield Note(f"{path} does not look like JSON lines: {remedy}.")
+        line = letter.value.strip()
+        if letter.offset or (line.startswith(b"{") and line != b"{"):
+            continue
+        # The first line is no object.
+        remedy = "the name of a table ends with .csv, .tsv or .parquet"
+        if line[:1] in (b"[", b"{"):
+            remedy = 'write one object per line, as pandas does with orient="records", lines=True'
+        yield Note(f"{letter.partition.topic} does not look like JSON lines: {remedy}.")
 
 
-def _remedy_of_form(letter: DeadLetter) -> str | None:
-    """What to do with a file whose first line is not an object of JSON lines."""
-    text = letter.value.strip()
-    if letter.offset or (text.startswith(b"{") and text != b"{"):
-        return None
-    if text[:1] in (b"[", b"{"):
-        return 'write one object per line, as pandas does with orient="records", lines=True'
-    return "the name of a table ends with .csv, .tsv or .parquet"
+def values_of(
+    empty: Accumulator, chunks: Iterable[EventChunk], names: Sequence[str], per: Per
+) -> dict[str, list[Any]]:
+    """Columns: span and labels if there are any, the user, and the value of each metric.
+
+    A value that is undefined is NaN. Metrics of all lists together have no value of a list.
+
+    `empty`: an accumulator of the metrics, without intervals. `names`: of the labels.
+
+    Raises:
+        MetricError: none of the metrics has a value for a list.
+    """
+    metrics = [metric for metric in empty.metrics if metric.definition.per != "slice"]
+    if not metrics:
+        named = ", ".join(metric.text for metric in empty.metrics)
+        raise MetricError(f"{named}: no value of a single list; they are of all lists together")
+    table, keys = empty.table.empty(), list[_Key]()
+    cell_of: dict[_Key, int] = {}
+    for chunk in chunks:
+        table.ids, batch = checked_batch(table.ids, chunk.events, table.search)
+        users = batch.users or repeat(None, len(batch))
+        rows = [(chunk.start, chunk.labels, user) for user in users]
+        if per == "list":
+            cells = np.arange(len(keys), len(keys) + len(rows))
+            keys += rows
+        else:
+            cells = np.array([cell_of.setdefault(key, len(cell_of)) for key in rows], np.int64)
+            keys += list(cell_of)[len(keys) :]
+        table.count(batch, cells)
+    columns: dict[str, list[Any]] = {}
+    if any(start is not None for start, _, _ in keys):
+        columns["start"] = [start for start, _, _ in keys]
+    for place, name in enumerate(names):
+        columns[name] = [labels[place] for _, labels, _ in keys]
+    if any(user is not None for _, _, user in keys):
+        columns["user"] = [user for _, _, user in keys]
+    for metric in metrics:
+        readings = readings_of(metric, table, np.arange(len(keys)), None) if keys else ()
+        columns[metric.text] = [each.value if each.defined else math.nan for each in readings]
+    return columns

@@ -1,11 +1,11 @@
-"""Counts events by slice and span of time, in one process or several: the same bits."""
+"""Counts events by slice and span of time; what other processes counted is added, in any order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,19 +17,69 @@ from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
 from streameval.engine.partition import Tally, limited_times
 from streameval.engine.rankers import lists_by_ranker
-from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily
+from streameval.engine.snapshot import LIFETIME, Health, Series, SeriesFamily, Snapshot
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, Folding, Labels, segment_of
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.events import span_starts
-from streameval.evaluation.partial_rows import Cell
-from streameval.evaluation.processes import map_parts
 from streameval.evaluation.sources import Events, EventSource
-from streameval.evaluation.spans import SpanReadings, snapshot_of
 from streameval.events.records import Partition
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals, Kind
 from streameval.statistics.matching import Search, matched, widest
+
+
+class Cell(NamedTuple):
+    """A slice and a span of event time.
+
+    Attributes:
+        labels: values of the columns in `by`; `__missing__` for null.
+        start: start of the span, microseconds since the epoch; None for all time, and for lists
+            without a time.
+
+    Example:
+        >>> Cell(("treatment",), None).labels
+        ('treatment',)
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+
+
+class SpanReadings(NamedTuple):
+    """Readings of a span of event time.
+
+    Attributes:
+        start: microseconds since the epoch; None for all time.
+    """
+
+    start: int | None
+    snapshot: Snapshot
+
+
+def snapshot_of(families: Sequence[SeriesFamily], series: Sequence[Series]) -> Snapshot:
+    """A snapshot of what is counted, without a daemon."""
+    return Snapshot(
+        version=1,
+        taken_at=0.0,
+        started_at=0.0,
+        source="",
+        families=tuple(families),
+        series=tuple(series),
+        health=Health(),
+    )
+
+
+def page_of(
+    title: str, spans: Sequence[SpanReadings], about: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """One HTML file with the readings, which loads nothing from elsewhere.
+
+    `about`: how it was made, name and text.
+    """
+    from streameval.exporters.page import document  # noqa: PLC0415  rarely needed, and takes time
+
+    return f"{document(title, spans, about)}\n"
 
 
 class _Cells:
@@ -310,58 +360,6 @@ def first_letters(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
     for letter in letters:
         first.setdefault(letter.reason, letter)
     return list(first.values())
-
-
-Shown = Callable[[int, int], None]
-"""Takes the bytes read and the events counted so far."""
-
-
-class PartCounts(Protocol):
-    """Counts that another process may make a part of."""
-
-    @property
-    def tally(self) -> Tally:
-        """Outcomes of the records."""
-
-    def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
-        """Count parts of a source, batch by batch; yields the bytes read so far."""
-
-    def dump(self) -> Any:
-        """The counts for `merge`."""
-
-    def merge(self, dumped: Any) -> None:
-        """Add the counts of other events."""
-
-
-C = TypeVar("C", bound=PartCounts)
-
-
-def count_parts(source: EventSource, empty: Callable[[], C], processes: int, shown: Shown) -> C:
-    """Count all events of a source, in several processes if it has parts of known sizes.
-
-    `empty`: makes counts, also in another process.
-    """
-    counts, sizes = empty(), source.sizes
-    if processes == 1 or sizes is None:
-        for read in counts.added(source, source.parts):
-            shown(read, counts.tally.consumed)
-        return counts
-    with map_parts(partial(_dumped, source, empty), source.parts, sizes, processes) as results:
-        read = 0
-        for dumped, size in results:
-            counts.merge(dumped)
-            read += size
-            shown(read, counts.tally.consumed)
-    return counts
-
-
-def _dumped(source: EventSource, empty: Callable[[], C], parts: Sequence[Any]) -> tuple[Any, int]:
-    """The counts of some parts, made in another process, and their size."""
-    counts = empty()
-    size = 0
-    for size in counts.added(source, parts):  # noqa: B007  the last one
-        pass
-    return counts.dump(), size
 
 
 def events_of(

@@ -17,10 +17,9 @@ from streameval.engine.snapshot import JoinHealth, Snapshot
 from streameval.engine.windows.family import widest_search
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.configuration import with_ids
-from streameval.evaluation.counting import Counts, Dumped, events_of, first_letters
+from streameval.evaluation.counting import Counts, Dumped, SpanReadings, events_of, first_letters
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.sources import EventSource
-from streameval.evaluation.spans import SpanReadings
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
 from streameval.events.records import Owner, Partition

@@ -19,14 +19,19 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counted import EvaluationRow, FileCounts, check_labels, count
-from streameval.evaluation.options import Form, Note, Options, Ties
-from streameval.evaluation.result import Surroundings
-from streameval.evaluation.setup import Request, setup_of
+from streameval.evaluation.counted import (
+    EvaluationRow,
+    FileCounts,
+    Per,
+    check_labels,
+    count,
+    values_of,
+)
+from streameval.evaluation.counting import page_of
+from streameval.evaluation.options import Form, Note, Options, Surroundings, Ties
+from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import given_of
-from streameval.evaluation.spans import page_of
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
-from streameval.evaluation.values import Per, values_of
 from streameval.events import Id
 from streameval.events.errors import (
     MetricError,
@@ -64,12 +69,11 @@ class Evaluation(Mapping[str, Reading]):
 
     def __getitem__(self, key: str) -> Reading:
         try:
-            return self._readings[key]
-        except KeyError:
-            pass
-        # Another spelling of a metric, for example P@5, is found by its canonical text.
-        with _metric_errors(key, self._readings):
-            return self._readings[parse(key).text]
+            # Another spelling of a metric, for example P@5, is found by its canonical text.
+            return self._readings[key if key in self._readings else parse(key).text]
+        except (KeyError, MetricError):
+            known = ", ".join(self._readings)
+            raise KeyError(f"{key!r}: not evaluated; there is {known}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readings)
@@ -153,16 +157,7 @@ class Evaluation(Mapping[str, Reading]):
         Raises:
             MissingExtraError: no library of frames is installed.
         """
-        columns = self._split_columns()
-        readings = [row.reading for row in self._rows]
-        columns["metric"] = [reading.metric for reading in readings]
-        columns["value"] = [reading.value if reading.defined else None for reading in readings]
-        columns["low"] = [_bounds(reading)[0] for reading in readings]
-        columns["high"] = [_bounds(reading)[1] for reading in readings]
-        columns["count"] = [reading.count for reading in readings]
-        columns["lists"] = [reading.lists for reading in readings]
-        columns["users"] = [row.users for row in self._rows]
-        return frame_of(columns, library)
+        return frame_of(self._columns(), library)
 
     def values(self, per: Per = "list", library: Library | None = None) -> Any:
         """A frame with the value of each metric for each list, or for each user.
@@ -213,32 +208,39 @@ class Evaluation(Mapping[str, Reading]):
     def _repr_html_(self) -> str:
         return html_of(self._table(), "streameval.evaluate")
 
-    def _split_columns(self) -> dict[str, list[Any]]:
+    def _columns(self) -> dict[str, list[Any]]:
+        """The columns of `to_frame`."""
         columns: dict[str, list[Any]] = {}
-        if any(row.start is not None for row in self._rows):
+        rows, readings = self._rows, [row.reading for row in self._rows]
+        if any(row.start is not None for row in rows):
             columns["start"] = [
-                None if row.start is None else moment_text(row.start) for row in self._rows
+                None if row.start is None else moment_text(row.start) for row in rows
             ]
-        names = dict.fromkeys(name for row in self._rows for name in row.labels)
-        for name in names:
-            columns[name] = [row.labels.get(name) for row in self._rows]
-        if any(row.window != "lifetime" for row in self._rows):
-            columns["window"] = [row.window for row in self._rows]
-        return columns
+        for name in dict.fromkeys(name for row in rows for name in row.labels):
+            columns[name] = [row.labels.get(name) for row in rows]
+        if any(row.window != "lifetime" for row in rows):
+            columns["window"] = [row.window for row in rows]
+        bounds = [_bounds(reading) for reading in readings]
+        return columns | {
+            "metric": [reading.metric for reading in readings],
+            "value": [reading.value if reading.defined else None for reading in readings],
+            "low": [low for low, _ in bounds],
+            "high": [high for _, high in bounds],
+            "count": [reading.count for reading in readings],
+            "lists": [reading.lists for reading in readings],
+            "users": [row.users for row in rows],
+        }
 
     def _table(self) -> TextTable[list[str]]:
-        columns = self._split_columns()
-        heads = [*columns, "metric", "value", "low", "high", "count", "lists", "users"]
-        rows = []
-        for place, row in enumerate(self._rows):
-            reading = row.reading
-            numbers = [reading.value if reading.defined else math.nan, *_bounds(reading)]
-            about = [str(column[place] or "") for column in columns.values()]
-            texts = ["" if number is None else figure(number) for number in numbers]
-            users = "" if row.users is None else f"{row.users:,.0f}"
-            counts = [f"{reading.count:,}", f"{reading.lists:,}", users]
-            rows.append([*about, reading.metric, *texts, *counts])
-        return TextTable([TextColumn(head, itemgetter(n)) for n, head in enumerate(heads)], rows)
+        columns = self._columns()
+        texts = {name: [str(cell or "") for cell in cells] for name, cells in columns.items()}
+        texts["value"] = [figure(math.nan if x is None else x) for x in columns["value"]]
+        for name in ("low", "high"):
+            texts[name] = ["" if x is None else figure(x) for x in columns[name]]
+        for name in ("count", "lists", "users"):
+            texts[name] = ["" if x is None else f"{x:,.0f}" for x in columns[name]]
+        heads = [TextColumn[list[str]](name, itemgetter(at)) for at, name in enumerate(texts)]
+        return TextTable(heads, [list(row) for row in zip(*texts.values(), strict=True)])
 
 
 def _key(row: EvaluationRow) -> str:
@@ -255,15 +257,6 @@ def _bounds(reading: Reading) -> tuple[float | None, float | None]:
     """The confidence interval, else the bounds of an estimate."""
     bounded: Interval | Reading = reading.interval or reading
     return bounded.low, bounded.high
-
-
-@contextmanager
-def _metric_errors(key: str, keys: Iterable[str]) -> Iterator[None]:
-    """Say which readings there are."""
-    try:
-        yield
-    except (KeyError, MetricError):
-        raise KeyError(f"{key!r}: not evaluated; there is {', '.join(keys)}") from None
 
 
 def title_of(names: Sequence[str]) -> str:
@@ -419,6 +412,7 @@ def evaluate(  # noqa: PLR0913  each is an option
 
 def count_given(request: Request, around: Surroundings) -> FileCounts:
     """Count what a caller gave, whose labels are in some event."""
+    refuse_idle(request.options, request.given)
     counted = count(setup_of(request), around)
     check_labels(counted, around)
     return counted
@@ -465,20 +459,11 @@ def options_of(reading: ReadingOptions, **asked: Any) -> Options:
         both = {name: between} if name and between else {"": text}
         _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
         separator = {**separator, **both}
-    config = given.get("config")
-    return Options(
-        columns=columns,
-        time_unit=given.get("time_unit"),
-        separator=separator,
-        form=given.get("form"),
-        header=given.get("header"),
-        delimiter=given.get("delimiter"),
-        ties=given.get("ties"),
-        inputs=_inputs(given),
-        config=os.fspath(config) if isinstance(config, os.PathLike) else config,
-        processes=given.get("processes", 1),
-        **asked,
-    )
+    named = {name: given[name] for name in Options.__struct_fields__ if given.get(name) is not None}
+    if isinstance(named.get("config"), os.PathLike):
+        named["config"] = os.fspath(named["config"])
+    read = {"columns": columns, "separator": separator, "inputs": _inputs(given)}
+    return Options(**named | read | asked)
 
 
 def _refuse_unknown(given: Iterable[str]) -> None:

@@ -1,8 +1,9 @@
-"""What a caller asks of files and frames, as objects; how messages name these settings."""
+"""What a caller asks of files and frames, as objects; how messages name it, and where they go."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -187,3 +188,41 @@ def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
     for name in names:
         if getattr(options, name):
             raise InputError(Setting(name), why)
+
+
+class NoEventsError(StreamevalError):
+    """There is no valid event, so there is no value."""
+
+
+Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]
+"""Begins with the number of bytes, None if unknown; then takes bytes read and events counted."""
+
+
+class Surroundings(NamedTuple):
+    """What the engine tells while it counts.
+
+    Attributes:
+        note: takes each doubt, a sentence or several lines.
+        progress: shows how far it is.
+    """
+
+    note: Callable[[Note | str], None]
+    progress: Progress
+
+    def about(self, name: str) -> Surroundings:
+        """The surroundings with a name before each doubt."""
+
+        def named(doubt: Note | str) -> None:
+            parts = doubt.parts if isinstance(doubt, Note) else (doubt,)
+            self.note(Note(f"{name}: ", *parts))
+
+        return self._replace(note=named)
+
+
+@contextmanager
+def as_usage_error(*kinds: type[StreamevalError]) -> Iterator[None]:
+    """Turn these errors, such as a missing file, into usage errors."""
+    try:
+        yield
+    except kinds as error:
+        raise UsageError(str(error)) from error

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from os import PathLike
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack
 from zlib import crc32
 
 import msgspec
@@ -25,19 +26,18 @@ from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.engine.windows.times import DurationError, duration_of
+from streameval.evaluation.counting import Cell
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
-from streameval.evaluation.partial_rows import (
-    Cell,
-    Partial,
-    Rows,
-    arrow_table,
-    row_of,
-    rows_one_by_one,
-    stored,
-)
 from streameval.events import Id
-from streameval.events.arrow import as_table, column_of, in_microseconds, with_user_column
+from streameval.events.arrow import (
+    ArrowTable,
+    as_table,
+    column_of,
+    in_microseconds,
+    refuse_bombs,
+    with_user_column,
+)
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.errors import (
@@ -45,10 +45,13 @@ from streameval.events.errors import (
     DamagedStateError,
     InvalidEventError,
     MetricModuleError,
+    SourceError,
     StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
+    UsageError,
     damage_as_error,
+    suggestion,
 )
 from streameval.events.ids import IdKind
 from streameval.events.times import outside_error, outside_range
@@ -56,6 +59,37 @@ from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 
 __all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
+
+
+_LONGEST_STATE: Final = 1 << 30
+"""Most bytes of the state of a row: more than a table of all items and users takes."""
+
+
+class Partial(NamedTuple):
+    """The counts of lists of one cell.
+
+    Attributes:
+        state: the counts as bytes; equal counts give equal bytes.
+
+    Example:
+        >>> import pyarrow
+        >>> from streameval.partials import partials
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> (row,) = partials([table], "mrr")
+        >>> row.labels, row.start, row.lists, type(row.state)
+        ((), None, 1, <class 'bytes'>)
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+    lists: int
+    state: bytes
+
+
+Row: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
+"""A partial, or the sequence or mapping that an engine returns for it."""
+
+Rows: TypeAlias = Iterable[Row] | ArrowTable
 
 
 class Known(TypedDict, total=False):
@@ -289,6 +323,7 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
         >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
         0.5
     """
+    _check_known(inputs)
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
     for row, state in _with_states(rows):
@@ -304,6 +339,15 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     return dict(sorted(cells.items(), key=_sort_key))
 
 
+def _check_known(inputs: Iterable[str]) -> None:
+    """Refuse other keywords, also where there is no row to make an Accumulator for."""
+    for name in inputs:
+        if name not in Known.__optional_keys__:
+            known = sorted(Known.__optional_keys__)
+            problem = f"{name}= is no argument; known: {', '.join(known)}.{suggestion(name, known)}"
+            raise UsageError(problem)
+
+
 def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
     """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
 
@@ -314,6 +358,7 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
         >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
         ([1, 1], [2])
     """
+    _check_known(inputs)
     every_row = [*rows_one_by_one(rows)]
     if not every_row:
         return []
@@ -460,3 +505,94 @@ def _starts_of(table: Any, every: int) -> list[IntArray]:
         raise outside_error(times[outside[0]])
     is_valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     return [span_starts(times, every) * is_valid, is_valid]
+
+
+def arrow_table(rows: Rows) -> Any:
+    """The rows as an Arrow table, for engines and parquet.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pyarrow
+        >>> from streameval.partials import partials
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> arrow_table(partials([table], "mrr")).column_names
+        ['labels', 'start', 'lists', 'state']
+    """
+    schema = arrow().schema(
+        {
+            "labels": arrow().list_(arrow().string()),
+            "start": arrow().int64(),
+            "lists": arrow().int64(),
+            "state": arrow().binary(),
+        }
+    )
+    return arrow().Table.from_pylist(
+        [row._asdict() for row in map(row_of, rows_one_by_one(rows))], schema
+    )
+
+
+def stored(path: str | PathLike[str]) -> Iterator[Partial]:
+    """Read rows from a parquet file or folder.
+
+    Raises:
+        SourceError: it cannot be read, or lacks a column.
+        MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pathlib, pyarrow, tempfile
+        >>> from pyarrow import parquet
+        >>> from streameval.partials import partials
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "monday.parquet"
+        ...     parquet.write_table(arrow_table(partials([table], "mrr")), path)
+        ...     [row.lists for row in stored(path)]
+        [1]
+    """
+    try:
+        file = arrow("parquet").ParquetDataset(path)
+        for fragment in file.fragments:
+            refuse_bombs(fragment.path, fragment.metadata, _LONGEST_STATE)
+        table = file.read(columns=list(Partial._fields))
+    except (OSError, TypeError, ValueError, arrow().ArrowException) as error:
+        problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
+        remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
+        raise SourceError(str(path), problem, remedy) from error
+    for batch in table.to_batches():
+        yield from map(row_of, batch.to_pylist())
+
+
+def rows_one_by_one(rows: Any) -> Iterable[Row]:
+    """The rows one by one; raises DamagedStateError for what has none."""
+    if isinstance(rows, ArrowTable):
+        listed: list[Row] = as_table(rows).to_pylist()
+        return listed
+    if not isinstance(rows, Iterable):
+        problem = f"{rows!r:.80} is not a list or an iterator of rows"
+        raise DamagedStateError("partials", problem)
+    return rows
+
+
+def row_of(row: Row) -> Partial:
+    """The partial that an engine returned; raises DamagedStateError if it is none."""
+    try:
+        with damage_as_error("partial"):
+            named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
+            partial = Partial(*named)
+            labels = tuple(str.__str__(label) for label in partial.labels)
+            start = partial.start
+            # pandas turns integers with a missing value into floats.
+            missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
+            return partial._replace(labels=labels, start=None if missing else _whole(start))
+    except DamagedStateError as error:
+        problem = f"{row!r:.80} is not a row of partials: {error.problem}"
+        raise DamagedStateError("partial", problem) from error
+
+
+def _whole(start: Any) -> int:
+    if int(start) != start:
+        problem = f"start={start!r} is not whole microseconds"
+        raise ValueError(problem)
+    return int(start)

@@ -286,6 +286,8 @@ class _SideReader:
         return _find_column(named, usual, [name for name in names if named or name not in taken])
 
     def _separator_of(self, name: str) -> str | None:
+        if self._has_usual_names:
+            return ""  # what a mapping lists are ids
         return self._options.separator.get(name, self._options.separator.get(""))
 
     def _missing(self, role: str) -> InputError:

@@ -17,6 +17,7 @@ from streameval.engine.windows.labels import NO_CAP, FoldingOptions
 from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
+from streameval.evaluation.files import Frame
 from streameval.evaluation.options import OF_FILES, InputError, Options, Setting, refuse_given
 from streameval.evaluation.rows import TimeColumn, check_columns
 from streameval.evaluation.sources import (
@@ -272,14 +273,29 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
     )
 
 
+def refuse_idle(options: Options, *runs: Given) -> None:
+    """Refuse options of files, cells and order where no run has any, so that they would do nothing.
+
+    Raises:
+        InputError: one was given.
+    """
+    kinds = {given.kind for given in runs}
+    if kinds <= {"aligned", "scores"}:
+        ties = ("ties",) if kinds == {"aligned"} else ()
+        refuse_given(options, (*OF_FILES, *ties), " is for files and frames; these have none.")
+    if kinds == {"lines"} and any(given.names for given in runs):
+        refuse_given(options, ("separator", "header", "delimiter"), " is for tables, not for JSON.")
+    tables = [table for given in runs for table in given.tables]
+    if kinds & {"tables", "pair"} and not any(isinstance(table, str) for table in tables):
+        refuse_given(options, ("form", "header", "delimiter"), " is for files; there are none.")
+        if all(isinstance(table, Frame) and table.has_usual_names for table in tables):
+            refuse_given(options, ("separator",), " is for cells of tables; mappings have ids.")
+
+
 def _check_options(given: Given, options: Options) -> None:
     """Refuse options of events for rows, and options of rows for events."""
     if given.is_pair:
         check_columns(options.columns)
-    if given.kind == "aligned":
-        refuse_given(options, (*OF_FILES, "ties"), " is for files and frames; lists are in order.")
-    elif given.kind == "scores":
-        refuse_given(options, OF_FILES, " is for files and frames.")
     if given.is_pair and options.by:
         raise InputError(
             Setting("by"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,7 +18,6 @@ from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import (
     Frame,
     Table,
-    TablePart,
     arrow,
     holds_rows,
     is_lines,
@@ -101,36 +100,6 @@ def _recorded(decoded: Decoded, partition: Partition, first: int, size: int = 0)
     return Events(decoded, records, size)
 
 
-class EventSource(Protocol):
-    """Events of a caller.
-
-    Attributes:
-        names: of its files and frames.
-        ids: kind of their ids; None if the first id decides.
-        parts: what several processes may count apart from each other.
-        sizes: of each part, bytes; None if one process must count them all.
-        notes: doubts about what was given.
-    """
-
-    @property
-    def names(self) -> Sequence[str]: ...  # noqa: D102  above
-
-    @property
-    def ids(self) -> IdKind | None: ...  # noqa: D102  above
-
-    @property
-    def parts(self) -> Sequence[Any]: ...  # noqa: D102  above
-
-    @property
-    def sizes(self) -> Sequence[int] | None: ...  # noqa: D102  above
-
-    @property
-    def notes(self) -> Sequence[Note]: ...  # noqa: D102  above
-
-    def read(self, part: Any, search: Search) -> Iterator[Events]:
-        """The events of a part, batch by batch."""
-
-
 Rows: TypeAlias = Sequence[Table] | Side
 """Files of rows, a frame, or rows that were read already."""
 
@@ -159,6 +128,14 @@ class Given(NamedTuple):
     def is_pair(self) -> bool:
         """Whether events are made of rows or lists, so that they have no labels."""
         return self.kind in ("pair", "aligned", "scores")
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """The files of a pair and the frames, and what is left out of their lists."""
+        if self.kind == "tables":
+            return list(self.events)
+        sides = (self.recommendations, self.truth, self.exclude) if self.kind == "pair" else ()
+        return [table for side in sides if isinstance(side, list) for table in side]
 
     @property
     def is_columns(self) -> bool:
@@ -382,7 +359,15 @@ def _entries(role: Role, user: object, listed: Any) -> tuple[list[Any], Sequence
 
 
 class Lines:
-    """JSON lines with one event each; every file is a part."""
+    """JSON lines with one event each; every file is a part.
+
+    Attributes, as of every source:
+        names: of its files and frames.
+        ids: kind of their ids; None if the first id decides.
+        parts: what several processes may count apart from each other.
+        sizes: of each part, bytes; None if one process must count them all.
+        notes: doubts about what was given.
+    """
 
     def __init__(self, paths: Sequence[str], fields: EventFields, labels: Sequence[str]) -> None:
         self.names = self.parts = paths
@@ -397,8 +382,8 @@ class Lines:
         whole = [of_path for of_path in sizes if of_path is not None]
         return whole if len(whole) == len(sizes) else None
 
-    def read(self, part: str, search: Search) -> Iterator[Events]:
-        """See `EventSource.read`; lines that are no events are left out, with the reason."""
+    def read(self, part: Any, search: Search) -> Iterator[Events]:
+        """The events of a part, batch by batch; lines that are none are left out, with a reason."""
         file = NdjsonFile(part)
         decoder = Decoder(self._fields, self._labels, search)
         partition = Partition(part, 0)
@@ -435,8 +420,8 @@ class EventTables:
         # Another process gets the parts that it counts.
         return {**vars(self), "parts": []}
 
-    def read(self, part: TablePart, search: Search) -> Iterator[Events]:
-        """See `EventSource.read`."""
+    def read(self, part: Any, search: Search) -> Iterator[Events]:
+        """The events of a part, batch by batch."""
         partition = Partition(part.path, min(part.groups, default=0))
         for first, decoded in self._rows.read(part, search):
             yield _recorded(decoded, partition, first, part.size)
@@ -461,8 +446,8 @@ class _Parts:
         """The start of each span, with its events as columns."""
         raise NotImplementedError
 
-    def read(self, part: tuple[int, int | None], search: Search) -> Iterator[Events]:
-        """See `EventSource.read`."""
+    def read(self, part: Any, search: Search) -> Iterator[Events]:
+        """The events of a part, batch by batch."""
         number, start = part
         batch = checked_batch(self.ids, self.spans[number][1], search)[1]
         if start is not None:
@@ -494,7 +479,10 @@ class Pair(_Parts):
             raise InputError(
                 Setting("every"), " needs event time, and trec_eval's files have none."
             )
-        shown, truth = _sides(both, options, clock, trec=trec)
+        shown, truth = (
+            _side(role, rows, options, clock, trec=trec)
+            for role, rows in zip(_ROLES, both, strict=True)
+        )
         notes = [*shown.notes, *truth.notes]
         if trec:
             shown, truth, unmatched = common_topics(shown, truth)
@@ -523,34 +511,29 @@ class Pair(_Parts):
         return [(start, read(columns, may_be_marks=False)) for start, columns in spans]
 
 
-def _sides(
-    both: tuple[Rows, Rows], options: Options, clock: TimeColumn | None, *, trec: bool
-) -> tuple[Side, Side]:
-    if not trec:
-        shown, truth = (
-            _side(role, rows, options, clock) for role, rows in zip(_ROLES, both, strict=True)
-        )
-        return shown, truth
-    shown, truth = (
-        rows if isinstance(rows, Side) else read_trec(table_name(rows[0]), role)
-        for role, rows in zip(_ROLES, both, strict=True)
-    )
-    return shown, truth
-
-
-def _side(role: Role, rows: Rows, options: Options, clock: TimeColumn | None) -> Side:
-    return rows if isinstance(rows, Side) else read_side(role, rows, options, clock)
+def _side(
+    role: Role, rows: Rows, options: Options, clock: TimeColumn | None, *, trec: bool = False
+) -> Side:
+    if isinstance(rows, Side):
+        return rows
+    if trec:
+        return read_trec(table_name(rows[0]), role)
+    return read_side(role, rows, options, clock)
 
 
 def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
     """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
+    if options.form == "trec":
+        if any(isinstance(rows, list) and isinstance(rows[0], Frame) for rows in (shown, truth)):
+            files = " is for two files, the results and the qrels of trec_eval."
+            raise InputError(Setting("form", "trec"), files)
+        return True
     if options.form is not None or options.header is not None:
-        return options.form == "trec"
-    paths = [
+        return False
+    results, qrels = (
         rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
         for rows in (shown, truth)
-    ]
-    results, qrels = paths
+    )
     if not isinstance(results, str) or not isinstance(qrels, str):
         return False
     names = [Setting(role) for role in _ROLES]
@@ -577,13 +560,11 @@ def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
 
 def truth_of(rows: Rows, options: Options) -> Side:
     """The truth that several models share, read once."""
-    if isinstance(rows, Side):
-        return rows
-    paths = [rows[0]] if len(rows) == 1 and isinstance(rows[0], str) else []
-    given = options.form == "trec"
-    if paths and (given or (options.form is None and is_trec(paths[0], "truth"))):
-        return read_trec(paths[0], "truth")
-    return read_side("truth", rows, options, None)
+    path = rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
+    trec = options.form == "trec"
+    if options.form is None and isinstance(path, str):
+        trec = is_trec(path, "truth")
+    return _side("truth", rows, options, None, trec=trec)
 
 
 class ListEvents(_Parts):
@@ -617,22 +598,15 @@ class ScoredEvents(_Parts):
         users = ScoredUsers(given.events, given.truth, given.exclude, ties)
         # The events of some users at a time.
         self.spans = [(None, part) for part in users.columns(depth, scores=scores)]
-        super().__init__(given.names, _notes_of_ties(users))
-        self.ids = "integer"
-
-
-def _notes_of_ties(users: ScoredUsers) -> list[Note]:
-    if not users.undecided:
-        return []
-    return [
-        Note(
+        equal = Note(
             f"users whose scores are all equal: {users.undecided:,}; the first item comes first. ",
             Setting("ties", "worst"),
             " puts hits last, ",
             Setting("ties", "random"),
             " shuffles.",
         )
-    ]
+        super().__init__(given.names, [equal] if users.undecided else [])
+        self.ids = "integer"
 
 
 def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:
@@ -643,3 +617,7 @@ def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> Even
     if fields.user in first or "users" not in first or "users" in labels:
         return fields
     return msgspec.structs.replace(fields, user="users")
+
+
+EventSource: TypeAlias = Lines | EventTables | Pair | ListEvents | ScoredEvents
+"""What a caller gave, whose events are read part by part."""

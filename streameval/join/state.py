@@ -195,11 +195,18 @@ class JoinedState(PartitionState):
         sections = [join_section, *super().sections(), *self.joiner.sections()]
         return sorted(sections, key=lambda section: section.name)
 
-    def restore(self, parts: Mapping[str, bytes], *, empty_unlike: bool = False) -> None:
+    def restore(
+        self,
+        parts: Mapping[str, bytes],
+        *,
+        earlier: PartitionState | None = None,
+        unchanged: Collection[str] = (),
+        empty_unlike: bool = False,
+    ) -> None:
         """Replace the content with the output of `sections`; see `PartitionState.restore`."""
         join_parts = {name: content for name, content in parts.items() if name.startswith(PREFIX)}
         counts = {name: parts[name] for name in parts.keys() - join_parts.keys()}
-        super().restore(counts, empty_unlike=empty_unlike)
+        super().restore(counts, earlier=earlier, unchanged=unchanged, empty_unlike=empty_unlike)
         with damage_as_error(PREFIX):
             state = msgspec.msgpack.decode(join_parts[PREFIX], type=dict[str, Any])
             if state.get("version") != LAYOUT:

@@ -27,11 +27,8 @@ from streameval.events.errors import (
     UnsavedStateError,
 )
 from streameval.statistics.kernel import KERNEL
-from tests.cli.program import command, run, usage_error
+from tests.cli.program import command, run
 from tests.effort import PATIENCE
-
-_TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
-_FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
 
 
 def test_version_prints_the_version_of_the_package_and_the_kernel_in_use() -> None:
@@ -54,66 +51,6 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> 
     examples = [line.strip() for line in lines if line.strip().startswith("streameval ")]
     assert examples
     assert [line for line in examples if line.count("streameval ") > 1 + line.count("|")] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ["evalute"],
-            "no such command 'evalute'. Did you mean 'evaluate'? See `streameval --help`.",
-        ),
-        (["evaluate", "x", "--format", "xml"], "value for '--format': 'xml' is not one of 'table'"),
-        (["evaluate"], "missing argument 'PATH...'"),
-        (["evaluate", "x", "--formt", "json"], "no such option: --formt"),
-        (["evaluate", "x"], "no metric given"),
-        (["evaluate", "x", "-m", "ndgc@10"], "Did you mean 'ndcg'?"),
-        (["evaluate", "x", "-m", "ndcg@0"], "ndcg@0"),
-        (["evaluate", "x", "-m", "item_coverage@10"], "needs a catalogue; give --catalog, the"),
-        (["evaluate", "x", "-m", "novelty@2"], "add popularity = "),
-        (["compare", "x", "-m", "list_diversity"], "add similarity = "),
-        (["evaluate", "no-such-file", "-m", "ctr"], "no-such-file: no such file"),
-        (["evaluate", "x", "--config", "no-such.toml"], "no-such.toml: no such file"),
-        (["run"], "missing argument 'CONFIG'"),
-        (["run", "no-such.toml"], "no-such.toml: no such file"),
-        (["check", "no-such.toml"], "no-such.toml: no such file"),
-        (["simulate", "--events", "-1"], "--events"),
-        (["metrics", "ndgc"], "Did you mean 'ndcg'?"),
-        (["demo", "--listen", "nowhere"], "HOST:PORT"),
-        (["demo", "--events-per-second", "0"], "--events-per-second"),
-        (["demo", "--events-per-second", "inf"], "--events-per-second"),
-        (["metrics", "NDCG"], "Did you mean 'ndcg'"),
-        (["publish", "x", "--topic", "t"], "--bootstrap-servers"),
-        (
-            ["publish", __file__, "--topic", "t", "--bootstrap-servers", "a:b"],
-            "Kafka settings: bootstrap_servers: found 'a:b'; give HOST:PORT",
-        ),
-        (["dlq", "no-such.toml"], "no-such.toml: no such file"),
-        (["dlq"], "missing command"),
-        (["state"], "missing command"),
-        (["dlq", "replay"], "missing argument 'CONFIG'"),
-        (["dlq", "plain.toml"], "plain.toml: only Kafka sources have dead letters; the daemon's"),
-        (["dlq", "replay", "x", "--reason", "not_jsn"], "unknown reason 'not_jsn'; see"),
-        (["dlq", "replay", "x", "--reason", "?"], "unknown reason '?'; see `streameval dlq"),
-        (["dlq", "plain.toml", "--jsn"], "no such option: --jsn"),
-        (["state", "show", "."], "not a store of checkpoints"),
-        (["state", "verify", "."], "not a store of checkpoints"),
-        (["state", "export", "."], "not a store of checkpoints"),
-        (["state", "merge", ".", "--into", "new"], "not a store of checkpoints"),
-        (["publish", "x", *_TO, "--set", "acks"], "--set: found 'acks'; give KEY=VALUE"),
-        (["publish", "x", *_TO, "--set", "acks=1", "--set", "acks=all"], "found 'acks=all'; give"),
-        (["publish", "no-such-file", *_TO], "no-such-file: no such file"),
-        (["compare", "x", "-m", "ctr", "--shares", "a=nan"], "--shares: found 'a=nan'; give NAME"),
-        (["compare", "x", "-m", "ctr", "--shares", "a=1,a=2"], "--shares: 'a' is given twice"),
-    ],
-)
-def test_a_usage_error_is_one_line_and_status_2(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x").write_text("")
-    (tmp_path / "plain.toml").write_text(_FILES)
-    assert said in usage_error(*arguments)
 
 
 def test_the_help_imports_no_heavy_module() -> None:

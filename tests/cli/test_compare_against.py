@@ -119,34 +119,6 @@ def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--against", "value_per_list"], "name the metric to compare with it"),
-        (["-m", "ctr", "--against", "ctr"], "name the metric to compare with it"),
-        (["-m", UNIFORM, "--against", "ctr"], "ctr is a mean over items, and snips"),
-        (["-m", UNIFORM, "--against", "fallout@1"], "do not have the same better direction"),
-        (["-m", UNIFORM, "--against", "gini@1"], "gini@1 is not a mean over lists or items"),
-        (["-m", UNIFORM, "--against", "snap"], "unknown metric 'snap'"),
-        (["-m", UNIFORM, "--against", "ctr", "--label", "arm"], "--label is for variants"),
-        (["-m", UNIFORM, "--against", "ctr", "--by", "arm"], "--by is for variants"),
-        (["-m", UNIFORM, "--against", "ctr", "--control", "b"], "--control is for variants"),
-        (["-m", UNIFORM, "--against", "ctr", "--shares", "a=1,b=1"], "--shares is for variants"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    assert message in usage_error("compare", *compare_arguments(tmp_path, *arguments))
-
-
-def test_a_log_without_users_is_refused(tmp_path: Path) -> None:
-    log, config = log_of(tmp_path)
-    json_lines(log, [event | {"user": None} for event in rows()])
-    policies = ("-m", UNIFORM, "--against", "value_per_list")
-    assert "names its user" in usage_error("compare", log, "--config", config, *policies)
-
-
 def test_python_refuses_metrics_of_other_units_too() -> None:
     log = Accumulator("ctr", "value_per_list", "log_loss", intervals=Intervals())
     with pytest.raises(NotComparableError, match="mean over items, and value_per_list over lists"):

@@ -83,16 +83,6 @@ def test_show_says_which_letters_are_truncated(broker: Broker, tmp_path: Path) -
     ]
 
 
-@pytest.mark.parametrize("command", ["show", "replay"])
-def test_a_source_without_topics_has_no_dead_letters(command: str, tmp_path: Path) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text('metrics = ["ctr"]\n[source]\ntype = "files"\npaths = ["events"]\n')
-    done = run("dlq", command, config)
-    assert (done.returncode, done.stdout) == (2, "")
-    problem = "only Kafka sources have dead letters; the daemon's log has examples."
-    assert done.stderr == f"streameval: {config}: {problem}\n"
-
-
 def test_an_unreachable_broker_is_a_failure_in_one_line(tmp_path: Path) -> None:
     config = _kafka(tmp_path, "127.0.0.1:1", "events")
     for command in ("show", "replay"):

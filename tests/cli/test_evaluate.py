@@ -61,28 +61,6 @@ def test_ranks_and_scores_that_are_not_read_are_reported(tmp_path: Path) -> None
     assert (done.stdout, done.stderr) == (f"metric,value,count\nmrr,{1 / 3},1\nauc,1.0,1\n", "")
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("[{}]\n", 'as pandas does with orient="records", lines=True.'),
-        ('[\n  {"user": 1}\n]\n', "events.ndjson does not look like JSON lines: write one object"),
-        ('{\n "user": 1\n}\n', "write one object per line"),
-        ("recommendations,interactions\na,b\n", "the name of a table ends with .csv"),
-        ("PAR1\x15\x00", "the name of a table ends with .csv"),
-        ('{"user": 1}\n[]\n', None),
-        ('{"user"\n', None),
-    ],
-)
-def test_files_in_another_form_are_explained(
-    tmp_path: Path, content: str, says: str | None
-) -> None:
-    (tmp_path / "events.ndjson").write_text(content, encoding="latin-1")
-    done = run("evaluate", tmp_path / "events.ndjson", "-m", "mrr")
-    assert done.returncode == 1
-    said = "does not look like JSON lines" in done.stderr
-    assert says in done.stderr if says else not said
-
-
 def test_csv_has_a_column_for_each_label(events: Path) -> None:
     arguments = ["-m", "recall@3", "--by", "variant", "--by", "arm", "--format", "csv"]
     done = run("evaluate", events, *arguments)
@@ -116,13 +94,6 @@ def test_html_is_one_file_with_the_values_and_nothing_from_elsewhere(events: Pat
     assert (done.stderr, done.stdout[:15]) == ("", "<!DOCTYPE html>")
     assert all(text in done.stdout for text in ("recall@3", "0.7500", "0.5000"))
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", done.stdout)
-
-
-def test_a_label_without_events_is_reported(events: Path) -> None:
-    done = run("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("streameval: no event has the label 'varaint'; ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_files_standard_input_and_compressed_files_are_read_alike(
@@ -180,25 +151,10 @@ def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
     }
 
 
-def test_invalid_records_are_summed_up_with_an_example_each(events: Path) -> None:
+def test_invalid_records_are_left_out(events: Path) -> None:
     bad = b'{"recommendations": ["a"\n{"recommendations": [true], "interactions": []}\n[1]\n\xff\n'
-    content = events.read_bytes() + bad + bad
-    done = run("evaluate", "-", "-m", "ctr", "--format", "json", stdin=content)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)[0]["count"] == 7
-    first, *reasons = done.stderr.splitlines()
-    assert first.startswith("streameval: 8 of 11 records are invalid")
-    assert len(reasons) == 4
-    told = "\n".join(reasons)
-    for line, reason in ((4, "not_json"), (5, "invalid_id"), (6, "not_an_object"), (7, "not_utf8")):
-        assert f"2 {reason}, first in -, line {line}: " in told
-
-
-@pytest.mark.parametrize("written_as", ["table", "json", "csv"])
-def test_without_a_valid_event_only_the_error_is_printed(written_as: str) -> None:
-    done = run("evaluate", "-", "-m", "ctr", "--format", written_as, stdin=b"[]\n")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1] == "streameval: no valid event in -."
+    (reading,) = readings("-", "-m", "ctr", stdin=events.read_bytes() + bad + bad)
+    assert reading["count"] == 7
 
 
 def clicked(items: object) -> dict[str, object]:
@@ -206,57 +162,15 @@ def clicked(items: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("written_as", ["table", "json", "csv"])
-def test_losing_all_interactions_is_reported_and_fails(tmp_path: Path, written_as: str) -> None:
+def test_values_that_miss_interactions_are_printed_though_they_fail(
+    tmp_path: Path, written_as: str
+) -> None:
     clicks = [[{"item": "a"}]] * 20 + [[]] * 80
     path = json_lines(tmp_path / "events.ndjson", map(clicked, clicks))
     call = ("evaluate", path, "-m", "hit_rate@1", "--format", written_as)
-    done = run(*call)
-    assert done.returncode == 1
-    assert "streameval: 20 of 20 records with interactions are invalid, most often missing" in (
-        done.stderr
-    )
-    assert "--allow-invalid accepts the values" in done.stderr
-    anyway = run(*call, "--allow-invalid")
-    assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
-    assert "20 of 20 records with interactions are invalid" in anyway.stderr
-    right = run(*call, "--column", "interaction_item=item")
-    assert (right.returncode, right.stderr) == (0, "")
-
-
-def test_lost_interactions_are_reported_with_the_keys_of_their_reason(tmp_path: Path) -> None:
-    wrong = {"recommendations": ["a"], "interactions": ["a"], "ts": "2026-01-31T08:00:00Z"}
-    right = {"recommendations": ["a"], "interactions": [], "ts": 1}
-    path = json_lines(tmp_path / "events.ndjson", [*[wrong] * 20, right])
-    timed = ("--every", "1h", "--time", "ts", "--time-unit", "s")
-    done = run("evaluate", path, "-m", "hit_rate@1", *timed)
-    assert "do time and time_unit in [event] name the right fields?" in done.stderr
-
-
-def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
-    records = (clicked([item]) for item in [*["a"] * 30, *[True] * 29])
-    path = json_lines(tmp_path / "events.ndjson", records)
-    assert readings(path, "-m", "ctr")[0]["count"] == 30
-
-
-def test_lost_interactions_are_reported_with_spans_too(tmp_path: Path) -> None:
-    records = [clicked({"a": "x"}) | {"ts": 0}] * 10 + [clicked([]) | {"ts": 0}]
-    path = json_lines(tmp_path / "events.ndjson", records)
-    time = ("--every", "1h", "--time", "ts", "--time-unit", "s")
-    done = run("evaluate", path, "-m", "ctr", *time)
-    assert done.returncode == 1
-    assert done.stderr.count("10 of 10 records with interactions are invalid") == 1
-
-
-@pytest.mark.parametrize("kind", ["ndjson", "csv"])
-def test_more_items_than_in_the_catalogue_are_reported(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / f"events.{kind}"
-    if kind == "csv":
-        path.write_text("recommendations,interactions\na b,a\nc,c\n")
-    else:
-        path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
-    call = ("evaluate", path, "-m", "item_coverage", "--catalog", "2", "--format", "csv")
-    assert "streameval: 3 distinct items, and catalog = 2: " in run(*call).stderr
-    assert run(*call[:-3], "3").stderr == ""
+    done, anyway = run(*call), run(*call, "--allow-invalid")
+    assert (done.returncode, anyway.returncode) == (1, 0)
+    assert done.stdout == anyway.stdout != ""
 
 
 def test_a_catalogue_with_other_ids_is_reported(tmp_path: Path) -> None:
@@ -269,13 +183,6 @@ def test_a_catalogue_with_other_ids_is_reported(tmp_path: Path) -> None:
     assert run(*call).stderr == ""
     items.write_text("a\nx\n")
     assert run(*call).stderr == ""
-
-
-def test_many_lists_without_a_hit_are_reported(tmp_path: Path) -> None:
-    path = tmp_path / "events.ndjson"
-    path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)
-    done = run("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")
-    assert done.stderr.startswith("streameval: v=1: 1,000 lists with interactions and no hit")
 
 
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
@@ -294,34 +201,6 @@ def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
     assert [float(rows[0][end]) for end in ("low", "high")] == [distinct["low"], distinct["high"]]
     table = " ".join(run(*call, "table").stdout.split())
     assert table.count("(estimated, between ") == 2
-
-
-@pytest.mark.parametrize("name", ["empty.ndjson", "empty.csv", "empty.parquet", "header.csv"])
-def test_a_file_without_events_exits_with_the_same_status_in_every_form(
-    tmp_path: Path, name: str
-) -> None:
-    path = write_file(tmp_path / name, "recommendations,interactions\n" if "header" in name else "")
-    commands = ["evaluate"] if "header" in name else ["evaluate", "compare"]
-    for command in commands:
-        done = run(command, path, "-m", "ctr")
-        assert (done.returncode, done.stdout) == (1, ""), done
-        assert name in done.stderr
-        assert "first line" not in done.stderr
-
-
-def test_an_absent_field_of_time_is_asked_for_by_its_name(tmp_path: Path) -> None:
-    event = {"recommendations": ["a"], "interactions": ["a"]}
-    time = ("-m", "ctr", "--every", "1h", "--time", "tz", "--time-unit", "s")
-    lines = json_lines(tmp_path / "events.ndjson", [event] * 100)
-    said = run("evaluate", lines, *time).stderr
-    assert "tz is absent or null" in said
-    assert "do time, recommendations, rankers, interactions and interaction_item in [event]" in said
-    table = write_file(tmp_path / "events.csv", "recommendations,interactions\na,a\n")
-    assert "no column 'tz'" in usage_error("evaluate", table, *time)
-    assert "holds the time with --time NAME" in usage_error("evaluate", table, *time)
-    rows = write_file(tmp_path / "rows.csv", "user,item\n1,a\n")
-    pair = ("evaluate", "--recommendations", rows, "--truth", rows, *time)
-    assert "no column 'tz'; its columns: user, item; name it with --time NAME" in usage_error(*pair)
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])

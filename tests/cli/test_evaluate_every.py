@@ -55,19 +55,6 @@ def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize("form", ["ndjson", "parquet"])
-def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
-    events = [{"at": 1_767_225_600, "recommendations": ["a"], "interactions": ["a"]}]
-    path = json_lines(tmp_path / "events.ndjson", events)
-    if form == "parquet":
-        path = tmp_path / "events.parquet"
-        pq.write_table(pa.Table.from_pylist(events), path)
-    call = ("evaluate", path, "-m", "mrr", "--every", "1h", "--time", "at", "--time-unit")
-    said = "streameval: the newest event is of 1970-01-21: is 'ms' the unit of at?\n"
-    assert run(*call, "ms").stderr == said
-    assert run(*call, "s").stderr == ""
-
-
 def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
     events = [event | {"variant": "x,y"} for event in EVENTS]
     path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
@@ -186,24 +173,6 @@ def test_an_event_of_the_first_year_has_a_span(tmp_path: Path) -> None:
     assert reading["start"] == "0001-12-27T00:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--every", "1h"), "--every needs event time: name its field and unit with --time"),
-        (("--every", "hourly", *_TIME), "--every: found 'hourly'; give a whole number and s, m, h"),
-        (("--every", "0s", *_TIME), "--every: found '0s'; give at least 1s."),
-        (
-            ("--every", "1h", "--time", "at"),
-            "the unit of event time is missing: give --time-unit for 'at'",
-        ),
-    ],
-)
-def test_missing_options_for_spans_are_usage_errors(
-    tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    assert sentence in usage_error("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
-
-
 def _csv(folder: Path, times: Sequence[object]) -> Path:
     path = folder / "events.csv"
     rows = (f"{at},a b,{click}\n" for at, click in zip(times, ("b", "a", "", "z"), strict=True))
@@ -251,26 +220,6 @@ def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
         ("00:00", "y", 0.0),
         ("01:00", "x", 0.0),
     ]
-
-
-@pytest.mark.parametrize(
-    ("times", "unit", "sentence"),
-    [
-        (["1", "2", "x", "4"], "s", "line 4, column 'at': at: \"x\" is not a time in 's'"),
-        (["1", "2", "3", "4"], None, "is not a time in 'iso8601'"),
-        (["1", "2", "", "4"], "ms", "line 4, column 'at'"),
-        (["31.01.2026 08:00"] * 4, None, "write text like"),
-    ],
-)
-def test_an_invalid_time_is_explained(
-    tmp_path: Path, times: Sequence[str], unit: str | None, sentence: str
-) -> None:
-    written_as = [] if unit is None else ["--time-unit", unit]
-    path = _csv(tmp_path, times)
-    hourly = ("--every", "1h", "--time", "at")
-    said = usage_error("evaluate", path, "-m", "ctr", *hourly, *written_as)
-    assert sentence in said
-    assert "--time-unit (s, ms, us or iso8601)" in said
 
 
 def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:

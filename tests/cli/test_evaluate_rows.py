@@ -149,12 +149,6 @@ def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
     assert results_of(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
 
 
-def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item,why\n1,a,new\n1,b,old\n", "user,item\n1,a\n")
-    said = run("evaluate", *both, "-m", "mrr").stderr
-    assert "no column has a usual name of a score or rank (not read: why)" in said
-
-
 def test_a_column_of_numbers_that_may_be_the_score_is_not_left_unread(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,est\n1,a,.1\n1,b,.9\n", "user,item\n1,b\n")
     said = error_of(*both)
@@ -171,13 +165,6 @@ def test_columns_may_have_another_name_in_each_file(tmp_path: Path) -> None:
     names = ["recommendations.user=client", "truth.user=member"]
     options = [part for name in names for part in ("--column", name)]
     assert results_of(*both, "-m", "mrr", *options) == {"mrr": (0.5, 1)}
-    assert "name it with --column recommendations.user=NAME; if the" in error_of(*both)
-    assert "name it with --column truth.user=NAME; if the" in error_of(*both, *options[:2])
-    swapped = ["--column", "truth.user=client", "--column", "user=client"]
-    assert "truth.csv: no column 'client'; its columns: member, product" in error_of(
-        *both, *swapped
-    )
-    assert "known: user, item, score" in error_of(*both, "--column", "truth.score=x")
 
 
 def test_a_column_named_for_the_rank_is_read(tmp_path: Path) -> None:
@@ -208,26 +195,6 @@ def test_scores_come_before_ranks_unless_these_are_named(tmp_path: Path) -> None
     }
 
 
-@pytest.mark.parametrize(
-    ("ranks", "says"),
-    [
-        ((2, 1, 1), "scores and ranks of the recommendations order the items differently"),
-        ((1, 2, 1), ""),
-        ((1, 1, 5), ""),
-        (("x", "y", "z"), ""),
-    ],
-)
-def test_ranks_that_contradict_the_scores_are_reported(
-    tmp_path: Path, ranks: tuple[int | str, ...], says: str
-) -> None:
-    scored = zip(("1,a,0.9", "1,b,0.5", "2,a,0.9"), ranks, strict=True)
-    rows = "".join(f"{row},{rank}\n" for row, rank in scored)
-    both = written(tmp_path, f"user,item,score,rank\n{rows}", "user,item\n1,a\n2,b\n")
-    said = run("evaluate", *both, "-m", "mrr").stderr
-    assert says in said
-    assert bool(said) == bool(says)
-
-
 def test_systems_that_read_no_ratings_count_every_row_of_the_truth(tmp_path: Path) -> None:
     rated = written(
         tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n"
@@ -241,60 +208,6 @@ def test_systems_that_read_no_ratings_count_every_row_of_the_truth(tmp_path: Pat
         "trec:map": (0.0, 1),
     }
     assert run("evaluate", *rated, *metric_options(["recbole:map@1"])).stderr == ""
-
-
-def test_a_file_joined_twice_is_reported(tmp_path: Path) -> None:
-    rows = "1,a,3\n1,b,2\n2,a,1\n"
-    both = written(tmp_path, f"user,item,score\n{rows}", "user,item\n1,a\n2,b\n")
-    assert run("evaluate", *both, "-m", "mrr").stderr == ""
-    both = written(tmp_path, f"user,item,score\n{rows}1,b,2\n{rows}", "user,item\n1,a\n2,b\n")
-    said = run("evaluate", *both, "-m", "mrr").stderr
-    assert "repeat an item of the same user: 4, for example item 'b' of user '1'" in said
-
-
-def test_users_of_only_one_file_are_counted_aloud(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item\n1,a\n2,b\n2,c\n", "user,item\n2,b\n3,b\n4,b\n4,c\n")
-    said = run("evaluate", *both, "-m", "mrr").stderr
-    assert "users in both files: 1; without recommendations: 2; without truth: 1." in said
-
-
-@pytest.mark.parametrize("zero", ["0", "0.0", "False"])
-def test_clicks_of_0_and_1_that_are_not_read_are_reported(tmp_path: Path, zero: str) -> None:
-    rows = f"user,item,at,clicked\n1,a,7,1\n1,b,8,{zero}\n"
-    both = written(tmp_path, "user,item\n1,a\n", rows)
-    said = run("evaluate", *both, "-m", "recall").stderr
-    assert "'clicked' of 0 and 1, which is not read, so every row is an interaction" in said
-    both = written(tmp_path, "user,item\n1,a\n", rows.replace(zero, "1"))
-    assert run("evaluate", *both, "-m", "recall").stderr == ""
-    columns = {"user": ["1"], "item": ["a"], "seen": [[0]], "more": [{"at": 0}], "no": [None]}
-    pq.write_table(pa.table(columns), tmp_path / "truth.parquet")
-    both[-1] = tmp_path / "truth.parquet"
-    assert run("evaluate", *both, "-m", "recall").stderr == ""
-
-
-def test_scores_in_the_truth_are_reported(tmp_path: Path) -> None:
-    truth, recommended = "user,item\n1,a\n", "user,item,score\n1,a,0.9\n"
-    said = run("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr").stderr
-    assert "or are --recommendations and --truth swapped?" in said
-    named = ("--column", "rating=score")
-    assert run("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr", *named).stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("truth", "says"),
-    [
-        ("user,item\n7,1\n", None),
-        ("user,item\n7.0,1\n", "no user is in both files: one starts with '7'"),
-        ("user,item\n7, 1\n", "no item is in both files: one starts with '1'"),
-        ("user,item\n", "--truth has no rows; give the users and items of both."),
-    ],
-)
-def test_files_that_do_not_fit_each_other_are_reported(
-    tmp_path: Path, truth: str, says: str | None
-) -> None:
-    both = written(tmp_path, "user,item,score\n7,1,0.5\n", truth)
-    said = run("evaluate", *both, "-m", "mrr").stderr
-    assert said == "" if says is None else says in said and said.count("\n") == 1
 
 
 def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
@@ -341,16 +254,6 @@ def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None
     assert said in run("evaluate", *both, "-m", "mrr").stderr
 
 
-def test_trec_evals_files_in_the_wrong_place_are_explained(tmp_path: Path) -> None:
-    assert "give the results as --recommendations" in error_of(*written(tmp_path, QRELS, RUN))
-    table = "user,item\nq1,d1\n"
-    assert "truth.csv does not; give two of trec_eval" in error_of(*written(tmp_path, RUN, table))
-    unscored = RUN.replace("2.5", "nan")
-    both = written(tmp_path, unscored, QRELS)
-    assert "recs.csv does not; give two of trec_eval" in error_of(*both)
-    assert "row 1: found 'q1 Q0 d1 1 nan tag'" in error_of(*both, "--form", "trec")
-
-
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:
     folder = dataset("judged")
     names = ["map", "gm_map", "Rprec", "bpref", "recip_rank", "num_rel_ret"]
@@ -361,47 +264,6 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     read = results_of(*both, *metric_options(f"trec:{name}" for name in names))
     digits = [f"{value:.4f}" for value, _ in read.values()]
     assert digits == [f"{float(values[name]):.4f}" for name in names]
-
-
-@pytest.mark.parametrize(
-    ("recommendations", "truth", "says"),
-    [
-        ("user,item,score\n1,2,x\n", "user,item\n", "recs.csv: line 2, column 'score': found 'x'"),
-        ("user,item,score\n1,2,3\n1,2,nan\n", "user,item\n", "line 3, column 'score': found 'nan'"),
-        ("user,item,score\n1,2,\n", "user,item\n", "line 2, column 'score': found ''"),
-        ("user,item\n1,2\n,2\n", "user,item\n", "recs.csv: line 3, column 'user': no id"),
-        (
-            "user,thing\n1,2\n",
-            "user,item\n",
-            "no column has a usual name of the item; its columns: user, thing",
-        ),
-        (
-            "user,item\n1,2\n1\n",
-            "user,item\n",
-            "recs.csv: row 3 has 1 fields, not 2: '1'; quote fields with",
-        ),
-        ("user,item\n1,\xff\n", "user,item\n", "recs.csv: line 2: byte 0xff is not UTF-8"),
-        ("us\xe9r,item\n1,2\n", "user,item\n", "recs.csv: line 1: byte 0xe9 is not UTF-8"),
-        ("PAR1", "user,item\n", "recs.csv: "),
-        ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 2.5\n", "q1 0 d1 1\n", "recs.csv: row 2: found 'q1 Q0"),
-        ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 x t\n", "q1 0 d1 1\n", "docno rank score tag"),
-        ("q1 Q0 d1 1 2 tag\nq1 Q0 \xff 1 2 t\n", "q1 0 d1 1\n", "row 2: byte 0xff is not UTF-8"),
-    ],
-)
-def test_an_unusable_file_is_explained(
-    tmp_path: Path, recommendations: str, truth: str, says: str
-) -> None:
-    assert says in error_of(*written(tmp_path, recommendations, truth))
-
-
-def test_columns_of_parquet_that_cannot_be_used_are_explained(tmp_path: Path) -> None:
-    for users, says in (
-        (pa.array([1.5]), "column 'user' holds double"),
-        (pa.array([None], pa.int64()), "row 1, column 'user': no id"),
-    ):
-        pq.write_table(pa.table({"user": users, "item": [1]}), tmp_path / "recs.parquet")
-        both = files(tmp_path / "recs.parquet", tmp_path / "recs.parquet")
-        assert says in error_of(*both)
 
 
 def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
@@ -461,11 +323,6 @@ def test_spans_join_rows_of_both_files_by_time(tmp_path: Path) -> None:
     ]
 
 
-def test_trec_evals_files_have_no_event_time(tmp_path: Path) -> None:
-    said = error_of(*written(tmp_path, RUN, QRELS, ""), "--every", "1h", "--time", "at")
-    assert "--every needs event time, and trec_eval's files have none." in said
-
-
 def test_a_pair_has_no_labels_and_no_streams_to_join(pair: Arguments, tmp_path: Path) -> None:
     text = """
         metrics = ["mrr"]
@@ -475,22 +332,3 @@ def test_a_pair_has_no_labels_and_no_streams_to_join(pair: Arguments, tmp_path: 
     """
     config = write_file(tmp_path / "streameval.toml", text)
     assert results_of(*pair, "--config", config, *metric_options(METRICS)) == expected()
-
-
-def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> None:
-    assert "belong together" in error_of(*pair[:2])
-    assert "give one or the other" in error_of(*pair, "events.ndjson")
-    assert "--recommendations and --truth have no labels" in error_of(*pair, "--by", "variant")
-    wrong = error_of(*pair, "--column", "user=wer")
-    assert "no column 'wer'; its columns: user_id:token" in wrong
-    assert "no column 'x'" in error_of(*pair, "--column", "score=x")
-    assert "known: user, item, score, rank, rating" in error_of(*pair, "--column", "scores=x")
-    assert "no column 'at'" in error_of(*pair, "--every", "1h", "--time", "at")
-    assert "no-such: no such file" in error_of(*pair[:2], "--truth", "no-such")
-
-
-def test_files_without_a_row_have_no_event(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item,score\n", "user,item,rating\n")
-    done = run("evaluate", *both, "-m", "mrr")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "no valid event in " in done.stderr

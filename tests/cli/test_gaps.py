@@ -135,24 +135,6 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     assert "--by contry: neither a label nor a segment of the state: variant, country" in told
 
 
-def test_a_field_that_no_event_has_is_refused(tmp_path: Path) -> None:
-    path = _lines(tmp_path, _events(20))
-    done = run("gaps", path, "-m", "ndcg@2", "--by", "contry")
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"streameval: no event in {path} has the field 'contry'; name it with --by FIELD or "
-        "--column contry=FIELD.\n"
-    )
-
-
-def test_compare_names_the_command_of_gaps(tmp_path: Path) -> None:
-    done = run("compare", _lines(tmp_path, _events(20)), "-m", "ndcg@2", "--gap", "country")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "streameval: --gap is a command of its own: streameval gaps --by country.\n"
-    )
-
-
 def test_a_metric_that_is_no_mean_is_left_out(tmp_path: Path) -> None:
     path = _lines(tmp_path, _events())
     gaps = _json(path, "-m", "ndcg@2", "-m", "gini@2", "--by", "country")

@@ -68,24 +68,3 @@ def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     said = usage_error("state", "show", "s3://bucket/state")
     assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
     assert "pip install 'obstore" in said
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("absent_module:decode", "ModuleNotFoundError: No module named 'absent_module'"),
-        ("tests.schemas.messages:absent", "has no attribute 'absent'"),
-        ("tests.schemas.messages:PROTO", "is str, and not a function"),
-    ],
-)
-def test_a_decoder_that_cannot_be_loaded_is_refused(
-    tmp_path: Path, name: str, problem: str
-) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text(
-        'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
-        f'event = {{ decoder = "{name}" }}\n'
-    )
-    said = usage_error("check", config)
-    assert "[event].decoder: " in said
-    assert problem in said

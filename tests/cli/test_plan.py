@@ -42,25 +42,6 @@ def test_a_table_says_what_is_needed_by_both_methods(tmp_path: Path) -> None:
     assert float(fixed["detectable"]) < float(anytime["detectable"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--lift", "much"), "--lift: found 'much'; give numbers, like 2% or 0.02"),
-        (("--lift", "-1%"), "lift=-0.01: give a share above 0"),
-        (("--shares", "50"), "give a number above 0 for each variant, control first"),
-        (("--shares", "a:b"), "--shares: found 'a'; give numbers, like 50:50"),
-        (("-m", "gini@3"), "no metric that an experiment can compare"),
-    ],
-)
-def test_unusable_options_are_refused(
-    tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    metric = () if "-m" in arguments else ("-m", "ctr")
-    done = run("plan", file_of(tmp_path, users=40), *metric, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
 def test_a_state_has_the_plan_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_text(run("simulate", "--events", "1500").stdout)
     with running(CONFIG.format(), tmp_path) as daemon:

@@ -17,7 +17,7 @@ from streameval import Accumulator, Columns, Intervals, compare
 from streameval.evaluation.partials import arrow_table, partials
 from streameval.events import Event
 from streameval.events.errors import InvalidEventError
-from tests.cli.program import json_lines, readings, run, usage_error
+from tests.cli.program import json_lines, readings, run
 from tests.daemon.running import running
 
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
@@ -133,21 +133,6 @@ def test_check_names_the_label_of_the_rankers(tmp_path: Path, log: Path) -> None
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG.replace("log.ndjson", str(log)))
     assert "ranker" in run("check", config).stdout
-
-
-def test_what_cannot_have_rankers_is_refused_in_one_sentence(tmp_path: Path, log: Path) -> None:
-    table = tmp_path / "events.csv"
-    table.write_text("recommendations,interactions\na|b,a\n")
-    config = tmp_path / "streameval.toml"
-    config.write_text(CONFIG.replace("log.ndjson", str(table)))
-    assert "JSON lines, not from tables" in usage_error("evaluate", "--config", config, table)
-    assert "unknown field 'rankers.a'" in usage_error(
-        "evaluate", table, "-m", "ctr", "--column", "rankers.a=b"
-    )
-    assert "'shown' is the label" in usage_error(
-        "evaluate", log, "-m", "ctr", "--column", "rankers.shown=x"
-    )
-    assert "rankers.NAME" in usage_error("evaluate", log, "-m", "overlap")
 
 
 def accumulators(*metrics: str) -> tuple[Accumulator, Accumulator]:

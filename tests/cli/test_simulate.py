@@ -17,7 +17,7 @@ import pytest
 
 from streameval.cli.app import status
 from streameval.sources.simulated_streams import line, streams
-from tests.cli.program import command, in_a_terminal, run, usage_error, write_file
+from tests.cli.program import command, in_a_terminal, run, usage_error
 from tests.effort import PATIENCE
 from tests.ports import WEB
 from tests.sources.test_streams import truth
@@ -85,17 +85,6 @@ def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     said = usage_error("simulate", "--streams", tmp_path)
     assert f"{tmp_path}: streameval.toml exists already; name another folder" in said
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
-
-
-def test_a_file_used_as_a_folder_raises_not_a_directory(tmp_path: Path) -> None:
-    path = write_file(tmp_path / "file", "")
-    assert f"--streams {path}: " in usage_error("simulate", "--streams", path)
-
-
-def test_a_pace_and_streams_exclude_each_other(tmp_path: Path) -> None:
-    said = usage_error("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
-    assert "--events-per-second and --streams exclude each other" in said
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_line_is_an_event() -> None:

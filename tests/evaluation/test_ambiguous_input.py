@@ -142,6 +142,10 @@ class TestListsInCells:
         milk = rows(user=["u"], item=["milk"])
         assert value(words, milk, metric="mrr", separator=" ") == 0.5
 
+    def test_what_a_mapping_lists_are_ids(self) -> None:
+        assert value({"u": ["7 8", "a|b"]}, {"u": ["a|b"]}, metric="mrr") == 0.5
+        assert value({"u": ["7 8"]}, {"u": ["7 8"]}, metric="mrr") == 1.0
+
     @pytest.mark.parametrize("form", ["parquet", "arrow"])
     def test_lists_of_structs_are_items_with_numbers(self, tmp_path: Path, form: str) -> None:
         recommended = [{"item": 5, "rating": 0.1}, {"item": 6, "rating": 0.9}]

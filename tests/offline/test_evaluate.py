@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import streameval
-from streameval import Accumulator, Columns, Evaluation, Event, evaluate, metric_at
-from streameval.evaluation.result import NoEventsError
+from streameval import Accumulator, Columns, Evaluation, Event, compare, evaluate, metric_at
+from streameval.evaluation.options import NoEventsError
 from streameval.events.errors import (
     MetricError,
     StreamevalError,
@@ -24,7 +24,7 @@ from streameval.events.errors import (
     UsageError,
 )
 from streameval.metrics.hit_rate import hit_rate
-from tests.cli.program import run
+from tests.cli.program import json_lines, run
 
 METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2")
 USERS, ITEMS = 30, 12
@@ -504,8 +504,49 @@ def test_cells_of_items_with_scores_are_lists_by_score(column: str, ids: Sequenc
     assert evaluate(shown, truth, "mrr")["mrr"].value == 0.5
 
 
-@pytest.mark.parametrize("option", [{"delimiter": ";"}, {"form": "csv"}, {"ties": "worst"}])
-def test_lists_have_no_option_of_files(option: dict[str, Any]) -> None:
-    (name,) = option
-    with pytest.raises(UsageError, match=rf"^{name}= is for files and frames; "):
-        evaluate([["a"]], [["a"]], "mrr", **option)
+_TABLE = pd.DataFrame({"user": ["u"], "item": ["a"]})
+_EVENTS = pd.DataFrame({"recommendations": [["a"]], "interactions": [["a"]]})
+_LISTS, _MAPPING = ([["a"]], [["a"]]), ({"u": ["a"]}, {"u": ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "says"),
+    [
+        (_LISTS, ["delimiter", "form", "header", "separator", "ties"], "files and frames; these"),
+        (([[0.5]], [[0]]), ["delimiter", "form", "header", "separator"], "files and frames; these"),
+        (_MAPPING, ["delimiter", "form", "header"], "files; there are none"),
+        (_MAPPING, ["separator"], "cells of tables; mappings have ids"),
+        ((_TABLE, _TABLE), ["delimiter", "form", "header"], "files; there are none"),
+        ((_EVENTS,), ["delimiter", "form", "header"], "files; there are none"),
+    ],
+)
+def test_an_option_of_what_is_not_given_is_refused(
+    given: tuple[Any, ...], options: Sequence[str], says: str
+) -> None:
+    values: dict[str, Any] = {"header": ["user"], "form": "trec", "ties": "worst"}
+    shown, *truth = given
+    for name in options:
+        option = {name: values.get(name, ";")}
+        with pytest.raises(UsageError, match=rf"^{name}= is for {says}"):
+            evaluate(*given, "mrr", **option)
+        runs = [shown] * (1 + len(truth))
+        with pytest.raises(UsageError, match=rf"^{name}= is for {says}"):
+            compare(*runs, "mrr", truth=truth[0] if truth else None, **option)
+
+
+def test_options_of_files_are_for_any_file_among_the_runs(tmp_path: Path) -> None:
+    path = tmp_path / "shown.csv"
+    path.write_text("u~b\nu~a\n")
+    named: dict[str, Any] = {"header": ["user", "item"], "delimiter": "~"}
+    found = compare(_TABLE, str(path), "mrr", truth=_TABLE, **named)
+    assert [(row.control, row.treatment) for row in found.values()] == [(1.0, 0.5)]
+    with pytest.raises(UsageError, match=r"^form='trec' is for two files, the results and the"):
+        evaluate(str(path), _MAPPING[1], "mrr", form="trec")
+
+
+def test_json_lines_have_no_option_of_tables(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "e.ndjson", [{"recommendations": ["a"], "interactions": ["a"]}])
+    for option in ({"delimiter": ";"}, {"separator": ";"}, {"header": ["user"]}):
+        (name,) = option
+        with pytest.raises(UsageError, match=rf"^{name}= is for tables, not for JSON"):
+            evaluate(path, "mrr", **option)

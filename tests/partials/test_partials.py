@@ -39,6 +39,7 @@ from streameval.events.errors import (
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
+    UsageError,
 )
 from tests.effort import few_examples
 
@@ -251,6 +252,12 @@ def test_rows_without_a_checksum_are_read() -> None:
     ]
     assert repacked(older) == rows
     assert older != rows
+
+
+def test_an_unknown_keyword_is_refused_also_without_rows() -> None:
+    for read in (merged, repacked):
+        with pytest.raises(UsageError, match=r"^catalogue= is no argument; .* 'catalog'\?$"):
+            read([], catalogue=3)  # type: ignore[call-arg]  # the mistake
 
 
 def test_no_events_give_no_rows() -> None:

@@ -19,7 +19,7 @@ from streameval.analyses.changes.words import (
     sentence,
     told,
 )
-from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import given_options
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms

@@ -29,7 +29,7 @@ from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
 from streameval.evaluation.counted import count
-from streameval.evaluation.result import NoEventsError, Surroundings
+from streameval.evaluation.options import NoEventsError, Surroundings
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.stores import is_state, restore_states
 from streameval.events.errors import UsageError, suggestion

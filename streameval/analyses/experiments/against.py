@@ -24,7 +24,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.counted import count
-from streameval.evaluation.result import NoEventsError, Surroundings
+from streameval.evaluation.options import NoEventsError, Surroundings
 from streameval.evaluation.setup import Request
 from streameval.evaluation.stores import chosen_metrics, is_state, method_of, restore_states
 from streameval.events.errors import UsageError

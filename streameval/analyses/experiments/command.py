@@ -31,7 +31,7 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite_or_none, is_table
-from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.options import (

@@ -40,11 +40,10 @@ from streameval.engine.analysis import Configured, Finding
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.counted import count
-from streameval.evaluation.options import InputError, Setting, column
-from streameval.evaluation.result import NoEventsError, Surroundings
-from streameval.evaluation.setup import Request, Setup, setup_of
+from streameval.evaluation.counting import SpanReadings, page_of, snapshot_of
+from streameval.evaluation.options import InputError, NoEventsError, Setting, Surroundings, column
+from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
 from streameval.evaluation.sources import Given, truth_of
-from streameval.evaluation.spans import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.stores import (
     chosen_metrics,
     is_state,
@@ -340,6 +339,7 @@ def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareRes
 def _count(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, ArmCounts]:
+    refuse_idle(request.options, *(options.models.values() or [request.given]))
     if options.models:
         return count_models(request, options, around)
     count = count_states if is_state(request.files) else count_files

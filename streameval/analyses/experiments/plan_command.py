@@ -17,7 +17,7 @@ from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue.metric import Metric
 from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.files import finite_or_none
-from streameval.evaluation.result import Surroundings, as_usage_error
+from streameval.evaluation.options import Surroundings, as_usage_error
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms

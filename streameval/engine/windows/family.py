@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import methodcaller
@@ -110,10 +110,13 @@ class Counting:
 
     Attributes:
         observed: events of all of them so far; `Doubts` look at the first ones.
+        frozen: whether loaded tables never change, so that readers and the next state of their
+            partition have the same objects. What must change is copied first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, frozen: bool = False) -> None:
         self.observed = 0
+        self.frozen = frozen
         self._slices: defaultdict[str, Slices] = defaultdict(Slices)
         self._pending: defaultdict[str, PendingCounts] = defaultdict(PendingCounts)
         self._empty: dict[tuple[str, bool], Table] = {}
@@ -172,6 +175,13 @@ class FamilyCopy(NamedTuple):
     users: UsersCopy | None = None
 
 
+class LoadedTable(NamedTuple):
+    """The table of a section, and the names of statistics that the section lacks."""
+
+    table: Table
+    missing: frozenset[str]
+
+
 class Family:
     """Tables by pane; a cell is the number of a slice.
 
@@ -204,6 +214,7 @@ class Family:
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
         self._empty_unlike = False
+        self._frozen: dict[str, LoadedTable] = {}
 
     def update(
         self,
@@ -259,8 +270,13 @@ class Family:
         self._pending.settle()
         panes = {Pane(self.windowing.pane, start) for start in starts} & self._panes.keys()
         if panes:
-            self._panes[PAST_PANE].add(*(self._panes.pop(pane) for pane in sorted(panes)))
+            self._pane(PAST_PANE).add(*(self._panes.pop(pane) for pane in sorted(panes)))
             self.version = next_version()
+
+    @property
+    def loaded(self) -> Collection[str]:
+        """The sections whose tables were loaded and are kept as they were."""
+        return self._frozen.keys()
 
     def merge(
         self, labels: Sequence[str], content: bytes, lists: int, span: tuple[int, int] | None
@@ -299,12 +315,14 @@ class Family:
     def copied(self) -> FamilyCopy:
         """A copy for readers; unchanged panes are the same objects as before."""
         self._pending.settle()
-        self._copies = {at: table.copied(self._copies.get(at)) for at, table in self._panes.items()}
-        panes = {pane: table for pane, (_, table) in self._copies.items()}
+        panes = dict(self._panes)
+        if not self._counting.frozen:
+            self._copies = {at: table.copied(self._copies.get(at)) for at, table in panes.items()}
+            panes = {pane: table for pane, (_, table) in self._copies.items()}
         if self._folded.version != self.folding.version:
             self._folded = self.folding.copy()
         activity, folding = self._activity.copy(), self._folded
-        users = None if self._users is None else self._users.copied()
+        users = None if self._users is None else self._users.copied(frozen=self._counting.frozen)
         return FamilyCopy(
             self.version, panes, folding, activity, self.kept, self.clock, self._slices, users
         )
@@ -330,6 +348,7 @@ class Family:
         self,
         sections: Mapping[str, bytes],
         *,
+        unchanged: Collection[str] = (),
         most_panes: float = math.inf,
         empty_unlike: bool = False,
     ) -> tuple[Family, frozenset[str]]:
@@ -337,6 +356,8 @@ class Family:
 
         Args:
             sections: the output of `sections`.
+            unchanged: sections besides these, which are what this family has loaded; only of one
+                whose tables are `frozen`.
             most_panes: that a family like this can have.
             empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
@@ -352,12 +373,19 @@ class Family:
         self._pending.settle()
         family = Family(self.spec, self.windowing, self._counting)
         family._empty_unlike = empty_unlike
-        return family, family._load(sections, most_panes)
+        loaded = {name: self._frozen[name] for name in unchanged}
+        return family, family._load(sections, loaded, most_panes)
 
-    def _load(self, sections: Mapping[str, bytes], most_panes: float) -> frozenset[str]:
+    def _load(
+        self, sections: Mapping[str, bytes], loaded: Mapping[str, LoadedTable], most_panes: float
+    ) -> frozenset[str]:
         prefix, new = f"{self.spec.name}/", set[str]()
-        own_sections = {name: data for name, data in sections.items() if name.startswith(prefix)}
-        self._load_meta(prefix + _META, own_sections.pop(prefix + _META, b""))
+        own_sections: dict[str, bytes | LoadedTable] = {
+            name: data for name, data in sections.items() if name.startswith(prefix)
+        }
+        self._load_meta(prefix + _META, sections.get(prefix + _META, b""))
+        own_sections.pop(prefix + _META, None)
+        own_sections |= loaded
         if section_name(self.spec.name, PAST_PANE) not in own_sections:
             raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
         users = own_sections.pop(prefix + _USERS, None)
@@ -371,7 +399,9 @@ class Family:
         self._admit_loaded()
         return frozenset(new)
 
-    def _load_users(self, here: FamilyUsers, name: str, data: bytes | None) -> frozenset[str]:
+    def _load_users(
+        self, here: FamilyUsers, name: str, data: bytes | LoadedTable | None
+    ) -> frozenset[str]:
         """Load the users and their sums; returns the names of missing sums."""
         plan = self.spec.table.plan
         if data is None:
@@ -386,7 +416,7 @@ class Family:
             self.folding.load(state[0])
             self._activity.load(state[1], self._slices)
 
-    def _load_pane(self, pane: Pane, name: str, data: bytes) -> frozenset[str]:
+    def _load_pane(self, pane: Pane, name: str, data: bytes | LoadedTable) -> frozenset[str]:
         plan = self.spec.table.plan
         if pane.size != DAY:
             self._panes[pane], new = self._restore_table(name, data, _plan_of(pane, plan))
@@ -395,13 +425,19 @@ class Family:
             self._users.days[pane.start // DAY], _ = self._restore_table(name, data, plan.by_day)
         return frozenset()
 
-    def _restore_table(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
-        """A table, and the names of statistics that the data lacks."""
+    def _restore_table(self, name: str, data: bytes | LoadedTable, plan: Plan) -> LoadedTable:
+        """A table that was loaded before, or is now."""
+        loaded = data if isinstance(data, LoadedTable) else self._decoded(name, data, plan)
+        if self._counting.frozen:
+            self._frozen[name] = loaded
+        return loaded
+
+    def _decoded(self, name: str, data: bytes, plan: Plan) -> LoadedTable:
         labels, content = decode_table(name, data, len(self.spec.columns))
         table = self.spec.table.empty(plan)
         numbers = list(map(self._slices.number, labels))
-        new = table.load(content, numbers, empty_unlike=self._empty_unlike)
-        return table, new
+        missing = table.load(content, numbers, empty_unlike=self._empty_unlike)
+        return LoadedTable(table, missing)
 
     def _admit_loaded(self) -> None:
         """Fold label values above the caps of this family; it may have been saved with larger."""
@@ -416,10 +452,11 @@ class Family:
         if not moves:
             return
         self._pending.settle()
-        for table in self._panes.values():
-            table.rename(moves)
+        for pane, table in [*self._panes.items()]:
+            if not moves.keys().isdisjoint(table.cells.tolist()):
+                self._pane(pane).rename(moves)
         if self._users is not None:
-            self._users.rename(moves)
+            self._own_users(self._users).rename(moves)
         self._activity.move(moves)
         self.version = next_version()
 
@@ -440,7 +477,7 @@ class Family:
     def add_users(self, table: Table) -> None:
         """Add the users of a table that holds counts of this family only."""
         if self._users is not None:
-            self._users.add(table, _SLICE_BITS)
+            self._own_users(self._users).add(table, _SLICE_BITS)
 
     def _target_of(self, span: tuple[int, int] | None) -> Pane:
         if span is None or not self.spec.spans:
@@ -465,9 +502,18 @@ class Family:
         return pane
 
     def _pane(self, pane: Pane) -> Table:
+        """The table of a pane, to be changed."""
         if pane not in self._panes:
             self._panes[pane] = self._counting.table(self.spec, pane)
+        elif self._counting.frozen:
+            self._panes[pane] = self._panes[pane].copy()
         return self._panes[pane]
+
+    def _own_users(self, users: FamilyUsers) -> FamilyUsers:
+        """The users, to be changed."""
+        if self._counting.frozen:
+            self._users = users = users.copy()
+        return users
 
     def _closed(self, pane: Pane) -> bool:
         """Whether no event can count in it in time, and no pane can be added to it."""

@@ -41,6 +41,7 @@ class FamilyUsers:
     """
 
     def __init__(self, like: Table) -> None:
+        self._like = like
         self.days: dict[int, Table] = {}
         self.by_user = by_user_of(like.empty(like.plan.of_users))
         self.version = next_version()
@@ -77,8 +78,17 @@ class FamilyUsers:
                 self.version = next_version()
         self._sum_up_days()
 
-    def copied(self) -> UsersCopy:
-        """A copy for readers."""
+    def copy(self) -> FamilyUsers:
+        """An independent copy."""
+        twin = FamilyUsers(self._like)
+        twin.days = {day: table.copy() for day, table in self.days.items()}
+        twin.by_user = {name: statistic.copy() for name, statistic in self.by_user.items()}
+        return twin
+
+    def copied(self, *, frozen: bool = False) -> UsersCopy:
+        """A copy for readers; `frozen`: whether what is here does not change any more."""
+        if frozen:
+            return UsersCopy(dict(self.days), self.by_user)
         self._copies = {at: table.copied(self._copies.get(at)) for at, table in self.days.items()}
         if self._copied is None or self._copied[0] != self.version:
             copies = {name: statistic.copy() for name, statistic in self.by_user.items()}

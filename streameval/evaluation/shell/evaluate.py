@@ -8,7 +8,7 @@ import msgspec
 from typer import Option
 
 from streameval.evaluation.evaluation import count_given, title_of
-from streameval.evaluation.result import as_usage_error
+from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import Request
 from streameval.evaluation.shell.errors import refuse_invalid
 from streameval.evaluation.shell.options import (

@@ -12,9 +12,9 @@ from rich.text import Text
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.engine.windows.times import moment_text
+from streameval.evaluation.counting import SpanReadings, page_of
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.terminal import Forms, command_text
-from streameval.evaluation.spans import SpanReadings, page_of
 from streameval.events.printable import printable
 from streameval.exporters.view import (
     CAUTION,

@@ -24,8 +24,7 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from streameval.evaluation.options import Note, for_command
-from streameval.evaluation.result import Surroundings
+from streameval.evaluation.options import Note, Surroundings, for_command
 from streameval.evaluation.shell.errors import output, report
 from streameval.events.printable import printable, printable_json
 from streameval.inference.table import T, TextColumn, TextTable
