@@ -16,7 +16,14 @@ from functools import cache
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+
+def finished(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program that has run to its end, with what it wrote as text; for `subprocess.run`."""
+    return subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, check=False, **options
+    )
 
 
 class Call(NamedTuple):

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.daemon.running import running
 from tests.docs.markdown import fences
 from tests.house.checkout import ROOT
+from tests.processes import finished
 
 GUIDE = ROOT / "docs" / "how-to" / "your-own-analysis.md"
 CONFIG = """
@@ -59,9 +60,7 @@ def _check(folder: Path, config: str = CONFIG) -> subprocess.CompletedProcess[st
     (folder / "streameval.toml").write_text(config)
     command = [sys.executable, "-m", "streameval", "check", "streameval.toml"]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return finished(command, cwd=folder, env=environment)
 
 
 def test_every_surface_of_a_daemon_has_it(folder: Path) -> None:

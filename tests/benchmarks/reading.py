@@ -1,7 +1,4 @@
-"""Cost of reading after each event, beside a loop written by hand, river and torchmetrics.
-
-The extra `bench` installs river, and `conformance` torchmetrics; the output names those missing.
-"""
+"""Cost of reading after each event, beside a loop written by hand."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Protocol, TypeAlias
 
 from streameval import Accumulator
@@ -40,11 +35,9 @@ def main() -> None:
         ("1 to 10 interactions", _offline()),
     ):
         for names, every in ((THREE, 0), (THREE, 1), (THREE, 10), (THREE, 100), (EIGHTEEN, 1)):
-            peers = [name for name in PEERS if names is THREE and every == 1 and find_spec(name)]
             tasks: dict[str, Callable[[], Counting]] = {
                 "hand": partial(Loop, names),
                 "streameval": partial(Accumulator, *names),
-                **{name: PEERS[name] for name in peers},
             }
             times = _medians(tasks, events, names, every)
             reads = f"{len(names)} reads after each {every}" if every else "update alone"
@@ -52,9 +45,6 @@ def main() -> None:
                 f"{name} {us:.2f} us ({us / times['hand']:.1f})" for name, us in times.items()
             )
             print(f"{kind}, {reads}: {', '.join(figures)}")
-    for name in PEERS:
-        if not find_spec(name):
-            print(f"{name}: not installed")
 
 
 def _medians(
@@ -75,8 +65,7 @@ def _seconds(counting: Counting, events: Pairs, names: Sequence[str], every: int
         counting.update(*pair)
         for name in names:
             counting.read(name)
-    # A reading of torchmetrics takes time by all events before.
-    measured = events[WARM + 10 :][: 20 if isinstance(counting, TorchMetrics) else None]
+    measured = events[WARM + 10 :]
     start = time.process_time()
     for at, pair in enumerate(measured, start=1):
         counting.update(*pair)
@@ -137,44 +126,3 @@ class Loop:
 
     def read(self, name: str) -> float:
         return self._sums[name] / self.lists
-
-
-class River:
-    """Running means of river, which has no ranking metrics: the values are those of the loop."""
-
-    def __init__(self) -> None:
-        mean = import_module("river.stats").Mean
-        self._means = {name: mean() for name in THREE}
-
-    def update(self, shown: Sequence[Any], acts: Sequence[Any]) -> None:
-        found = values(shown, acts, (10,))
-        for name, mean in self._means.items():
-            mean.update(found.get(name, 0.0))
-
-    def read(self, name: str) -> float:
-        return float(self._means[name].get())
-
-
-class TorchMetrics:
-    """Retrieval metrics of torchmetrics: a query for each list, `compute` for each reading."""
-
-    def __init__(self) -> None:
-        self._torch, retrieval = map(import_module, ("torch", "torchmetrics.retrieval"))
-        kinds = (retrieval.RetrievalHitRate, retrieval.RetrievalMRR)
-        made = [*(kind(top_k=10) for kind in kinds), retrieval.RetrievalNormalizedDCG(top_k=10)]
-        self._metrics, self._lists = dict(zip(THREE, made, strict=True)), 0
-
-    def update(self, shown: Sequence[Any], acts: Sequence[Any]) -> None:
-        torch, wanted, ranks = self._torch, set(acts), range(len(shown))
-        target = torch.tensor([item in wanted for item in shown])
-        scores = torch.tensor([1.0 / (1 + rank) for rank in ranks])
-        query = torch.full((len(shown),), self._lists)
-        self._lists += 1
-        for one in self._metrics.values():
-            one.update(scores, target, indexes=query)
-
-    def read(self, name: str) -> float:
-        return float(self._metrics[name].compute())
-
-
-PEERS: dict[str, Callable[[], Counting]] = {"river": River, "torchmetrics": TorchMetrics}

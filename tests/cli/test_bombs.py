@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from streameval.sources.files import LONGEST_LINE, lines
 from streameval.sources.opening import content, whole
 from tests.cli.program import json_lines, usage_error, write_file
 from tests.effort import PATIENCE
+from tests.processes import finished
 
 _FRAME = b" " * (64 << 20)
 
@@ -36,13 +36,7 @@ run_command()
 
 def refused(*arguments: str | Path) -> str:
     """The one line of a command that ends within 900 MB of memory."""
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHIN, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = finished([sys.executable, "-c", _WITHIN, *map(str, arguments)], timeout=PATIENCE)
     assert (done.returncode in (1, 2), done.stdout, done.stderr.count("\n")) == (True, "", 1), done
     return done.stderr
 

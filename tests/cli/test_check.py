@@ -43,35 +43,6 @@ def test_check_prints_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert SECRET not in done.stdout
 
 
-def test_mistakes_of_every_kind_are_reported_in_one_run(tmp_path: Path) -> None:
-    done = run("check", written(tmp_path, _MANY))
-    assert done.returncode == 2
-    keys = [line.split(": ")[2] for line in done.stderr.splitlines()]
-    assert keys == [
-        "stat",
-        "windows.spans[0]",
-        "metrics[1]",
-        "source.kafka.bootstrap_server",
-        "source.kafka.nope",
-    ]
-    whole = _MANY.replace('stat = "state"', "").replace("7x", "7d").replace("ctr", "recal@4")
-    keys = [
-        line.split(": ")[2] for line in run("check", written(tmp_path, whole)).stderr.splitlines()
-    ]
-    assert keys[:3] == ["metrics[0]", "metrics[1]", "labels[1]"]
-    assert keys[-1] == "source.kafka.nope"
-
-
-_MANY = """
-metrics = ["ctr", "nonsense@3"]
-labels = ["variant", "variant"]
-stat = "state"
-event = { time = "ts", time_unit = "ms" }
-windows = { spans = ["7x"] }
-source = { type = "kafka", topics = ["a"], kafka = { bootstrap_server = "x", nope = 1 } }
-"""
-
-
 def _kept(path: str) -> str:
     return f'{SIMULATOR}[state]\npath = "{path}"\n'
 

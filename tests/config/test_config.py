@@ -77,26 +77,6 @@ def test_a_catalogue_of_integers_is_read_as_integers(tmp_path: Path) -> None:
     assert _loaded(tmp_path, text).items() == frozenset({1, 2})
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "items.txt has no ids; give one id per line."),
-        (b"caf\xe9\n", "give one id per line."),
-        (b"item_id\na\n", "line 1, 'item_id', looks like a column name; give one id per line."),
-        (None, "items.txt: no such file or directory; check the path and its permissions."),
-    ],
-)
-def test_an_invalid_catalogue_is_rejected(
-    tmp_path: Path, content: bytes | None, sentence: str
-) -> None:
-    if content is not None:
-        (tmp_path / "items.txt").write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
-        _loaded(tmp_path, f'catalog = "items.txt"\n{_SHORTEST}')
-    assert caught.value.key == "catalog"
-    assert caught.value.problem.endswith(sentence)
-
-
 def test_settings_of_the_client_pass_through_untouched(tmp_path: Path) -> None:
     table = '[source.kafka]\nsecurity.protocol = "SSL"\nfetch_min_bytes = 65536\n'
     source = _loaded(tmp_path, _KAFKA + table).source
@@ -148,22 +128,6 @@ def test_similarity_comes_as_vectors_or_as_pairs(
     assert accumulator.read("list_diversity").value == diversity
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("a,1\nb,many\n", "popularity.csv:2: 'many' is not a number; correct the line."),
-        ("a,1\nb\n", "popularity.csv:2: found 1 columns, and 2 are needed; correct the line."),
-        ("a,1\nb,2\na,1\n", "popularity.csv: 'a' appears twice; give one line for each."),
-        ("item,count\n", "popularity.csv: no line with an item; give one line for each item."),
-    ],
-)
-def test_an_invalid_line_is_named(tmp_path: Path, content: str, sentence: str) -> None:
-    (tmp_path / "popularity.csv").write_text(content)
-    with pytest.raises(ConfigError) as caught:
-        _loaded(tmp_path, f'{_SHORTEST}[popularity]\npath = "popularity.csv"\n')
-    assert str(caught.value).endswith(sentence)
-
-
 def test_a_server_has_one_address_or_several(tmp_path: Path) -> None:
     several = ["127.0.0.1:1", "[::1]:1", "a:0", "a:0"]
     assert _loaded(tmp_path, _SHORTEST).web.addresses == ["127.0.0.1:9877"]
@@ -176,26 +140,6 @@ def test_a_server_has_one_address_or_several(tmp_path: Path) -> None:
 )
 def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: str) -> None:
     assert _loaded(tmp_path, f'{_WEB}route_prefix = "{given}"').web.prefix == prefix
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(("allowed_hosts", [host]) for host in ("", "*", "a:1", "http://a", "a.*", "[::1]")),
-        *(
-            ("route_prefix", prefix)
-            for prefix in ("", "eval", "//", "/a//b", "/a b", "/../a", "/a?b")
-        ),
-        *(("route_prefix", prefix) for prefix in ("/{x}", "http://a/")),
-    ],
-)
-def test_invalid_host_names_and_prefixes_are_rejected(
-    tmp_path: Path, key: str, value: str | list[str]
-) -> None:
-    (shown,) = [value] if isinstance(value, str) else value
-    with pytest.raises(ConfigError) as caught:
-        _loaded(tmp_path, f"{_WEB}{key} = {value!r}")
-    assert f"web.{key}: found '{shown}'; give a " in str(caught.value)
 
 
 def test_paths_of_other_tables_are_relative_to_the_configuration(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from streameval.config.web_file import web_config, web_security
 from streameval.events.errors import ConfigError, MetricError
 from streameval.exporters.web.webconfig import WebConfig
 from tests.certificates import Authority
-from tests.cli.program import run
 
 _BEGIN = 'metrics = ["ctr"]\nlabels = ["variant"]\nsegments = ["country"]\n'
 _SOURCE = '[source]\ntype = "simulator"\n'
@@ -66,29 +65,6 @@ def test_a_mistake_is_reported_in_one_sentence(text: str, sentence: str, tmp_pat
     assert answer.path == str(file)
 
 
-def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "streameval.toml"
-    file.write_text(
-        'metrics = "ctr"\nlabls = ["variant"]\n[source]\ntype = "kafka"\nstart = 5\n[[metric]]\n'
-        '[state]\npath = ""\non_retention = "skp"\n[web]\nlisten = "localhost"\n'
-    )
-    done = run("check", file)
-    assert (done.returncode, done.stdout) == (2, "")
-    keys = [line.split(": ")[2] for line in done.stderr.splitlines()]
-    assert keys == [
-        *("labls", "metrics", "source.topics", "source.start", "metric[0].name"),
-        *("state.on_retention", "web.listen"),
-    ]
-
-
-def test_all_mistakes_between_tables_of_one_kind_are_reported_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "streameval.toml"
-    file.write_text(f'metrics = ["nmrr", "ctr", "ndgc@10"]\n{_SOURCE}')
-    lines = str(_answer(file)).splitlines()
-    assert [line.split(": ")[1] for line in lines] == ["metrics[0]", "metrics[2]"]
-    assert all(line.startswith(f"{file}: ") for line in lines)
-
-
 @pytest.mark.parametrize(
     "text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr", "ndgc@10"]
 )
@@ -98,31 +74,6 @@ def test_an_invalid_metric_has_the_usual_message(tmp_path: Path, text: str) -> N
     with pytest.raises(MetricError) as elsewhere:
         parse(text)
     assert str(_answer(file)) == f"{file}: metrics[1]: {elsewhere.value}"
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "no such file or directory; check"),
-        (b"# caf\xe9\n", "byte 5 is not UTF-8"),
-        (b"", "source: this key is missing"),
-        (b"# nothing\n", "source: this key is missing"),
-        (b"metrics", "invalid TOML"),
-        (b"[[source]]\n", "source"),
-    ],
-)
-def test_a_file_that_is_not_a_table_is_reported(
-    content: bytes | None, said: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "streameval.toml"
-    file.unlink(missing_ok=True)
-    if content is not None:
-        file.write_bytes(content)
-    assert said in str(_answer(file))
-
-
-def test_a_folder_is_not_a_configuration(tmp_path: Path) -> None:
-    assert "is a directory" in str(_answer(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -146,24 +97,6 @@ def test_a_mistake_in_a_web_configuration_file_is_reported_in_one_sentence(
         web_security(WebOptions(config_file=str(file)))
     assert str(caught.value).startswith(f"{file}: {sentence}")
     assert caught.value.path == str(file)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "no such file or directory; check the path"),
-        (b"a: \xff\n", "byte 3 is not UTF-8"),
-        (b"a: \x01\n", "invalid YAML: "),
-    ],
-)
-def test_a_missing_file_and_invalid_text_are_reported(
-    tmp_path: Path, content: bytes | None, said: str
-) -> None:
-    path = tmp_path / "web.yml"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError, match=said):
-        web_config(str(path))
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "basic_auth_users:\ntls_server_config:\n"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
@@ -40,6 +39,7 @@ from streameval.sources.options import FilesOptions, SimulatorOptions
 from tests.daemon.manual_time import CONFIG, HERE, HIT, Countdown, ManualTime, Script, loop_of
 from tests.dead_letters.places import FailingWriter
 from tests.durability.process import Inline
+from tests.processes import finished
 
 JOINING = Config(
     metrics=["hit_rate@10"],
@@ -515,9 +515,7 @@ with StopSignal(clock=lambda: now[0]).on_signals() as stop:
 
 
 def test_a_second_signal_kills_and_a_repeated_one_does_not() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SIGNALLED_TWICE], capture_output=True, text=True, check=False
-    )
+    done = finished([sys.executable, "-c", SIGNALLED_TWICE])
     assert (done.stdout, done.returncode) == ("SIGTERM\n", -signal.SIGINT)
 
 

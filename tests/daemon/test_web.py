@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.certificates import Authority
-from tests.cli.program import run, usage_error, write_file
+from tests.cli.program import run, write_file
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE
 from tests.exporters.guarded import trusting, users
@@ -118,21 +118,6 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
         assert daemon.stop() == 0
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "sentence"),
-    [
-        ("--web.listen", "nowhere", "the command line: --web.listen: found 'nowhere'; write HOST"),
-        ("--web.route-prefix", "x y", "the command line: --web.route-prefix: found 'x y'; give"),
-        ("--web.config.file", "no.yml", "no.yml: no such file or directory; check the path"),
-    ],
-)
-def test_an_invalid_option_is_reported_in_one_line(
-    tmp_path: Path, option: str, value: str, sentence: str
-) -> None:
-    file = write_file(tmp_path / "streameval.toml", CONFIG)
-    assert usage_error("run", file, option, value).startswith(f"streameval: {sentence}")
-
-
 def test_a_host_that_is_not_configured_is_rejected(tmp_path: Path) -> None:
     config = CONFIG.replace('"127.0.0.1:0"', '"localhost:0"') + 'allowed_hosts = ["eval.example"]\n'
     with running(config, tmp_path) as daemon:
@@ -161,16 +146,6 @@ def test_a_scrape_is_answered_when_no_more_files_can_be_opened(tmp_path: Path) -
         assert daemon.stop() == 0
     # asyncio would log a thousand each second.
     assert 0 < sum("out of system resource" in line for line in daemon.log) < 20
-
-
-@pytest.mark.parametrize("command", ["run", "check"])
-def test_an_unusable_web_configuration_is_reported_before_the_start(
-    tmp_path: Path, command: str
-) -> None:
-    (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
-    file = write_file(tmp_path / "streameval.toml", CONFIG + 'config_file = "web.yml"\n')
-    told = f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
-    assert usage_error(command, file).startswith(told)
 
 
 def test_evaluate_does_not_read_the_web_configuration_file(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,13 +68,6 @@ def image_script() -> str:
     shell, option, script, name = json.loads(instruction("ENTRYPOINT"))
     assert (shell, option, name) == ("/bin/sh", "-c", "streameval")
     return str(script)
-
-
-def run_judge(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    """A program that judges our files, run to its end."""
-    return subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 def of_the_environment(name: str) -> Path:

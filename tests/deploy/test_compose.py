@@ -26,9 +26,9 @@ from tests.deploy.examples import (
     instruction,
     of_the_environment,
     of_the_system,
-    run_judge,
 )
 from tests.house.checkout import ROOT, files
+from tests.processes import finished
 
 FILE = DEPLOY / "compose.yaml"
 SERVICES: dict[str, dict[str, Any]] = compose()["services"]
@@ -36,7 +36,7 @@ SERVICES: dict[str, dict[str, Any]] = compose()["services"]
 
 def test_it_is_what_the_specification_allows() -> None:
     tool = of_the_environment("check-jsonschema")
-    done = run_judge(tool, "--builtin-schema", "vendor.compose-spec", FILE)
+    done = finished([tool, "--builtin-schema", "vendor.compose-spec", FILE])
     assert (done.returncode, done.stdout) == (0, "ok -- validation done\n")
 
 
@@ -109,7 +109,7 @@ def test_prometheus_reads_what_is_mounted_into_it(tmp_path: Path) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(DEPLOY / source, place)
     config = tmp_path / "etc" / "prometheus" / "prometheus.yml"
-    done = run_judge(of_the_system("promtool"), "check", "config", config)
+    done = finished([of_the_system("promtool"), "check", "config", config])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS: 2 rule files found" in done.stdout
 

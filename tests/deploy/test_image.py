@@ -27,10 +27,10 @@ from tests.deploy.examples import (
     instructions,
     of_the_environment,
     of_the_system,
-    run_judge,
 )
 from tests.house.checkout import ROOT, files
 from tests.ports import free_port
+from tests.processes import finished
 
 DOCKERFILE = DEPLOY / "Dockerfile"
 
@@ -45,7 +45,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_the_linter_warns_of_nothing() -> None:
-    done = run_judge(of_the_environment("hadolint"), "--failure-threshold", "warning", DOCKERFILE)
+    done = finished([of_the_environment("hadolint"), "--failure-threshold", "warning", DOCKERFILE])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -76,7 +76,7 @@ def test_its_label_is_the_version_of_the_project() -> None:
 
 def test_what_it_writes_is_private_and_its_arguments_arrive_whole() -> None:
     shown = image_script().replace(image_arguments()[0], 'sh -c \'umask; printf "%s|" "$@"\' sh')
-    done = run_judge("/bin/sh", "-c", shown, "streameval", "run", "a file.toml")
+    done = finished(["/bin/sh", "-c", shown, "streameval", "run", "a file.toml"])
     assert done.stdout.split() == ["0077", "run|a", "file.toml|"]
     assert _service()["UMask"] == "0077"
 
@@ -192,7 +192,7 @@ def test_the_service_is_exposed_to_little() -> None:
     analyze = of_the_system("systemd-analyze")
     # In tenths: 1.4 when this was written, of the 10.0 of a unit that says nothing.
     command = (analyze, "security", "--offline=true", "--no-pager", "--threshold=20", UNIT)
-    done = run_judge(*command)
+    done = finished([*command])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -207,6 +207,6 @@ def _verified(folder: Path, text: str) -> str:
     """What systemd says of this unit (and not of others here), with a program that is here."""
     unit = folder / UNIT.name
     unit.write_text(text.replace("/opt/streameval/bin/streameval", sys.executable))
-    done = run_judge(of_the_system("systemd-analyze"), "verify", unit)
+    done = finished([of_the_system("systemd-analyze"), "verify", unit])
     said = (done.stdout + done.stderr).splitlines()
     return "\n".join(line for line in said if UNIT.name in line)

@@ -43,10 +43,10 @@ from tests.deploy.examples import (
     instruction,
     of_the_environment,
     of_the_system,
-    run_judge,
 )
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
+from tests.processes import finished
 
 KUSTOMIZATIONS = {path.parent: document(path) for path in KUBERNETES.rglob("kustomization.yaml")}
 KUSTOMIZATION = KUSTOMIZATIONS[BASE]
@@ -67,7 +67,7 @@ ENDPOINT = {"port", "path", "interval", "scheme", "tlsConfig", "basicAuth"}
 @pytest.mark.parametrize("release", ["1.30.0", "1.37.0"])
 def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
     tool = of_the_environment("kubernetes-validate")
-    done = run_judge(tool, "--strict", "--kubernetes-version", release, *MANIFESTS)
+    done = finished([tool, "--strict", "--kubernetes-version", release, *MANIFESTS])
     assert done.returncode == 0, done.stdout + done.stderr
     assert (done.stdout + done.stderr).count(" passed ") == len(MANIFESTS)
 
@@ -104,7 +104,7 @@ def test_their_kinds_are_known_to_kustomize() -> None:
 def test_kustomize_builds_them(folder: Path) -> None:
     kustomize = shutil.which("kustomize")
     command = [kustomize, "build"] if kustomize else [of_the_system("kubectl"), "kustomize"]
-    done = run_judge(*command, folder)
+    done = finished([*command, folder])
     assert done.returncode == 0, done.stderr
     built = [*yaml.safe_load_all(done.stdout)]
     kinds = sorted(manifest["kind"] for manifest in built)

@@ -23,6 +23,7 @@ from streameval.building.hook import ABI, NPM
 from tests.deploy.examples import BASE, DEPLOY, document, instructions, of_the_environment
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT, files
+from tests.processes import finished
 
 LOCK = DEPLOY / "requirements.txt"
 BUILD_LOCK = DEPLOY / "requirements-build.txt"
@@ -130,14 +131,8 @@ def test_the_cluster_takes_the_image_of_this_version() -> None:
 
 
 def _run_command(*command: str | Path, folder: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [*map(str, command)],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
+    done = finished(
+        [*map(str, command)], cwd=folder, env={**os.environ, **environment}, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

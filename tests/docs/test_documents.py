@@ -33,6 +33,7 @@ from tests.decoding.records import read
 from tests.docs.generated import MIGRATE
 from tests.docs.markdown import anchors, fences, indented, label, links, pages
 from tests.house.checkout import ROOT, files
+from tests.processes import finished
 from tests.prometheus.server import program
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -64,7 +65,7 @@ def test_a_script_in_the_documents_runs(name: str, code: str, tmp_path: Path) ->
     script = tmp_path / f"{name.replace('/', '_').replace('.', '_')}.py"
     script.write_text(code, encoding="utf-8")
     command = [sys.executable, "-W", "error", str(script)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    result = finished(command, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     promised = re.findall(r"print\(.*# ([0-9.]+)", code)
     assert result.stdout.split() == promised
@@ -241,7 +242,7 @@ def _checked(queries: list[str], folder: Path) -> subprocess.CompletedProcess[st
     path = folder / "rules.yml"
     path.write_text("\n".join(["groups:\n- name: a\n  rules:", *rules, ""]), encoding="utf-8")
     command = [program("promtool"), "check", "rules", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return finished(command)
 
 
 @pytest.mark.prometheus
@@ -255,7 +256,7 @@ def test_prometheus_parses_every_query(tmp_path: Path) -> None:
 def test_every_generated_file_is_up_to_date() -> None:
     # In a process of its own: equal Literals have the order that was evaluated first.
     command = [sys.executable, "-m", "tests.docs"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = finished(command, cwd=ROOT)
     assert done.stdout == "all files are up to date\n", "write them: python -m tests.docs --write"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -86,18 +87,6 @@ def test_a_sum_and_a_count_are_never_lower_than_before(
         assert totals == sorted(totals)
 
 
-def test_a_mean_without_evidence_is_zero_of_zero_and_a_gauge_without_it_is_absent(
-    exporter: PrometheusExporter,
-) -> None:
-    undefined = picture(
-        mean("ndcg@10", ("a",), 0.0, 0), property_of_all("item_coverage@10", ("a",), float("nan"))
-    )
-    text = exporter.exposition(undefined).decode()
-    assert "NaN" not in text
-    assert "item_coverage" not in text
-    assert 'streameval_ndcg_count{k="10",variant="a"} 0.0' in text
-
-
 def test_a_total_that_is_undefined_is_absent_and_comes_back_where_it_was(
     exporter: PrometheusExporter,
 ) -> None:
@@ -114,6 +103,93 @@ def test_any_label_value_comes_back_as_it_was(value: str) -> None:
     exporter = PrometheusExporter(version="1")
     read = samples(exporter, picture(property_of_all("distinct_items", (value,), 3.0)))
     assert at(read, "distinct_items", variant=value) == 3
+
+
+def _sure(series: Series) -> Series:
+    """With bounds."""
+    bounds = Interval(low=0.5, high=1.0, confidence=0.95, kind="anytime", groups=200.0)
+    return replace(series, reading=replace(series.reading, interval=bounds))
+
+
+EXPOSED: Mapping[str, Snapshot] = {
+    "without evidence a mean is zero of zero, and a gauge absent": picture(
+        mean("ndcg@10", ("a",), 0.0, 0), property_of_all("item_coverage@10", ("a",), math.nan)
+    ),
+    "a median is a gauge beside the counters of its metric": picture(
+        mean("ndcg@10", ("a",), 2.5, 4),
+        property_of_all("ndcg(statistic=median)@10", ("a",), 0.75),
+        property_of_all("ndcg(statistic=quantile,q=0.9)@10", ("a",), 0.875),
+    ),
+    "a value that a convention leaves undefined is absent and counted": picture(
+        mean("recbole:recall@5", ("a",), math.nan, 4),
+        refused_value("capri:recall@5", ("a",)),
+        refused_value("capri:recall(statistic=median)@5", ("a",)),
+        mean("ndcg@10", ("a",), 2.5, 4),
+    ),
+    "a sum is counted up beside its lists": picture(
+        Series(
+            parse("hits@5"),
+            ("a",),
+            Reading(metric="hits@5", value=7.0, count=4, lists=4, total=7.0),
+        )
+    ),
+    "a mean has a gauge and its support for each window": picture(
+        windowed(mean("ndcg@10", ("a",), 1.0, 4), "5m"),
+        windowed(mean("ndcg@10", ("a",), 6.0, 8), LIFETIME),
+    ),
+    "an interval has a gauge for each end": picture(
+        replace(
+            unsure := windowed(mean("ndcg@10", ("a",), 1.0, 4), "5m"),
+            reading=replace(unsure.reading, no_interval="Too few users."),
+        ),
+        _sure(windowed(mean("ndcg@10", ("a",), 6.0, 8), LIFETIME)),
+    ),
+    "a property of all lists keeps its name and has a window": picture(
+        windowed(property_of_all("item_coverage@5", ("a",), 0.5), "24h"),
+        windowed(mean("dcg(relevant=all)@10", ("a",), -2.0, 4), "24h"),
+    ),
+    "without windows no gauge has a label for them": picture(
+        property_of_all("item_coverage", ("a",), 0.5), mean("mrr", ("a",), 1, 2)
+    ),
+    "with a window each gauge has the label": picture(
+        property_of_all("item_coverage", ("a",), 0.5), mean("mrr", ("a",), 1, 2), windows=("5m",)
+    ),
+    "without evidence a window is absent": picture(
+        windowed(mean("mrr", ("a",), 0.0, 0), "5m"),
+        windowed(refused_value("capri:recall@5", ("a",)), "5m"),
+    ),
+    "a segment has families of its own": picture(
+        mean("ctr", ("a",), 3, 4),
+        windowed(mean("ctr", ("a", "nl"), 1, 2), LIFETIME, family=1),
+        windowed(property_of_all("item_coverage@5", ("a", "nl"), 0.5), "5m", family=1),
+        windowed(mean("ctr", ("a", "new"), 2, 2), "5m", family=2),
+        segments=["country", "tenure"],
+    ),
+    "counters are durable and gauges are live": picture(
+        mean("mrr", ("a",), 6.0, 8), counted={(0, ("a",), "mrr"): (2.5, 4)}
+    ),
+}
+"""What is shown -> the snapshot; exposed.txt has its samples."""
+
+
+def _lines(snapshot: Snapshot) -> list[str]:
+    """The samples in the text format that an empty snapshot has not."""
+    texts = (
+        PrometheusExporter(version="1", first_exposure=0).exposition(shown).decode().splitlines()
+        for shown in (snapshot, picture())
+    )
+    samples, others = ([line for line in text if line[0] != "#"] for text in texts)
+    own = [line for line in samples if not line.startswith(("process_", "streameval_snapshot_age"))]
+    assert len(set(own)) == len(own)
+    return [line for line in own if line not in others]
+
+
+@pytest.mark.parametrize("shown", EXPOSED)
+def test_a_snapshot_has_these_samples_and_no_others(shown: str) -> None:
+    texts = Path(__file__).with_name("exposed.txt").read_text(encoding="utf-8").split("\n\n")
+    expected = dict(text.strip().split("\n", 1) for text in texts)
+    assert set(expected) == set(EXPOSED)
+    assert "\n".join(_lines(EXPOSED[shown])) == expected[shown]
 
 
 @pytest.mark.parametrize(
@@ -252,144 +328,6 @@ def test_the_age_of_the_snapshot_grows_between_scrapes_of_the_same_snapshot() ->
         ages.append(at(samples(exporter, snapshot), "snapshot_age_seconds"))
     assert ages == [0.5, 45.0]
     assert at(samples(exporter, None), "snapshot_age_seconds") is None
-
-
-def test_a_median_is_a_gauge_beside_the_counters_of_its_metric(
-    exporter: PrometheusExporter,
-) -> None:
-    snapshot = picture(
-        mean("ndcg@10", ("a",), 2.5, 4),
-        property_of_all("ndcg(statistic=median)@10", ("a",), 0.75),
-        property_of_all("ndcg(statistic=quantile,q=0.9)@10", ("a",), 0.875),
-    )
-    read = samples(exporter, snapshot)
-    labels = {"variant": "a", "k": "10"}
-    assert at(read, "ndcg_sum", **labels) == 2.5
-    assert at(read, "ndcg_median", **labels) == 0.75
-    assert at(read, "ndcg_quantile", **labels, q="0.9") == 0.875
-
-
-def test_a_value_undefined_by_a_convention_is_absent(exporter: PrometheusExporter) -> None:
-    snapshot = picture(
-        mean("recbole:recall@5", ("a",), math.nan, 4),
-        refused_value("capri:recall@5", ("a",)),
-        refused_value("capri:recall(statistic=median)@5", ("a",)),
-        mean("ndcg@10", ("a",), 2.5, 4),
-    )
-    read = samples(exporter, snapshot)
-    names = {name for name, _ in read}
-    assert "streameval_ndcg_sum" in names
-    assert not [name for name in names if "recall" in name]
-    assert at(read, "readings_undefined", metric="capri:recall@5") == 1
-    assert at(read, "readings_undefined", metric="capri:recall(statistic=median)@5") == 1
-    assert at(read, "readings_undefined", metric="ndcg@10") is None
-
-
-def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> None:
-    reading = Reading(metric="hits@5", value=7.0, count=4, lists=4, total=7.0)
-    snapshot = picture(Series(parse("hits@5"), ("a",), reading))
-    read = samples(exporter, snapshot)
-    assert at(read, "hits_sum", variant="a", k="5") == 7
-    assert at(read, "hits_count", variant="a", k="5") == 4
-
-
-def test_a_mean_has_a_gauge_and_its_support_for_each_window(exporter: PrometheusExporter) -> None:
-    read = samples(
-        exporter,
-        picture(
-            windowed(mean("ndcg@10", ("a",), 1.0, 4), "5m"),
-            windowed(mean("ndcg@10", ("a",), 6.0, 8), LIFETIME),
-        ),
-    )
-    labels = {**_A, "k": "10"}
-    assert at(read, "ndcg_window_mean", **labels, window="5m") == 0.25
-    assert at(read, "ndcg_window_support", **labels, window="5m") == 4
-    assert at(read, "ndcg_window_mean", **labels, window="lifetime") == 0.75
-    assert at(read, "ndcg_window_support", **labels, window="lifetime") == 8
-    assert at(read, "ndcg_sum", **labels) == 6
-
-
-def test_a_mean_with_an_interval_has_a_gauge_for_each_end(exporter: PrometheusExporter) -> None:
-    bounds = Interval(low=0.5, high=1.0, confidence=0.95, kind="anytime", groups=200.0)
-    sure = windowed(mean("ndcg@10", ("a",), 6.0, 8), LIFETIME)
-    unsure = windowed(mean("ndcg@10", ("a",), 1.0, 4), "5m")
-    read = samples(
-        exporter,
-        picture(
-            replace(unsure, reading=replace(unsure.reading, no_interval="Too few users.")),
-            replace(sure, reading=replace(sure.reading, interval=bounds)),
-        ),
-    )
-    labels = {**_A, "k": "10"}
-    assert at(read, "ndcg_window_low", **labels, window="lifetime") == 0.5
-    assert at(read, "ndcg_window_high", **labels, window="lifetime") == 1.0
-    assert at(read, "ndcg_window_low", **labels, window="5m") is None
-    without = samples(exporter, picture(sure, version=2))
-    assert at(without, "ndcg_window_low", **labels, window="lifetime") is None
-
-
-def test_a_property_of_all_lists_keeps_its_name_and_has_a_window(
-    exporter: PrometheusExporter,
-) -> None:
-    read = samples(
-        exporter,
-        picture(
-            windowed(property_of_all("item_coverage@5", ("a",), 0.5), "24h"),
-            windowed(mean("dcg(relevant=all)@10", ("a",), -2.0, 4), "24h"),
-        ),
-    )
-    assert at(read, "item_coverage", **_A, k="5", window="24h") == 0.5
-    assert at(read, "dcg_mean", **_A, k="10", relevant="all", window="24h") == -0.5
-
-
-@pytest.mark.parametrize("windows", [(), ("5m",)])
-def test_gauges_have_a_window_label_if_any_is_configured(
-    exporter: PrometheusExporter, windows: tuple[str, ...]
-) -> None:
-    snapshot = picture(
-        property_of_all("item_coverage", ("a",), 0.5), mean("mrr", ("a",), 1, 2), windows=windows
-    )
-    read = samples(exporter, snapshot)
-    assert at(read, "item_coverage", **_A, window="lifetime") == (0.5 if windows else None)
-    assert at(read, "mrr_window_mean", **_A, window="lifetime") == (0.5 if windows else None)
-    assert at(read, "item_coverage", **_A) == (None if windows else 0.5)
-
-
-def test_without_evidence_a_window_is_absent(exporter: PrometheusExporter) -> None:
-    text = exporter.exposition(
-        picture(
-            windowed(mean("mrr", ("a",), 0.0, 0), "5m"),
-            windowed(refused_value("capri:recall@5", ("a",)), "5m"),
-        )
-    ).decode()
-    assert "window=" not in text
-    assert "NaN" not in text
-    assert 'streameval_readings_undefined{metric="capri:recall@5"} 1.0' in text
-
-
-def test_a_segment_has_separate_families(exporter: PrometheusExporter) -> None:
-    snapshot = picture(
-        mean("ctr", ("a",), 3, 4),
-        windowed(mean("ctr", ("a", "nl"), 1, 2), LIFETIME, family=1),
-        windowed(property_of_all("item_coverage@5", ("a", "nl"), 0.5), "5m", family=1),
-        windowed(mean("ctr", ("a", "new"), 2, 2), "5m", family=2),
-        segments=["country", "tenure"],
-    )
-    read = samples(exporter, snapshot)
-    assert at(read, "ctr_sum", **_A) == 3
-    assert at(read, "ctr_by_country_sum", **_A, country="nl") == 1
-    assert at(read, "ctr_by_country_count", **_A, country="nl") == 2
-    country = {"country": "nl", "k": "5", "window": "5m"}
-    assert at(read, "item_coverage_by_country", **_A, **country) == 0.5
-    assert at(read, "ctr_by_tenure_window_mean", **_A, tenure="new", window="5m") == 1
-    assert not [labels for _, labels in read if ("segment", "all") in labels]
-
-
-def test_counters_are_durable_and_gauges_are_live(exporter: PrometheusExporter) -> None:
-    live = mean("mrr", ("a",), 6.0, 8)
-    read = samples(exporter, picture(live, counted={(0, ("a",), "mrr"): (2.5, 4)}))
-    assert (at(read, "mrr_sum", **_A), at(read, "mrr_count", **_A)) == (2.5, 4)
-    assert at(read, "mrr_window_mean", **_A, window="lifetime") == 0.75
 
 
 def test_a_restored_label_set_stays_at_zero_until_a_checkpoint(

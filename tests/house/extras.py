@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from tests.house.checkout import ROOT
+from tests.processes import finished
 
 _HIDE = """
 import json, sys
@@ -33,13 +34,10 @@ def run_with_extras(
     *extras: str, code: str, arguments: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run code in a process that can import the package, and of the rest what these extras need."""
-    return subprocess.run(
+    return finished(
         [sys.executable, "-c", _HIDE + code, json.dumps(_absent(extras)), *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

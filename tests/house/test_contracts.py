@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from tests.house.checkout import PACKAGE, ROOT
+from tests.processes import finished
 
 FORBIDDEN = {
     "engine/snapshot.py": ("analyses.gaps.settings", "The core knows no analysis"),
@@ -31,13 +31,8 @@ def test_a_forbidden_import_breaks_its_contract(tmp_path: Path) -> None:
     for name, (module, _) in FORBIDDEN.items():
         path = copy / name
         path.write_text(f"{path.read_text(encoding='utf-8')}\nimport streameval.{module}\n")
-    done = subprocess.run(
-        ["lint-imports", "--no-cache"],
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = finished(
+        ["lint-imports", "--no-cache"], cwd=tmp_path, env={**os.environ, "COLUMNS": "200"}
     )
     assert done.returncode == 1
     imports = set(re.findall(r"(streameval[\w.]+) -> (streameval[\w.]+) \(l\.\d+\)", done.stdout))

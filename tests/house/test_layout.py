@@ -17,6 +17,7 @@ from streameval.catalogue import catalogue
 from streameval.sources.options import SourceOptions
 from streameval.sources.source import Source
 from tests.house.checkout import PACKAGE, ROOT, files, modules, nodes, texts
+from tests.processes import finished
 
 TOP_LEVEL = {
     *("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md"),
@@ -230,9 +231,7 @@ def test_a_missing_service_fails_in_ci_and_the_header_lists_services(tmp_path: P
     environment = {**os.environ, "CI": "true", "PYTHONPATH": str(ROOT)}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
-    result = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    result = finished(command, cwd=tmp_path, env=environment)
     assert result.returncode == 1
     assert "no real Kafka here" in result.stdout
     assert "1 xfailed, 1 error" in result.stdout

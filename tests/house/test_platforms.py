@@ -9,6 +9,7 @@ from pathlib import Path
 
 from streameval.evaluation.shell.errors import USAGE_ERROR
 from tests.house.checkout import ROOT
+from tests.processes import finished
 
 # What Python lacks on Windows, as far as anything here might ask for it.
 _WINDOWS = """
@@ -35,13 +36,10 @@ _COMMAND = "import streameval_start; streameval_start.main()"
 
 
 def _on_windows(code: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return finished(
         [sys.executable, "-c", _WINDOWS + code, *arguments],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 

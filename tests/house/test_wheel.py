@@ -30,6 +30,7 @@ from streameval.building.hook import (
     install,
 )
 from tests.house.checkout import PACKAGE, ROOT, files, modules
+from tests.processes import finished
 
 BUILDING = PACKAGE / "building"
 START = PACKAGE / "cli" / "start.py"
@@ -59,7 +60,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source distribution, and the wheel built from it without network."""
     out = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out)]
-    result = subprocess.run([*build, str(ROOT)], capture_output=True, text=True, check=False)
+    result = finished([*build, str(ROOT)])
     if "ChartsError" in result.stdout + result.stderr and os.environ.get("CI") != "true":
         pytest.skip("no package registry of npm is within reach")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -97,14 +98,7 @@ def _names(wheel: Path) -> set[str]:
 def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python outside the checkout, with the wheel first on its path."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=installed,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return finished([sys.executable, *arguments], cwd=installed, env=environment)
 
 
 def test_the_wheel_contains_package_licence_and_charts_only(wheel: Path) -> None:
@@ -175,12 +169,9 @@ def _built(source: Path, **environment: str) -> tuple[Path | None, str]:
     out = source.parent / "out"
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
     npm = {"npm_config_registry": NOWHERE, "npm_config_cache": str(source.parent / "cache")}
-    result = subprocess.run(
+    result = finished(
         [*build, str(source)],
         env={**os.environ, **npm, "npm_config_fetch_retries": "0", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     wheels = [*out.glob("*.whl")]
     assert bool(wheels) == (result.returncode == 0), result.stdout + result.stderr
@@ -289,12 +280,8 @@ def test_with_numpy_and_msgspec_alone_it_counts_and_the_command_names_its_extra(
     for module in ("numpy", "msgspec"):
         for path in Path(sysconfig.get_path("purelib")).glob(f"{module}*"):
             (tmp_path / path.name).symlink_to(path)
-    result = subprocess.run(
-        [sys.executable, "-S", "-c", _EMBEDDED, str(installed)],
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
+    result = finished(
+        [sys.executable, "-S", "-c", _EMBEDDED, str(installed)], env={"PYTHONPATH": str(tmp_path)}
     )
     value, imported = result.stdout.splitlines()
     assert value == "1.0"

@@ -1,4 +1,4 @@
-"""Interleaving: published wins, the verdict against one half, and looks every day."""
+"""Interleaving: published wins, and the verdict against one half."""
 
 from __future__ import annotations
 
@@ -68,11 +68,6 @@ def _verdicts(lift: float, seed: int, *, looks: int = 14, lists: int = 700) -> s
 def test_a_better_ranker_is_preferred_and_a_worse_one_is_not() -> None:
     assert "b preferred" in _verdicts(0.6, 1)
     assert "a preferred" in _verdicts(-0.4, 2)
-
-
-def test_equal_rankers_that_are_looked_at_every_day_seldom_have_a_winner() -> None:
-    wrong = sum(not _verdicts(0.0, seed) <= {"not enough evidence"} for seed in range(12))
-    assert wrong <= 2
 
 
 def test_too_few_users_have_no_preference() -> None:

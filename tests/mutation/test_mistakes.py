@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.effort import sampled
 from tests.house.checkout import ROOT
 from tests.mutation.mistakes import VARIABLE, Mistake, mistakes
+from tests.processes import finished
 
 ALL = [*mistakes()]
 
@@ -19,7 +19,7 @@ ALL = [*mistakes()]
 @pytest.mark.parametrize("mistake", sampled(ALL, 8), ids=lambda mistake: mistake.what)
 def test_it_is_noticed_when_there_is(mistake: Mistake) -> None:
     quiet = ("-q", "-x", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile", "unshrunk")
-    done = subprocess.run(
+    done = finished(
         [
             sys.executable,
             "-m",
@@ -31,9 +31,6 @@ def test_it_is_noticed_when_there_is(mistake: Mistake) -> None:
         ],
         cwd=ROOT,
         env={**os.environ, VARIABLE: mistake.what},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from streameval import evaluate
 from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES
+from tests.processes import finished
 
 _SAID = """
 import json
@@ -41,14 +41,11 @@ def notebook_values(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = folder / "one_call.ipynb"
     path.write_text(json.dumps(notebook), encoding="utf-8")
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-m", "jupyter", "execute", "--inplace", str(path)],
         cwd=folder,
         env={**os.environ, "PATH": programs, "IPYTHONDIR": str(folder / "ipython")},
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

@@ -37,6 +37,7 @@ from tests.exporters.pictures import (
     windowed,
 )
 from tests.ports import WEB
+from tests.processes import finished
 from tests.prometheus.server import Prometheus, program, running
 
 pytestmark = pytest.mark.prometheus
@@ -242,7 +243,7 @@ def test_the_documented_file_is_one_for_promtool_too(folder: Path) -> None:
     (folder / "web.yml").write_text(documented("tls_server_config"))
     command = [program("promtool"), "check", "web-config", str(folder / "web.yml")]
     assert web_config(str(folder / "web.yml")).basic_auth_users
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    checked = finished(command)
     assert checked.returncode == 0, checked.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from deploy.prometheus.generate import METRICS, main
 from streameval.catalogue import catalogue, parse
 from streameval.exporters.names import family_name
 from tests.house.checkout import ROOT
+from tests.processes import finished
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
 
@@ -32,7 +32,7 @@ def _promtool(*arguments: str) -> str:
     command = [program("promtool"), *arguments]
     # It ends before it needs its memory back; by default a quarter of its work is to collect.
     environment = {**os.environ, "GOGC": "400"}
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    result = finished(command, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -30,6 +29,7 @@ from streameval.events.errors import (
 from streameval.exporters.names import family_name
 from streameval.metrics.ndcg import ndcg
 from tests.effort import PATIENCE
+from tests.processes import finished
 from tests.testing import declared
 
 MODULE = "tests.testing.declared"
@@ -370,14 +370,11 @@ def test_the_program_finds_modules_in_the_folder_it_is_started_in(tmp_path: Path
         "import sys; from streameval.cli import run_command; sys.path.remove(''); run_command()"
     )
     # Like the installed program, which does not have the working directory on its path.
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-c", program, "metrics", "ours:length@3"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "Items shown." in done.stdout
