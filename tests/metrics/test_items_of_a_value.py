@@ -13,10 +13,6 @@ import pytest
 from streameval import Accumulator, Event, Intervals
 from streameval.catalogue.items import Attribute
 from streameval.events.errors import (
-    MetricError,
-    MetricParameterError,
-    MetricSyntaxError,
-    MissingInputError,
     UnlikeStateError,
 )
 from tests.metrics.test_who_gets_what import POPULARITY, WORLD
@@ -143,28 +139,6 @@ def test_an_item_of_several_values_counts_for_each_and_one_without_a_value_for_n
     assert accumulator.read("distinct_items(by=genre)").value == 2
     # news 2, drama 1
     assert accumulator.read("gini(by=genre)").value == pytest.approx(1 / 6)
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "sentence"),
-    [
-        ("ndcg(among=tail)@3", MetricParameterError, "give attribute:value, for example tier:tail"),
-        ("ndcg(among=teir:tail)@3", MissingInputError, "there is tier, provider"),
-        ("ndcg(among=tier:tial)@3", MetricParameterError, "the values of tier are tail, head, mid"),
-        ("gini(by=providr)@3", MissingInputError, "there is provider, tier"),
-        ("ndcg(among=tier:a=b)@3", MetricSyntaxError, "parameter=value"),
-        ("fallout(among=tier:tail)@3", MetricParameterError, "among"),
-        ("snips(among=tier:tail)@3", MetricParameterError, "among"),
-        ("replay:ndcg(among=tier:tail)", MetricParameterError, "repeats="),
-    ],
-)
-def test_what_there_is_not_is_refused_with_the_nearest_name(
-    text: str, error: type[MetricError], sentence: str
-) -> None:
-    with pytest.raises(error) as refused:
-        Accumulator(text, attributes=ATTRIBUTES, catalog=9)
-    assert sentence in str(refused.value)
-    assert "?." not in str(refused.value)
 
 
 def test_states_of_other_tiers_do_not_merge_and_a_version_may_grow() -> None:

@@ -8,8 +8,6 @@ from streameval.catalogue import catalogue, lookup, parse
 from streameval.catalogue.lookup import ALIASES, aliases
 from streameval.events.errors import (
     MetricParameterError,
-    MetricSyntaxError,
-    UnknownMetricError,
 )
 
 
@@ -39,85 +37,6 @@ def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
     assert repr(parse(text)) == f"Metric({canonical!r})"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "@5", "ndcg@", "ndcg@0", "ndcg@-1", "ndcg@1.5", "ndcg@x", "ndcg@1@2", "ndcg@\u0661"),
-        *("ndcg@99999999999999999999", "ndcg@" + "9" * 5_000, "ndcg 10", "nd cg@10", "5ndcg"),
-        *("ndcg(", "ndcg)@5", "ndcg(gain)@5", "ndcg(gain=)@5", "ndcg(=exp2)@5", "ndcg()@5"),
-        *("ndcg(gain=exp2,)@5", "ndcg(gain=exp2,gain=exp2)", ":ndcg", "a:b:c"),
-    ],
-)
-def test_an_invalid_metric_text_is_refused(text: str) -> None:
-    with pytest.raises(MetricSyntaxError, match="ndcg@10"):
-        parse(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "allowed"),
-    [
-        ("ndcg(gain=exp)@5", "linear, exp2, binary"),
-        ("recall(empty=none)@5", "skip, zero, nan"),
-        (
-            "recall(gain=exp2)@5",
-            "it has among, confidence, denominator, empty",
-        ),
-        ("gauc(empty=skip)", "it has type, weight"),
-        ("gini(statistic=median)@5", "it has by, over"),
-        ("item_coverage(q=0.3)@5", "it has by, unknown"),
-        ("rbp(p=1.5)@5", "from 0 to 1"),
-        ("mrr(statistic=quantile,q=2)", "from 0 to 1"),
-        ("mrr(statistic=half_width,confidence=1)", "from 0 to 0.999999"),
-        ("ctr(rank=1.5)", "a whole number"),
-        ("ctr(empty=skip)@5", "min_gain"),
-        ("ndcg(q=0.9)@5", "q = 0.9 is not allowed; it has an effect only with statistic=quantile."),
-        ("ndcg(statistic=median,q=0.9)@5", "only with statistic=quantile."),
-        ("ndcg(confidence=0.9)@5", "only with statistic=half_width."),
-        ("replay:ndcg(deviation=double)@5", "it has among, confidence"),
-        ("replay:mrr(rows=1.5)", "a whole number"),
-        ("replay:mrr(rows=-1)", "from 0 to"),
-        ("replay:mrr(rows=99999999999)", "from 0 to"),
-        ("replay_0_9:mrr(rows=1)", "it has among"),
-        ("mrr(rows=1)", "it has among"),
-        ("ndcg(digits=4)@5", "it has among"),
-        ("mrr(min_gain=true)", "a number"),
-        ("mrr(min_gain=nan)", "a number"),
-        ("mrr(min_gain=1e999)", "a number"),
-        ("mrr(min_gain=-1)", "from 0 to"),
-        ("gini(per=user)@5", "it is one value of all lists together, not a mean over lists"),
-        ("ctr(per=user)", "it is a mean over items, not a mean over lists"),
-        ("distinct_items(per=user)", "it is one value of all lists together"),
-        ("ips(per=user)", "its lists count by their weights, not alike"),
-        ("snips(per=user)", "its lists count by their weights, not alike"),
-        ("gm_map(per=user)@5", "a function of the mean over all lists"),
-        ("dcg(per=user)@5", "its values have no bounds"),
-        ("ctr(per=list)", "it has among"),
-    ],
-)
-def test_a_parameter_that_a_metric_does_not_have_is_refused(text: str, allowed: str) -> None:
-    with pytest.raises(MetricParameterError) as error:
-        parse(text)
-    assert allowed in str(error.value)
-    assert error.value.metric == text
-
-
-def test_the_nearest_names_are_suggested() -> None:
-    with pytest.raises(UnknownMetricError, match="'recall'"):
-        parse("recal@10")
-    with pytest.raises(UnknownMetricError, match="hit_rate"):
-        parse("recbole:hitrate@10")
-    with pytest.raises(UnknownMetricError, match=r"Known: .*mrr"):
-        parse("recbole:ctr@10")
-    with pytest.raises(UnknownMetricError, match="Did you mean 'ndcg'"):
-        parse("recbole:NDCG@10")
-    with pytest.raises(UnknownMetricError, match=r"Known: recbole:auc, .*recbole:tail_percentage"):
-        parse("recbole@10")
-    with pytest.raises(UnknownMetricError, match="'recbole'"):
-        parse("recbol:ndcg@10")
-    with pytest.raises(UnknownMetricError):
-        parse("no.such.module:ndcg@10")
-
-
 def test_an_alias_is_a_metric_of_the_catalogue_and_hides_none() -> None:
     assert ALIASES.keys().isdisjoint(catalogue())
     for alias, text in ALIASES.items():
@@ -130,19 +49,14 @@ def test_an_alias_takes_parameters_and_a_cutoff() -> None:
     assert parse("surprisal(denominator=k)@5").text == "novelty(denominator=k,unit=share)@5"
     assert parse("surprisal(unit=bits)@5").text == "novelty@5"
     assert parse("success@10").text == "hit_rate@10"
-    with pytest.raises(UnknownMetricError, match="'success'"):
-        parse("succes@10")
+    with pytest.raises(MetricParameterError) as error:
+        parse("success(gain=exp2)@10")
+    assert error.value.metric == "success(gain=exp2)@10"
 
 
 def test_trec_eval_writes_cutoffs_into_names() -> None:
     assert parse("trec:P_10") == parse("trec:precision@10")
     assert parse("trec:map_cut_5") == parse("trec:map@5")
-    for text in ("trec:P_0", "trec:P_99999999999"):
-        with pytest.raises(MetricSyntaxError, match="whole number from 1"):
-            parse(text)
-    for text in ("trec:P_10@5", "trec:nothing_10", "trec:infAP", "recbole:P_10"):
-        with pytest.raises(UnknownMetricError):
-            parse(text)
 
 
 _TAKEN = {
