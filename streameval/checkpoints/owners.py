@@ -120,18 +120,26 @@ class Checkpointer:
                 self._evidence.forget(partition)
                 self._ingest.drop(partition)
 
-    def apply(self, batch: RecordBatch) -> None:
-        """Count a batch and send its invalid records to the dead letters.
+    def apply(self, *batches: RecordBatch) -> None:
+        """Count batches of different partitions; send invalid records to the dead letters.
 
         Raises:
-            SourceError: the batch begins before its partition's position.
+            SourceError: a batch begins before its partition's position.
             UncountableRecordsError: records cannot be counted, because of a bug.
         """
-        checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
-        for piece in _pieces(checkpoints, batch):
-            if not checkpoints.showing and checkpoints.passes(piece):
+        rest: list[RecordBatch] = []
+        first: list[RecordBatch] = []
+        for batch in batches:
+            checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
+            head, *tail = _pieces(checkpoints, batch)
+            if not checkpoints.showing and checkpoints.passes(head):
                 self._show(checkpoints)
-            self._ingest.apply(piece)
+            first.append(head)
+            rest += tail
+        self._ingest.apply(*first)
+        if rest:
+            # The first batches end where counters begin.
+            self.apply(*rest)
         send_letters(self._ingest, self._letters)
 
     def saved(self, partition: Partition, position: int) -> bool:
@@ -385,13 +393,13 @@ class MemoryOnly(StartOwner):
         self._flush: Future[None] | None = None
         self._log_events: list[LogEvent] = []
 
-    def apply(self, batch: RecordBatch) -> None:
-        """Count a batch and send its invalid records to the dead letters.
+    def apply(self, *batches: RecordBatch) -> None:
+        """Count batches of different partitions; send invalid records to the dead letters.
 
         Raises:
-            SourceError: the batch begins before its partition's position.
+            SourceError: a batch begins before its partition's position.
         """
-        self._ingest.apply(batch)
+        self._ingest.apply(*batches)
         send_letters(self._ingest, self._letters)
 
     def saved(self, _partition: Partition, _position: int) -> bool:

@@ -16,7 +16,7 @@ from typer import Argument, Exit, Option
 from streameval.config import Config, load
 from streameval.config.pipeline import join_frontend, layout, schemas_of
 from streameval.engine.ingest import Ingest
-from streameval.engine.windows.family import Counting
+from streameval.engine.partition import EventCounter
 from streameval.engine.windows.times import moment_text
 from streameval.evaluation.engine_counts import ingest_records, owner_from_start
 from streameval.evaluation.shell.errors import FAILED, report
@@ -98,20 +98,15 @@ class _ListenedJoins:
     """A frontend whose joins are listened to for the records of a key, and count nothing."""
 
     def __init__(self, join: JoinFrontend, key: str) -> None:
-        self.layout, self.partition_of, self.decode = join.layout, join.partition_of, join.decode
+        self.layout, self.partition_of = join.layout, join.partition_of
+        self.groups, self.apply = join.groups, join.apply
         self.joins: dict[Partition, tuple[JoinedState, KeyListener]] = {}
         self._join = join
         self._key = key
 
-    def state(
-        self,
-        offsets: Mapping[Partition, int],
-        _: object = None,
-        *,
-        counting: Counting | None = None,
-    ) -> JoinedState:
+    def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> JoinedState:
         """See `Frontend.state`."""
-        state = self._join.state(offsets, lambda _: None, counting=counting)
+        state = self._join.state(offsets, counter)
         self.joins[self.partition_of(next(iter(offsets)))] = state, KeyListener(self._key, state)
         return state
 
@@ -148,7 +143,7 @@ def _source(config: Config, since: str | None, schemas: Schemas | None) -> Sourc
 def _read(source: Source, config: Config, joins: _ListenedJoins) -> None:
     ends: Mapping[Partition, int] = {}
     reported, deadline = None, time.monotonic() + _CONNECT_SECONDS
-    ingest = Ingest(joins)
+    ingest = Ingest(joins, sink=lambda _: None)
     source.open(owner_from_start(config, ingest))
     try:
         for _ in ingest_records(source, ingest):

@@ -105,8 +105,8 @@ class Loop:
         batches = self._poll(wait)
         status = self._parts.source.status
         self._ready = self._ready or (status.joined and status.trouble is None)
-        for piece in (whole_piece for batch in batches for whole_piece in batch.pieces(AT_ONCE)):
-            self._parts.owner.apply(piece)
+        for group in self._parts.ingest.groups(batches):
+            self._parts.owner.apply(*group)
             self._parts.pulse.beat()
             self._advance()
             self._reader.give_way()

@@ -13,6 +13,7 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Batch, Id
 from streameval.events.batch import ColumnSet, IntArray
 from streameval.events.ragged import IdColumn
+from streameval.statistics.arrays import BoolArray
 
 
 class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
@@ -58,14 +59,14 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
         return self if voters is None else msgspec.structs.replace(self, voters=voters)
 
     @property
-    def engaged(self) -> int:
-        """Number of events with interactions."""
+    def engaged(self) -> BoolArray:
+        """Whether each event has interactions."""
         matches = self.batch.matches
         if matches is not None and not matches.odd.size:
-            return int(np.count_nonzero(matches.given))
+            return np.asarray(matches.given > 0)
         if isinstance(self.batch.interactions, IdColumn):
-            return int(np.count_nonzero(self.batch.interactions.ragged.lengths))
-        return sum(map(bool, self.batch.interactions))
+            return np.asarray(self.batch.interactions.ragged.lengths > 0)
+        return np.fromiter(map(bool, self.batch.interactions), np.bool_, len(self.batch))
 
 
 def voters_of(

@@ -404,6 +404,11 @@ class UnconfirmedPanes:
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[int, int]] = {}
 
+    @property
+    def any_wait(self) -> bool:
+        """Whether any pane waits."""
+        return bool(self._waiting)
+
     def judge(
         self, starts: NDArray[np.int64], ticks: Ticks, counted: NDArray[np.bool_] | None
     ) -> Refuted:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -10,6 +12,7 @@ import msgspec
 from streameval.accumulator.doubts import Doubts
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
+from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import (
@@ -22,16 +25,25 @@ from streameval.engine.dead_letters import (
     letter_without_content,
     letters_of,
 )
-from streameval.engine.partition import Layout, PartitionState, Progress, Sink, Tally
-from streameval.engine.windows.family import Counting, FamilyCopy
+from streameval.engine.partition import (
+    Applied,
+    EventCounter,
+    Layout,
+    PartitionState,
+    Progress,
+    Sink,
+    Tally,
+)
+from streameval.engine.windows.family import FamilyCopy
 from streameval.engine.windows.labels import Folding
 from streameval.engine.windows.sections import Section
 from streameval.events.errors import (
+    InvalidEventError,
     TooManyInvalidError,
     UncountableRecordsError,
     damage_as_error,
 )
-from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, RecordBatch, grouped
 
 AT_ONCE: Final = 1_024
 """Records decoded and counted together: their strings fit into a cache of 2 MB."""
@@ -70,18 +82,12 @@ class IngestCopy(NamedTuple):
 class States(Protocol):
     """Makes the states of partitions."""
 
-    def state(
-        self,
-        offsets: Mapping[Partition, int],
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
-    ) -> PartitionState:
+    def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> PartitionState:
         """An empty state; `offsets`: of each log that it counts."""
 
 
 class Frontend(States, Protocol):
-    """Decodes records and makes the states that count them."""
+    """Decodes records, and makes the states that count them."""
 
     @property
     def layout(self) -> Layout:
@@ -90,8 +96,17 @@ class Frontend(States, Protocol):
     def partition_of(self, log: Partition) -> Partition:
         """The partition that counts a log."""
 
-    def decode(self, batch: RecordBatch) -> Any:
-        """The decoded records, for `PartitionState.apply`."""
+    def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
+        """The batches in groups that `apply` takes; cuts batches."""
+
+    def apply(
+        self, counter: EventCounter, states: Sequence[Any], batches: Sequence[RecordBatch]
+    ) -> list[Applied]:
+        """Decode a group of batches and apply each to its state.
+
+        Raises:
+            SourceError: a batch begins before its position, so records would count twice.
+        """
 
 
 class EventFrontend:
@@ -105,21 +120,48 @@ class EventFrontend:
         """The log itself."""
         return log
 
-    def decode(self, batch: RecordBatch) -> Decoded:
-        """The events of a batch."""
-        decoded = self._decoder.decode_many(batch.values)
-        return decoded.voting(batch.keys)
+    def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
+        """See `Frontend`; batches of many partitions are counted as one."""
+        return grouped(batches, AT_ONCE)
 
-    def state(
+    def apply(
         self,
-        offsets: Mapping[Partition, int],
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
-    ) -> PartitionState:
+        counter: EventCounter,
+        states: Sequence[PartitionState],
+        batches: Sequence[RecordBatch],
+    ) -> list[Applied]:
+        """See `Frontend`; batches that cannot be counted together are counted one by one."""
+        try:
+            decoded, lists = counter.countable(states, self._decoded(batches))
+        except Exception as error:
+            fails = is_bug(error) or isinstance(error, InvalidEventError)
+            if len(batches) == 1 or not fails:
+                raise
+            pairs = zip(states, batches, strict=True)
+            return [*chain(*(self.apply(counter, [state], [batch]) for state, batch in pairs))]
+        return counter.apply(states, batches, decoded, lists)
+
+    def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> PartitionState:
         """An empty state of one log."""
         ((partition, offset),) = offsets.items()
-        return PartitionState(self.layout, partition, offset, sink, counting=counting)
+        return PartitionState(counter, partition, offset)
+
+    def _decoded(self, batches: Sequence[RecordBatch]) -> Decoded:
+        """The events of batches; a record on which decoding raises is invalid."""
+        if len(batches) == 1:
+            (batch,) = batches
+            alone: Decoded = decode_each(lambda part: self._decode(part.values, part.keys), batch)
+            return alone
+        keys = None
+        if any(batch.keys is not None for batch in batches):
+            every = (batch.keys or [None] * len(batch.values) for batch in batches)
+            keys = [*chain.from_iterable(every)]
+        return self._decode([*chain.from_iterable(batch.values for batch in batches)], keys)
+
+    def _decode(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None
+    ) -> Decoded:
+        return self._decoder.decode_many(values).voting(keys)
 
 
 class Ingest:
@@ -127,7 +169,7 @@ class Ingest:
 
     `keep_letters`: whether to keep invalid records for `take_letters`. `incremental`: whether long
     work is left to `proceed`, a part at a time. `limits`: on invalid records; None for no limits.
-    `sink`: see `PartitionState`.
+    `sink`: see `EventCounter`.
     """
 
     def __init__(
@@ -140,11 +182,9 @@ class Ingest:
         sink: Sink | None = None,
     ) -> None:
         self.layout = frontend.layout
-        self._sink = sink
         self.tally = Tally()
-        self._doubts = Doubts()
         self._frontend = frontend
-        self._counting = Counting()
+        self._counter = EventCounter(self.layout, sink)
         self._partitions: dict[Partition, PartitionState] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
@@ -152,45 +192,61 @@ class Ingest:
         self._limits = limits
         self._letters: list[DeadLetter] = []
 
-    def apply(self, batch: RecordBatch, most: int | None = None) -> None:
-        """Count a batch and move the position of its partition behind it.
+    def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
+        """The batches in groups that are counted together; cuts batches."""
+        return self._frontend.groups(batches)
 
-        A partition that was not begun begins with the batch. A record that cannot be counted is
+    def apply(self, *batches: RecordBatch) -> None:
+        """Count batches, and move the position of each partition behind its batch.
+
+        A partition that was not begun begins with its batch. A record that cannot be counted is
         invalid. After an error the counts are unusable.
 
-        `most`: number of records that are counted together; None for `AT_ONCE`.
-
         Raises:
-            SourceError: the batch begins before the position, so records would count twice.
+            SourceError: a batch begins before its position, so records would count twice.
             TooManyInvalidError: the limits on invalid records are exceeded.
             UncountableRecordsError: records cannot be counted together, because of a bug.
         """
-        for piece in batch.pieces(most or AT_ONCE):
-            self.count(piece, decode_each(self._frontend.decode, piece))
+        for group in self.groups(batches):
+            self._count(group, partial(self._frontend.apply, self._counter))
 
-    def count(self, batch: RecordBatch, decoded: Any) -> None:
-        """Count a batch that is decoded already; see `apply`.
-
-        `decoded`: what the frontend would give for the batch.
-        """
-        state = self._state(batch)
-        try:
-            applied = state.apply(batch, decoded)
-            self._proceed(state)
-        except Exception as error:
-            if not batch.offsets or not is_bug(error):
-                raise
-            offsets = batch.offsets[0], batch.offsets[-1]
-            raise UncountableRecordsError(*batch.partition, offsets, described(error)) from error
-        self.tally.add(applied.tally)
-        if applied.invalid:
-            self._examples.add(batch, applied.invalid)
-            if self._keep_letters:
-                self._letters.extend(letters_of(batch, applied.invalid))
-        places = [place for place, _ in applied.invalid]
-        self._check_limits(
-            len(batch.values), places, lambda: str(letters_of(batch, applied.invalid[-1:])[0])
+    def count(self, batch: RecordBatch, decoded: Decoded) -> None:
+        """Count a batch of events that is decoded already; see `apply`."""
+        counter = self._counter
+        self._count(
+            [batch],
+            lambda states, batches: counter.apply(
+                states, batches, *counter.countable(states, decoded)
+            ),
         )
+
+    def _count(
+        self,
+        batches: Sequence[RecordBatch],
+        apply: Callable[[Sequence[PartitionState], Sequence[RecordBatch]], list[Applied]],
+    ) -> None:
+        states = [self._state(batch) for batch in batches]
+        try:
+            outcomes = apply(states, batches)
+            for state in states:
+                self._proceed(state)
+        except Exception as error:
+            filled = [batch for batch in batches if batch.offsets]
+            if not filled or not is_bug(error):
+                raise
+            records = [(str(x.partition), x.offsets[0], x.offsets[-1]) for x in filled]
+            raise UncountableRecordsError(records, described(error)) from error
+        for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
+            self.tally.add(tally)
+            if invalid:
+                self._examples.add(batch, invalid)
+                if self._keep_letters:
+                    self._letters.extend(letters_of(batch, invalid))
+            self._check_limits(
+                len(batch.values),
+                [place for place, _ in invalid],
+                partial(_last_letter, batch, invalid),
+            )
 
     @property
     def backpressured(self) -> list[Partition]:
@@ -236,9 +292,7 @@ class Ingest:
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start a partition empty, at the offset of each of its logs."""
-        self._partitions[partition] = self._frontend.state(
-            offsets, self._sink, counting=self._counting
-        )
+        self._partitions[partition] = self._frontend.state(offsets, self._counter)
 
     def restore(
         self,
@@ -264,7 +318,7 @@ class Ingest:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
             UnlikeStateError: they have other inputs or options.
         """
-        state = (states or self._frontend).state(offsets, counting=self._counting)
+        state = (states or self._frontend).state(offsets, self._counter)
         earlier = self._partitions[partition] if unchanged else None
         with damage_as_error(str(partition)):
             state.restore(parts, earlier=earlier, unchanged=unchanged, empty_unlike=empty_unlike)
@@ -353,15 +407,12 @@ class Ingest:
     @property
     def doubts(self) -> Doubts:
         """Doubts about the events of all partitions."""
-        doubts = self._doubts.copy()
-        for state in self._partitions.values():
-            doubts.add(state.doubts)
-        return doubts
+        return self._counter.doubts.copy()
 
     def add(self, tally: Tally, doubts: Doubts) -> None:
         """Add what was counted elsewhere, besides the counts of partitions."""
         self.tally.add(tally)
-        self._doubts.add(doubts)
+        self._counter.doubts.add(doubts)
 
     def doubt(self) -> str | None:
         """A warning if the events look wrong, or None."""
@@ -414,6 +465,10 @@ class Ingest:
         if exceeded is not None:
             example = last() if places else "among the first ones"
             raise TooManyInvalidError(*exceeded, example)
+
+
+def _last_letter(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> str:
+    return str(letters_of(batch, invalid[-1:])[0])
 
 
 class StartOwner:

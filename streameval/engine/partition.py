@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.formulas import is_own
@@ -28,11 +30,25 @@ from streameval.engine.clock import (
 from streameval.engine.dead_letters import Identity, count_each
 from streameval.engine.dedup import PREFIX, SeenIds
 from streameval.engine.rankers import CountedLists, lists_by_ranker
-from streameval.engine.windows.family import Counting, Family, FamilySpec, widest_search
+from streameval.engine.windows.family import (
+    Counting,
+    Family,
+    FamilySpec,
+    LoggedEvents,
+    widest_search,
+)
 from streameval.engine.windows.sections import Section
-from streameval.engine.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
+from streameval.engine.windows.times import (
+    DAY,
+    PAST,
+    Windowing,
+    assign_panes,
+    kept_from,
+    moment_text,
+)
 from streameval.events.errors import BackfillError, SourceError, damage_as_error
 from streameval.events.records import Partition, RecordBatch
+from streameval.statistics.arrays import BoolArray
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.matching import matched
 from streameval.statistics.relation import next_version
@@ -126,9 +142,15 @@ class Tally(msgspec.Struct, gc=False):
 
     def add(self, other: Tally) -> None:
         """Add the counts of another tally."""
-        for name in self.__struct_fields__[:-1]:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        if sum(other.invalid.values()):
+        self.consumed += other.consumed
+        self.valid += other.valid
+        self.late += other.late
+        self.future += other.future
+        self.tombstones += other.tombstones
+        self.duplicates += other.duplicates
+        self.engaged += other.engaged
+        self.unusable += other.unusable
+        if any(other.invalid.values()):
             for reason, count in other.invalid.items():
                 self.invalid[reason] = self.invalid.get(reason, 0) + count
 
@@ -167,15 +189,63 @@ class Progress(NamedTuple):
     clock: int | None
 
 
+class LogRows:
+    """Events of several logs, those of a log together and in its order, while they are counted.
+
+    Attributes:
+        edges: log i has the events edges[i], ..., edges[i + 1] - 1.
+        counts: whether each event counts; None if all do. The others are duplicates.
+        starts: see `LoggedEvents`; likewise `days`, which are its `times`, and `seen`. None if no
+            pane is needed.
+        late: number of late events of each log; likewise `future`.
+        refuted: for each log, starts of panes whose earlier events are from the future.
+    """
+
+    def __init__(
+        self, edges: Sequence[int], decoded: Decoded, windowing: Windowing, *, paned: bool
+    ) -> None:
+        self.edges, self.decoded, self.windowing = edges, decoded, windowing
+        logs = len(edges) - 1
+        self.counts: BoolArray | None = None
+        self.late, self.future = [0] * logs, [0] * logs
+        self.refuted: list[Sequence[int]] = [()] * logs
+        self.times = self.days = self.seen = times = decoded.times
+        self.starts: Clocks | None = None
+        if times is not None and paned:
+            self.starts = times // windowing.pane * windowing.pane
+
+    def limit_times(self, rows: slice, days: Clocks, seen: Clocks) -> None:
+        """Replace the `days` and `seen` of some events."""
+        if self.days is None or self.seen is None or self.times is None:
+            return
+        if self.days is self.times:
+            self.days, self.seen = self.times.copy(), self.times.copy()
+        self.days[rows], self.seen[rows] = days, seen
+
+    def sums(self, mask: BoolArray) -> list[int]:
+        """How many events of each log are in a mask."""
+        counted: list[int] = np.diff(np.concatenate(([0], np.cumsum(mask)))[self.edges]).tolist()
+        return counted
+
+    def earliest(self) -> list[int]:
+        """The smallest event time of each log; 0 without any."""
+        smallest = [0] * len(self.late)
+        filled = [at for at in range(len(smallest)) if self.edges[at] < self.edges[at + 1]]
+        if filled and self.times is not None:
+            firsts = [self.edges[at] for at in filled]
+            minima = np.minimum.reduceat(self.times, firsts).tolist()
+            for at, least in zip(filled, minima, strict=True):
+                smallest[at] = least
+        return smallest
+
+
 class PartitionState:
     """The state of one partition at a position; depends on the records of its log alone.
 
-    `sink`: called with the events that count; None counts them in the families of the layout.
-    `counting`: what it shares with other partitions; nothing by default.
+    `counter`: counts its events, together with those of other partitions.
 
     Attributes:
         tally: outcomes of its records.
-        doubts: about the events counted since the process started.
         time: its clock.
         backfills: event time of each backfill merged into it.
         unfinished: whether work is left for `proceed`; only joins leave some.
@@ -185,16 +255,9 @@ class PartitionState:
             those that fail.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        partition: Partition,
-        position: int,
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
-    ) -> None:
-        self._sink = sink
+    def __init__(self, counter: EventCounter, partition: Partition, position: int) -> None:
+        layout = counter.layout
+        self._counter = counter
         self._partition = partition
         self._layout = layout
         self._version = next_version()
@@ -204,19 +267,9 @@ class PartitionState:
         self._position = position
         self.time = Clock(layout.clock)
         self.tally = Tally()
-        contexts = (spec.table.context for spec in layout.families)
-        self.doubts = Doubts(next((context.attributes for context in contexts), ()))
-        self._shared = shared = counting or Counting()
         self._families = {
-            spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
+            spec.name: Family(spec, layout.windowing, counter.counting) for spec in layout.families
         }
-        self._search = widest_search(layout.families)
-        # They are called when lists are flushed, which is too late to leave one out.
-        self._flushes_own = any(
-            is_own(metric) and metric.definition.reads in ("hits", "lists")
-            for spec in layout.families
-            for metric in spec.metrics
-        )
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
@@ -233,48 +286,70 @@ class PartitionState:
         self.finish()
         return self._families
 
-    def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
-        """Count a decoded batch and move the position behind it.
+    def check_follows(self, batch: RecordBatch) -> None:
+        """Check that a batch does not begin before the position.
 
         Raises:
-            SourceError: the batch begins before the position, so records would count twice.
+            SourceError: it does, so records would count twice.
         """
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < self._position:
             problem = f"record {first} was delivered again after record {self._position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
-        decoded, lists = self.countable(decoded)
-        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
-        ticks = self._advance(decoded)
-        counts = self._unseen(decoded, ticks)
-        self._count(decoded, lists, counts, ticks, tally)
-        counted = decoded if counts is None else decoded.keep(counts)
-        tally.valid, tally.engaged = len(counted.places), counted.engaged
-        tally.duplicates = len(decoded.places) - tally.valid
-        tally.add_invalid([event for _, event in decoded.invalid])
-        self.tally.add(tally)
+
+    def judge(self, events: LogRows, at: int, earliest: int, *, dedup: bool) -> None:
+        """Advance the clock by the events of log `at`, and judge them in the order of the log.
+
+        `earliest`: the smallest of their times. `dedup`: whether repeated ids are looked for.
+        """
+        begin, end = events.edges[at : at + 2]
+        starts, decoded = events.starts, events.decoded
+        if events.times is None or begin == end:
+            return
+        rows, ids, voters = slice(begin, end), decoded.event_ids, decoded.voters
+        times, unseen = events.times[rows], None
+        ticks = self.time.advance(times, None if voters is None else voters[rows])
+        if dedup and self._seen_ids is not None and ids is not None:
+            unseen = self._seen_ids.unseen(ids[rows], times, ticks.clocks)
+            if not unseen.all():
+                if events.counts is None:
+                    events.counts = np.ones(len(events.times), np.bool_)
+                events.counts[rows] = unseen
+        if starts is None:
+            return
+        # The clock never goes back, so its last time decides in most batches.
+        if events.windowing.spans and earliest < kept_from(self.time.now, events.windowing):
+            panes = assign_panes(times, ticks.clocks, events.windowing)
+            starts[rows] = panes.starts
+            late = panes.late if unseen is None else panes.late & unseen
+            events.late[at] = int(np.count_nonzero(late))
+        if not ticks.regular or self._unconfirmed.any_wait:
+            judged = self._unconfirmed.judge(starts[rows], ticks, unseen)
+            starts[rows][judged.rows] = PAST
+            events.refuted[at], events.future[at] = judged.panes, judged.events
+        if not ticks.regular:
+            events.limit_times(rows, *limited_times(times, ticks))
+
+    def family_at_clock(self, name: str, refuted: Sequence[int]) -> Family:
+        """A family with its panes where they belong now.
+
+        `refuted`: starts of panes whose events are from the future.
+        """
+        family = self._families[name]
+        if self.time.is_final:
+            family.advance(self.time.now)
+        family.add_to_past(refuted)
+        return family
+
+    def note_applied(self, batch: RecordBatch, tally: Tally) -> None:
+        """Move the position behind a batch with these outcomes."""
+        self.add(tally)
         self._position = batch.next_offset
-        self._version = next_version()
-        return Applied(decoded.invalid, tally)
 
     def add(self, tally: Tally) -> None:
         """Add outcomes of records."""
         self.tally.add(tally)
         self._version = next_version()
-
-    def count(self, decoded: Decoded, lists: CountedLists) -> None:
-        """Count events in the order of their time; `lists`: those of `countable`."""
-        self._count(decoded, lists, None, self._advance(decoded), self.tally)
-        self._version = next_version()
-
-    def countable(self, decoded: Decoded) -> tuple[Decoded, CountedLists]:
-        """The events that can be counted, the others being invalid, and the lists of each.
-
-        Changes nothing, so that a record that cannot be counted leaves no trace.
-        """
-        return count_each(
-            decoded, self._tried if self.cautious or self._flushes_own else self._lists
-        )
 
     def merge(self, backfill: Backfill) -> None:
         """Add the counts of a backfill; the position stays. After an error the state is unusable.
@@ -398,83 +473,6 @@ class PartitionState:
             return math.inf
         return kept // self._layout.windowing.pane + self._layout.clock.patience + _SPARE_PANES
 
-    def _advance(self, decoded: Decoded) -> Ticks | None:
-        """Advance the clock; None without event time."""
-        if decoded.times is None:
-            return None
-        return self.time.advance(decoded.times, decoded.voters)
-
-    def _unseen(self, decoded: Decoded, ticks: Ticks | None) -> NDArray[np.bool_] | None:
-        """Mask of the events that are no duplicates; None if none is one."""
-        ids, times = decoded.event_ids, decoded.times
-        if self._seen_ids is None or ids is None or times is None or ticks is None:
-            return None
-        unseen = self._seen_ids.unseen(ids, times, ticks.clocks)
-        return None if unseen.all() else unseen
-
-    def _lists(self, decoded: Decoded) -> CountedLists:
-        """The lists of events, with the values of metrics of events for each family."""
-        rankers = self._layout.rankers
-        lists = lists_by_ranker(decoded, rankers)
-        values = [
-            spec.table.event_values(lists.batch) if spec.table.plan.events else None
-            for spec in self._layout.families
-        ]
-        return CountedLists(lists, 1 + len(rankers), values)
-
-    def _tried(self, decoded: Decoded) -> CountedLists:
-        """`_lists`, after counting them into empty tables."""
-        tried = self._lists(decoded)
-        for spec, of_family in zip(self._layout.families, tried.values, strict=True):
-            table = spec.table.empty()
-            table.count(tried.lists.batch, 0, tried.lists.times, of_family)
-            table.flush()
-        return tried
-
-    def _count(
-        self,
-        decoded: Decoded,
-        lists: CountedLists,
-        counts: NDArray[np.bool_] | None,
-        ticks: Ticks | None,
-        tally: Tally,
-    ) -> None:
-        """Count the lists of the events of a mask, None being all.
-
-        Adds late and future events to the tally.
-        """
-        self.doubts.observe_batch(decoded.batch, self._shared.observed)
-        self._shared.observed += len(decoded.batch)
-        kept = lists.keep(counts)
-        if self._sink is not None:
-            self._sink(kept.lists)
-            return
-        starts: NDArray[np.int64] | None = None
-        refuted_panes: Sequence[int] = ()
-        times = seen = decoded.times
-        if times is not None and ticks is not None:
-            panes = assign_panes(times, ticks.clocks, self._layout.windowing)
-            starts = panes.starts
-            refuted = self._unconfirmed.judge(starts, ticks, counts)
-            starts[refuted.rows] = PAST
-            refuted_panes = refuted.panes
-            late = panes.late if counts is None else panes.late & counts
-            tally.late += int(np.count_nonzero(late))
-            tally.future += refuted.events
-            times, seen = limited_times(times, ticks)
-        starts, times, seen = (
-            None if column is None else kept.spread(column, counts)
-            for column in (starts, times, seen)
-        )
-        # Once for all families, which read the same hits.
-        batch = matched(kept.lists.batch, self._search)
-        for family, of_family in zip(self._families.values(), kept.values, strict=True):
-            # Advance first, so that old events go to the panes where they belong now.
-            if self.time.is_final:
-                family.advance(self.time.now)
-            family.add_to_past(refuted_panes)
-            family.update(batch, kept.lists.dimensions, starts, times, seen, values=of_family)
-
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state: dict[str, Any] = {
             "ahead": self._unconfirmed.state(),
@@ -497,6 +495,164 @@ class PartitionState:
             self.backfills = backfills_in(parts[META])
             self.tally = Tally.from_state_dict(state["tally"])
             return msgspec.convert(state["kept"], dict[str, Int64])
+
+
+class EventCounter:
+    """Counts the events of all partitions of a process.
+
+    Each log decides alone about its events; then the lists of all logs are counted together.
+
+    `sink`: called with the events that count; None counts them in the families of the layout.
+    `frozen`: see `Counting`.
+
+    Attributes:
+        counting: what the families of a name share.
+        doubts: about the events counted since the process started.
+    """
+
+    def __init__(self, layout: Layout, sink: Sink | None = None, *, frozen: bool = False) -> None:
+        self.layout, self.counting = layout, Counting(frozen=frozen)
+        self.sink = sink
+        self._search = widest_search(layout.families)
+        contexts = (spec.table.context for spec in layout.families)
+        self.doubts = Doubts(next((context.attributes for context in contexts), ()))
+        self._observed = 0
+        # They are called when lists are flushed, which is too late to leave one out.
+        self._flushes_own = any(
+            is_own(metric) and metric.definition.reads in ("hits", "lists")
+            for spec in layout.families
+            for metric in spec.metrics
+        )
+
+    def apply(
+        self,
+        states: Sequence[PartitionState],
+        batches: Sequence[RecordBatch],
+        decoded: Decoded,
+        lists: CountedLists,
+    ) -> list[Applied]:
+        """Count batches of different partitions, and move each position behind its batch.
+
+        `decoded`: the records of all batches, one batch after the other; with `lists`, the result
+        of `countable`.
+
+        Raises:
+            SourceError: a batch begins before its position, so records would count twice.
+        """
+        for state, batch in zip(states, batches, strict=True):
+            state.check_follows(batch)
+        edges = records = [0, *accumulate(len(batch.values) for batch in batches)]
+        if len(decoded.places) < records[-1]:
+            edges = np.searchsorted(np.asarray(decoded.places, np.int64), records).tolist()
+        events = self._rows(edges, decoded)
+        self._count(states, events, lists, dedup=True)
+        applied = _outcomes(records, events)
+        for state, batch, (_, tally) in zip(states, batches, applied, strict=True):
+            state.note_applied(batch, tally)
+        return applied
+
+    def count(self, state: PartitionState, decoded: Decoded, lists: CountedLists) -> None:
+        """Count events of a partition in the order of their time; `lists`: those of `countable`."""
+        if self.sink is not None:
+            self.sink(lists.lists)
+            return
+        events = self._rows([0, len(decoded.places)], decoded)
+        self._count([state], events, lists, dedup=False)
+        state.add(Tally(late=events.late[0], future=events.future[0]))
+
+    def countable(
+        self, states: Sequence[PartitionState], decoded: Decoded
+    ) -> tuple[Decoded, CountedLists]:
+        """The events that can be counted, the others being invalid, and the lists of each.
+
+        Changes nothing, so that a record that cannot be counted leaves no trace.
+        """
+        is_tried = self._flushes_own or any(state.cautious for state in states)
+        return count_each(decoded, self._tried if is_tried else self._lists)
+
+    def _rows(self, edges: Sequence[int], decoded: Decoded) -> LogRows:
+        return LogRows(edges, decoded, self.layout.windowing, paned=self.sink is None)
+
+    def _lists(self, decoded: Decoded) -> CountedLists:
+        """The lists of events, with the values of metrics of events for each family."""
+        rankers = self.layout.rankers
+        lists = lists_by_ranker(decoded, rankers)
+        values = [
+            spec.table.event_values(lists.batch) if spec.table.plan.events else None
+            for spec in self.layout.families
+        ]
+        return CountedLists(lists, 1 + len(rankers), values)
+
+    def _tried(self, decoded: Decoded) -> CountedLists:
+        """`_lists`, after counting them into empty tables."""
+        tried = self._lists(decoded)
+        for spec, of_family in zip(self.layout.families, tried.values, strict=True):
+            table = spec.table.empty()
+            table.count(tried.lists.batch, 0, tried.lists.times, of_family)
+            table.flush()
+        return tried
+
+    def _count(
+        self,
+        states: Sequence[PartitionState],
+        events: LogRows,
+        lists: CountedLists,
+        *,
+        dedup: bool,
+    ) -> None:
+        self.doubts.observe_batch(events.decoded.batch, self._observed)
+        self._observed += len(events.decoded.batch)
+        for at, (state, earliest) in enumerate(zip(states, events.earliest(), strict=True)):
+            state.judge(events, at, earliest, dedup=dedup)
+        counts = events.counts
+        kept = lists.keep(counts)
+        if self.sink is not None:
+            self.sink(kept.lists)
+            return
+        # Once for all families, which read the same hits.
+        batch = matched(kept.lists.batch, self._search)
+        columns = (
+            None if column is None else kept.spread(column, counts)
+            for column in (events.starts, events.days, events.seen)
+        )
+        logged = LoggedEvents(batch, kept.lists.dimensions, *columns)
+        ends = events.edges[1:] if counts is None else list(accumulate(events.sums(counts)))
+        edges = [0, *(end * kept.per_event for end in ends)]
+        for name, of_family in zip(
+            (spec.name for spec in self.layout.families), kept.values, strict=True
+        ):
+            # Panes move first, so that old events go where they belong now.
+            families = [
+                state.family_at_clock(name, refuted)
+                for state, refuted in zip(states, events.refuted, strict=True)
+            ]
+            self.counting.pending(name).count(families, edges, logged, of_family)
+
+
+def _outcomes(records: Sequence[int], events: LogRows) -> list[Applied]:
+    """The outcome of each batch; `records`: index of the first of each, and their number."""
+    decoded, counts, every = events.decoded, events.counts, np.diff(events.edges).tolist()
+    engaged = decoded.engaged if counts is None else decoded.engaged & counts
+    valid = every if counts is None else events.sums(counts)
+    invalid: list[list[tuple[int, InvalidEvent]]] = [[] for _ in every]
+    for place, event in decoded.invalid:
+        at = bisect_right(records, place) - 1
+        invalid[at].append((place - records[at], event))
+    tombstones = Counter(bisect_right(records, place) - 1 for place in decoded.tombstones)
+    applied = []
+    for at, (refused, acting) in enumerate(zip(invalid, events.sums(engaged), strict=True)):
+        tally = Tally(
+            consumed=records[at + 1] - records[at],
+            valid=valid[at],
+            late=events.late[at],
+            future=events.future[at],
+            tombstones=tombstones[at],
+            duplicates=every[at] - valid[at],
+            engaged=acting,
+        )
+        tally.add_invalid([event for _, event in refused])
+        applied.append(Applied(refused, tally))
+    return applied
 
 
 def limited_times(times: Clocks, ticks: Ticks) -> tuple[Clocks, Clocks]:

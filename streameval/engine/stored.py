@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streameval.engine.partition import META, Layout, PartitionState, Progress, Sink
-from streameval.engine.windows.family import Counting
+from streameval.engine.partition import META, EventCounter, Layout, PartitionState, Progress
 from streameval.events.records import Partition
 
 
@@ -15,10 +14,8 @@ class StoredState(PartitionState):
     Ids and records that only a process that goes on counting needs are not among its parts.
     """
 
-    def __init__(
-        self, layout: Layout, offsets: Mapping[Partition, int], counting: Counting
-    ) -> None:
-        super().__init__(layout, next(iter(offsets)), 0, counting=counting)
+    def __init__(self, counter: EventCounter, offsets: Mapping[Partition, int]) -> None:
+        super().__init__(counter, next(iter(offsets)), 0)
         self._offsets = dict(offsets)
 
     @property
@@ -39,19 +36,13 @@ class StoredStates:
     """Makes states for reading; what they have loaded never changes, see `Counting.frozen`."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout, self._counting = layout, Counting(frozen=True)
+        self._layout, self._counter = layout, EventCounter(layout, frozen=True)
 
     def reads(self, part: str) -> bool:
         """Whether a state for reading needs a part of a checkpoint."""
         families = (f"{spec.name}/" for spec in self._layout.families)
         return part == META or part.startswith(tuple(families))
 
-    def state(
-        self,
-        offsets: Mapping[Partition, int],
-        sink: Sink | None = None,  # noqa: ARG002  nothing is counted
-        *,
-        counting: Counting | None = None,  # noqa: ARG002  it has its own
-    ) -> StoredState:
-        """An empty state; see `States`."""
-        return StoredState(self._layout, offsets, self._counting)
+    def state(self, offsets: Mapping[Partition, int], _: EventCounter) -> StoredState:
+        """An empty state; see `States`. It has a counter of its own, which counts nothing."""
+        return StoredState(self._counter, offsets)

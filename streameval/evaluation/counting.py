@@ -202,7 +202,7 @@ class Counts:
         batch = decoded.batch
         self.tally.consumed += len(events.records.values)
         self.tally.valid += len(batch)
-        self.tally.engaged += decoded.engaged
+        self.tally.engaged += int(np.count_nonzero(decoded.engaged))
         self.tally.tombstones += len(decoded.tombstones)
         self.tally.add_invalid([event for _, event in decoded.invalid])
         if decoded.invalid:

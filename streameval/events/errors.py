@@ -358,17 +358,20 @@ class UncountableRecordsError(StreamevalError):
     """Counting valid records fails because of a bug, and the counts are unusable.
 
     Attributes:
-        offsets: the first and the last of the records.
+        records: partition, first and last offset of the records counted together.
     """
 
-    def __init__(self, topic: str, partition: int, offsets: tuple[int, int], problem: str) -> None:
-        self.topic, self.partition, self.offsets, self.problem = topic, partition, offsets, problem
-        first, last = offsets
-        which = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    def __init__(self, records: Sequence[tuple[str, int, int]], problem: str) -> None:
+        self.records, self.problem = records, problem
+        where = ", ".join(
+            f"{partition} offset {first}"
+            if first == last
+            else f"{partition} offsets {first} to {last}"
+            for partition, first, last in records
+        )
         super().__init__(
-            f"{topic}[{partition}] {which}: counting fails ({problem}). Report this, with the "
-            "records. With [state], the next start tries each record alone, and makes a dead "
-            "letter of one that fails."
+            f"{where}: counting fails ({problem}). Report this, with the records. With [state], "
+            "the next start tries each record alone, and makes a dead letter of one that fails."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol
 
@@ -97,6 +97,39 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             keys=None if self.keys is None else self.keys[start:stop],
             headers=None if headers is None else shifted,
         )
+
+
+def grouped(batches: Iterable[RecordBatch], most: int) -> Iterator[list[RecordBatch]]:
+    """Groups of at most `most` records, with at most one batch of each partition; cuts batches.
+
+    Example:
+        >>> batches = [
+        ...     RecordBatch(
+        ...         partition=Partition("a", at), values=[b""] * 3, offsets=[1, 4, 7], next_offset=9
+        ...     )
+        ...     for at in (0, 1)
+        ... ]
+        >>> for group in grouped(batches, 4):
+        ...     print([(batch.partition.number, batch.offsets) for batch in group])
+        [(0, [1, 4, 7]), (1, [1])]
+        [(1, [4, 7])]
+    """
+    group: dict[Partition, RecordBatch] = {}
+    room = most
+    for batch in batches:
+        start, records = 0, len(batch.values)
+        while start < records or not (start or records):
+            if batch.partition in group or room <= 0:
+                yield [*group.values()]
+                group, room = {}, most
+            stop = min(start + room, records)
+            behind = batch.offsets[stop] if stop < records else batch.next_offset
+            whole = start == 0 and stop == records
+            group[batch.partition] = batch if whole else batch.piece(start, stop, behind)
+            room -= stop - start
+            start = stop or 1
+    if group:
+        yield [*group.values()]
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

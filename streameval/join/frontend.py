@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,9 +14,9 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import decode_each
-from streameval.engine.partition import Layout, Sink
+from streameval.engine.ingest import AT_ONCE
+from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
-from streameval.engine.windows.family import Counting
 from streameval.engine.windows.times import SECOND
 from streameval.events.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
@@ -73,13 +73,18 @@ class JoinFrontend:
         voting = self._impressions.decode_many(batch.values).voting(batch.keys)
         return _with_users(voting) if self._by_user else voting
 
-    def state(
-        self,
-        offsets: Mapping[Partition, int],
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
-    ) -> JoinedState:
+    def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
+        """See `Frontend`; each batch alone, because its lists are counted when they close."""
+        return ([piece] for batch in batches for piece in batch.pieces(AT_ONCE))
+
+    def apply(
+        self, _: EventCounter, states: Sequence[JoinedState], batches: Sequence[RecordBatch]
+    ) -> list[Applied]:
+        """See `Frontend`."""
+        pairs = zip(states, batches, strict=True)
+        return [state.apply(batch, decode_each(self.decode, batch)) for state, batch in pairs]
+
+    def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> JoinedState:
         """An empty state; its logs are sorted by stream and name."""
         logs = [
             Log(partition, self._stream[partition.topic], offset)
@@ -90,7 +95,7 @@ class JoinFrontend:
             names = [next(n for n, at in self._stream.items() if at == log) for log in missing]
             raise UnevenStreamsError(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
-        return JoinedState(self.layout, self.rules, ordered, sink, counting=counting)
+        return JoinedState(counter, self.rules, ordered)
 
 
 def _with_users(decoded: Decoded) -> Decoded:

@@ -12,8 +12,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock, Int64
 from streameval.engine.dead_letters import Identity
-from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
-from streameval.engine.windows.family import Counting
+from streameval.engine.partition import Applied, EventCounter, PartitionState, Progress, Tally
 from streameval.engine.windows.sections import Section
 from streameval.events.errors import StateVersionError, damage_as_error
 from streameval.events.ragged import IdColumn
@@ -33,7 +32,7 @@ DecodedStream: TypeAlias = Decoded | InteractionColumns
 class JoinedState(PartitionState):
     """The state of joined logs at their positions; depends on their records alone.
 
-    `logs`: their order must be the same to restore a state.
+    `counter`: see `PartitionState`. `logs`: their order must be the same to restore a state.
 
     Attributes:
         joiner: the records that wait.
@@ -44,16 +43,14 @@ class JoinedState(PartitionState):
 
     def __init__(
         self,
-        layout: Layout,
+        counter: EventCounter,
         rules: Rules,
         logs: Sequence[Log],
-        sink: Sink | None = None,
-        *,
-        counting: Counting | None = None,
     ) -> None:
-        super().__init__(layout, logs[0].partition, 0, sink, counting=counting)
-        self.logs = Logs(logs, lambda: Clock(layout.clock))
-        self.joiner = Joiner(rules, [log.stream for log in logs], layout.clock.patience)
+        super().__init__(counter, logs[0].partition, 0)
+        clock = counter.layout.clock
+        self.logs = Logs(logs, lambda: Clock(clock))
+        self.joiner = Joiner(rules, [log.stream for log in logs], clock.patience)
         self.idle_timeouts = 0
         self.proposed_at: int | None = None
         self._join_version = next_version()
@@ -220,9 +217,9 @@ class JoinedState(PartitionState):
 
     def _count_closed(self, events: Decoded) -> Mapping[int, InvalidEvent]:
         """Count the events of closed lists; returns the rows of those that cannot be counted."""
-        countable, lists = self.countable(events)
+        countable, lists = self._counter.countable([self], events)
         if len(countable.places):
-            self._sink(lists.lists) if self._sink else self.count(countable, lists)
+            self._counter.count(self, countable, lists)
         return dict(countable.invalid)
 
     def _refuse(self, lists: Sequence[tuple[int, int, InvalidEvent]]) -> None:

@@ -110,19 +110,6 @@ class Groups(Statistic):
             relation.merge(*(self._of(other, name) for other in others))
         self.reduce()
 
-    def by_day(self, bits: int) -> dict[int, Self]:
-        """Split by event day; cells with equal lower bits are summed."""
-        self.reduce()
-        by_day: dict[int, Self] = {}
-        for name, relation in self.relations.items():
-            cells, days, *columns = (column.astype(np.int64) for column in relation.columns)
-            cells &= (1 << bits) - 1
-            for day in distinct(days).tolist():
-                of_day = by_day.setdefault(day, self.empty()).relations[name]
-                here = days == day
-                of_day.replace([column[here] for column in (cells, days, *columns)])
-        return by_day
-
     def dated(self, day: int) -> Self:
         """A copy with everything on one day."""
 

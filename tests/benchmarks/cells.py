@@ -64,20 +64,22 @@ def _counting(slices: int, partitions: int) -> Callable[[], None]:
     """Decode, count and copy batches of records as delivered by polls."""
     draw = random.Random(1)
     values = [_listing(draw, number % slices, number // 200) for number in range(_EVENTS)]
-    batches = [
-        batch_of(
-            Partition("events", number),
-            values[start + number : start + _AT_ONCE : partitions],
-            start,
-        )
+    polls = [
+        [
+            batch_of(
+                Partition("events", number),
+                values[start + number : start + _AT_ONCE : partitions],
+                start,
+            )
+            for number in range(partitions)
+        ]
         for start in range(0, _EVENTS, _AT_ONCE)
-        for number in range(partitions)
     ]
 
     def count() -> None:
         ingest = new_ingest(_config())
-        for batch in batches:
-            ingest.apply(batch)
+        for batches in polls:
+            ingest.apply(*batches)
         ingest.copied()
 
     return count

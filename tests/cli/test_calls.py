@@ -94,7 +94,7 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1
-    assert status_of(UncountableRecordsError("events", 0, (14, 14), "KeyError")) == 1
+    assert status_of(UncountableRecordsError([("events[0]", 14, 14)], "KeyError")) == 1
     assert status_of(UnsavedStateError({"events[0]": True}, "no space left")) == 1
 
 

@@ -369,10 +369,10 @@ def test_catching_up_is_progress_and_an_endless_batch_is_not(
     parts, loop = _kept(tmp_path, manual_time, Backlog(manual_time, [[HIT]] * 5))
     apply, seen = parts.ingest.apply, list[bool]()
 
-    def slow(batch: RecordBatch) -> None:
+    def slow(*batches: RecordBatch) -> None:
         manual_time.advance(seconds)
         seen.append(loop.healthy)
-        apply(batch)
+        apply(*batches)
 
     monkeypatch.setattr(parts.ingest, "apply", slow)
     loop.run(Countdown(1))

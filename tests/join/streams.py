@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
-from streameval.engine.partition import Layout
+from streameval.engine.partition import EventCounter, Layout
 from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
@@ -128,7 +128,7 @@ class Fed:
         self.frontend = frontend
         self.events: list[Any] = []
         self.fed: dict[Partition, list[Any]] = {log: [] for log in logs}
-        self.state: JoinedState = frontend.state(dict.fromkeys(self.fed, 0), self._keep)
+        self.state: JoinedState = frontend.state(dict.fromkeys(self.fed, 0), self._counter())
 
     @property
     def counted(self) -> int:
@@ -151,11 +151,14 @@ class Fed:
         positions = {log: log_progress.position for log, log_progress in progress.items()}
         rest = {log: records[positions[log] :] for log, records in before.fed.items()}
         self.fed = {log: records[: positions[log]] for log, records in before.fed.items()}
-        self.state = self.frontend.state(positions, self._keep)
+        self.state = self.frontend.state(positions, self._counter())
         self.state.restore(content)
         assert self.content() == content
         assert self.state.joiner.size == before.state.joiner.size
         return rest
+
+    def _counter(self) -> EventCounter:
+        return EventCounter(self.frontend.layout, self._keep)
 
     def end(self) -> None:
         self.state.end(list(self.fed))

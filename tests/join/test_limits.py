@@ -16,6 +16,7 @@ from streameval.checkpoints.scheduler import ProcessClock
 from streameval.daemon.log import Logfmt
 from streameval.daemon.loop import JoinDriver
 from streameval.engine.ingest import Ingest
+from streameval.engine.partition import EventCounter, Sink
 from streameval.engine.snapshot import Health, JoinWait
 from streameval.events.errors import (
     DamagedStateError,
@@ -28,7 +29,7 @@ from streameval.events.errors import (
 from streameval.events.records import Partition
 from streameval.exporters.page.state import state
 from streameval.join import open_records as module
-from streameval.join.frontend import JoinStats
+from streameval.join.frontend import JoinFrontend, JoinStats
 from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import LAYOUT, AttributionOptions, InteractionOptions
@@ -44,6 +45,13 @@ OPTIONS = AttributionOptions(
 )
 SHOWN, DONE = Partition("s0-0", 0), Partition("s1-0", 0)
 CASE = Case([[[]], [[]]], lateness=5)
+
+
+def _state(
+    frontend: JoinFrontend, sink: Sink | None = None, logs: Sequence[Partition] = (SHOWN, DONE)
+) -> JoinedState:
+    """An empty state at the beginning of some logs."""
+    return frontend.state(dict.fromkeys(logs, 0), EventCounter(frontend.layout, sink))
 
 
 def shown(ts: int, request: str) -> dict[str, Any]:
@@ -212,7 +220,7 @@ def proposed() -> tuple[Fed, Driven]:
 
 def restarted(fed: Fed) -> tuple[JoinedState, Driven]:
     """The state of a process that resumes from a checkpoint of this one."""
-    again = fed.frontend.state({SHOWN: 0, DONE: 0})
+    again = _state(fed.frontend)
     again.restore(fed.content())
     driven = Driven(again)
     driven.saved = True
@@ -319,14 +327,16 @@ def test_a_click_that_was_attributed_before_a_restart_counts_after_it() -> None:
 
 def test_a_state_of_other_logs_is_refused() -> None:
     fed = fed_with()
-    other = fed.frontend.state({SHOWN: 0, DONE._replace(number=1): 0})
+    other = fed.frontend.state(
+        {SHOWN: 0, DONE._replace(number=1): 0}, EventCounter(fed.frontend.layout)
+    )
     with pytest.raises(UnlikeStateError, match="logs"):
         other.restore(fed.content())
 
 
 def test_a_stream_without_a_log_is_refused() -> None:
     with pytest.raises(UnevenStreamsError, match="s1-0 was not assigned with it"):
-        join_frontend(CASE).state({SHOWN: 0})
+        _state(join_frontend(CASE), logs=[SHOWN])
 
 
 def test_outcomes_stay_when_a_partition_is_revoked() -> None:
@@ -336,7 +346,7 @@ def test_outcomes_stay_when_a_partition_is_revoked() -> None:
     fed.end()
     first = stats.health({SHOWN: fed.state})
     assert dict(first.streams[0].outcomes)["duplicate"] == 1
-    restored = fed.frontend.state({SHOWN: 0, DONE: 0})
+    restored = _state(fed.frontend)
     restored.restore(fed.content())
     assert stats.health({}).streams[0].outcomes == first.streams[0].outcomes
     assert stats.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
@@ -397,10 +407,10 @@ def test_damaged_parts_of_a_join_are_refused() -> None:
     held = {name: part for name, part in fed.content().items() if name.startswith("~join")}
     assert len(held) > 2
     for name, content in held.items():
-        state = fed.frontend.state({SHOWN: 0, DONE: 0}, lambda _: None)
+        state = _state(fed.frontend, sink=lambda _: None)
         with pytest.raises(DamagedStateError):
             state.restore({**fed.content(), name: content[:-1]})
-    state = fed.frontend.state({SHOWN: 0, DONE: 0}, lambda _: None)
+    state = _state(fed.frontend, sink=lambda _: None)
     with pytest.raises(DamagedStateError):
         state.restore({**fed.content(), "~join/shown/none": b"\x90"})
     meta = msgspec.msgpack.decode(held["~join"])
@@ -459,7 +469,7 @@ def test_reading_alone_also_does_the_work_that_is_left_to_steps() -> None:
 
 def test_the_last_lists_of_one_user_far_ahead_do_not_move_the_clock_of_the_counts() -> None:
     frontend = join_frontend(CASE._replace(recent=21, max_ahead=60), users=True)
-    state = frontend.state({SHOWN: 0, DONE: 0})
+    state = _state(frontend)
     lists = [shown(number, f"r{number}") | {"user": f"u{number}"} for number in range(100)]
     far = [shown(3_542_400, f"f{number}") | {"user": "phone"} for number in range(25)]
     values = [msgspec.json.encode(record) for record in [*lists, *far]]

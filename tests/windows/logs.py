@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.table import Table
 from streameval.engine.clock import NEVER
-from streameval.engine.windows.family import Counting, Family, FamilySpec
+from streameval.engine.windows.family import Counting, Family, FamilySpec, LoggedEvents
 from streameval.engine.windows.labels import FoldingOptions, Labels
 from streameval.engine.windows.times import HOUR, SECOND, Windowing, assign_panes
 from streameval.engine.windows.views import FamilyView
@@ -92,8 +92,14 @@ class Log:
             panes = assign_panes(happened, clocks, TIMES)
             self.clock = int(clocks[-1])
             dimensions = [values for _, values in part]
-            self.family.update(columns_of(events(part)), dimensions, panes.starts, happened)
+            self.count(
+                LoggedEvents(columns_of(events(part)), dimensions, panes.starts, happened, happened)
+            )
             self.family.advance(self.clock)
+
+    def count(self, logged: LoggedEvents) -> None:
+        pending = counting_of(self.family.spec).pending(self.family.spec.name)
+        pending.count([self.family], [0, len(logged.batch)], logged)
 
     def section_bytes(self) -> dict[str, bytes]:
         return section_bytes(self.family)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import PANE_GROUPS
 from streameval.accumulator.readings import audiences
-from streameval.engine.windows.family import FamilySpec
+from streameval.engine.windows.family import FamilySpec, LoggedEvents
 from streameval.engine.windows.labels import FoldingOptions
 from streameval.engine.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
 from streameval.engine.windows.views import FamilyView
@@ -118,9 +118,10 @@ def test_a_copied_section_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("lengths", [(), (MINUTE,), HOURS])
 def test_without_event_time_every_event_is_in_the_lifetime(lengths: tuple[int, ...]) -> None:
-    family = Log(spec_of(lengths)).family
-    log = [(0, ("a", "p")), (0, ("b", "p"))]
-    family.update(columns_of(events(log)), [labels for _, labels in log], None, None)
+    counted = Log(spec_of(lengths))
+    family, log = counted.family, [(0, ("a", "p")), (0, ("b", "p"))]
+    dimensions = [labels for _, labels in log]
+    counted.count(LoggedEvents(columns_of(events(log)), dimensions, None, None, None))
     copy = family.copied()
     assert list(copy.panes) == [PAST_PANE]
     assert counts(copy.panes[PAST_PANE], family.spec) == {("p", "a"): 1, ("p", "b"): 1}

@@ -42,10 +42,10 @@ def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
 def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter[Pair]:
     """Events by slice, counted batch by batch."""
     slices, counter = Slices(), Counter[int]()
-    assigner = SliceAssigner(Folding(options, 2), slices, (0, 1))
+    assigner = SliceAssigner(Folding(options, 2), slices)
     for start in range(0, len(seen), step):
         batch = seen[start : start + step]
-        assigned = assigner.assign(batch, len(batch))
+        assigned = assigner.assign(batch)
         for old, new in assigned.moves.items():
             counter[new] += counter.pop(old, 0)
         counter.update(assigned.numbers.tolist())
@@ -120,10 +120,10 @@ def test_a_folded_value_stays_folded() -> None:
 
 def test_a_stream_of_new_values_takes_no_more_memory() -> None:
     slices = Slices()
-    assigner = SliceAssigner(Folding(FoldingOptions(cap=5, max_series=9), 2), slices, (0, 1))
+    assigner = SliceAssigner(Folding(FoldingOptions(cap=5, max_series=9), 2), slices)
     for start in range(0, 20_000, 1_000):
         batch = [(f"user-{number}", "x") for number in range(start, start + 1_000)]
-        assigner.assign(batch, len(batch))
+        assigner.assign(batch)
     assert len(slices.labels) < 80
     assert len(assigner._known) < 6_000
 

@@ -6,13 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from operator import methodcaller
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.plan import PRE_PERIOD_PREFIX, USER_SUMS_PREFIX, Plan
@@ -23,9 +22,11 @@ from streameval.engine.windows.labels import (
     Folding,
     FoldingOptions,
     FoldingState,
+    Labels,
     SliceActivity,
     SliceAssigner,
     Slices,
+    labels_at,
 )
 from streameval.engine.windows.sections import Section, decode_table, encode_table
 from streameval.engine.windows.times import (
@@ -41,7 +42,7 @@ from streameval.engine.windows.times import (
     section_name,
     span_text,
 )
-from streameval.engine.windows.users import ByUser, FamilyUsers, UsersCopy, users_alone
+from streameval.engine.windows.users import ByUser, FamilyUsers, UsersCopy, add_users, users_alone
 from streameval.events import Batch
 from streameval.events.errors import (
     BackfillError,
@@ -52,7 +53,6 @@ from streameval.events.errors import (
 from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.matching import Search, widest
 from streameval.statistics.relation import next_version
-from streameval.statistics.statistic import Cells
 from streameval.statistics.user_sums import UserSums
 
 _META: Final = "meta"
@@ -60,65 +60,151 @@ _USERS: Final = "users"
 _SLICE_BITS: Final = 20
 
 
-class PendingCounts:
-    """Counts of several families that are not in their panes yet.
+class LoggedEvents(NamedTuple):
+    """Events of several partitions: those of a partition together, in the order of its log.
 
-    One table holds them in cells by family, pane and slice, so that one update counts the records
-    of many partitions. A family that keeps users has its own.
+    Attributes:
+        dimensions: label and segment values of each; None if none are configured.
+        starts: start of each event's pane, PAST if it is late; None without event time.
+        times: event times, microseconds; None without event time.
+        seen: event times, limited to the clock.
     """
 
-    __slots__ = ("_numbers", "_table")
+    batch: Batch
+    dimensions: Sequence[Labels] | None
+    starts: IntArray | None
+    times: IntArray | None
+    seen: IntArray | None
 
-    def __init__(self) -> None:
+
+class PendingCounts:
+    """Counts of a family in all partitions of a process that are not in their panes yet.
+
+    One table holds them in cells by partition, pane and slice, so that one update counts the
+    records of many partitions.
+    """
+
+    def __init__(self, slices: Slices) -> None:
+        self._slices = slices
+        self._clear()
+
+    def _clear(self) -> None:
         self._table: Table | None = None
         self._numbers: dict[tuple[Family, int], int] = {}
-
-    def number(self, family: Family, start: int) -> int:
-        """The number of a family's pane until the next `settle`."""
-        return self._numbers.setdefault((family, start), len(self._numbers))
+        self._families: dict[Family, int] = {}
+        self._activity = SliceActivity()
+        self._width = 0
 
     def count(
         self,
-        spec: FamilySpec,
-        batch: Batch,
-        cells: Cells,
-        times: IntArray | None,
-        values: EventValues | None,
+        families: Sequence[Family],
+        edges: Sequence[int],
+        events: LoggedEvents,
+        values: EventValues | None = None,
     ) -> None:
-        """Count events; the upper bits of a cell are the number of its pane."""
+        """Count events.
+
+        Args:
+            families: the family in each partition.
+            edges: partition i has the events edges[i], ..., edges[i + 1] - 1.
+            events: of all of these partitions.
+            values: see `Table.count`.
+        """
+        if not len(events.batch):
+            return
+        spec = families[0].spec
+        slices = self._assigned(families, edges, events.dimensions)
         if self._table is None:
             self._table = spec.table.empty()
-        self._table.count(batch, cells, times, values)
+        lengths = np.diff(edges)
+        owners = np.repeat(np.arange(len(families)), lengths)
+        panes = self._pane_numbers(families, owners, events.starts)
+        cells = slices + (panes << _SLICE_BITS)
+        self._table.count(events.batch, cells, events.times, values)
+        self._note_activity(families, owners, slices, events.seen)
+        for family, length in zip(families, lengths.tolist(), strict=True):
+            if length:
+                family.version = next_version()
 
     def settle(self) -> None:
         """Move all counts to the panes that they belong to now."""
         numbers, table = self._numbers, self._table
-        self.clear()
-        if table is not None:
-            targets = {at: family.target(start) for (family, start), at in numbers.items()}
-            table.distribute(_SLICE_BITS, targets)
-            for family in {family for family, _ in numbers}:
-                family.add_users(table)
+        families, activity, width = self._families, self._activity, self._width
+        self._clear()
+        for family, at in families.items():
+            family.activity.add_part(activity, at * width, (at + 1) * width)
+        if table is None:
+            return
+        targets = {at: family.target(start) for (family, start), at in numbers.items()}
+        table.distribute(_SLICE_BITS, targets)
+        users = {family: family.own_users() for family in families}
+        owners = {at: users[family] for (family, _), at in numbers.items()}
+        named = {at: owner for at, owner in owners.items() if owner is not None}
+        if named:
+            add_users(table, _SLICE_BITS, named)
 
-    def clear(self) -> None:
-        """Drop all counts."""
-        self._numbers, self._table = {}, None
+    def _assigned(
+        self, families: Sequence[Family], edges: Sequence[int], dimensions: Sequence[Labels] | None
+    ) -> IntArray:
+        """The slice of each event, after the moves of those that are folded by it."""
+        columns = families[0].spec.columns
+        if not columns or dimensions is None:
+            return np.full(edges[-1], self._slices.number(()))
+        raws = labels_at(dimensions, columns)
+        if len(families) == 1:
+            return families[0].assign(raws)
+        return np.concatenate(
+            [
+                family.assign(raws[start:stop])
+                for family, (start, stop) in zip(families, pairwise(edges), strict=True)
+            ]
+        )
+
+    def _pane_numbers(
+        self, families: Sequence[Family], owners: IntArray, starts: IntArray | None
+    ) -> IntArray:
+        """The number of each event's pane, until the next `settle`."""
+        distinct_starts, places = np.array([PAST]), np.zeros(owners.size, np.int64)
+        if starts is not None and families[0].spec.spans:
+            distinct_starts, places = place_values(starts)
+        pairs, codes = place_values(owners * distinct_starts.size + places)
+        rows = zip(*(part.tolist() for part in np.divmod(pairs, distinct_starts.size)), strict=True)
+        numbers = [
+            self._numbers.setdefault(
+                (families[owner], int(distinct_starts[place])), len(self._numbers)
+            )
+            for owner, place in rows
+        ]
+        return np.array(numbers)[codes]
+
+    def _note_activity(
+        self,
+        families: Sequence[Family],
+        owners: IntArray,
+        slices: IntArray,
+        seen: IntArray | None,
+    ) -> None:
+        known = len(self._slices.labels)
+        if known > self._width:
+            for family, at in self._families.items():
+                family.activity.add_part(self._activity, at * self._width, (at + 1) * self._width)
+            self._activity, self._width = SliceActivity(), 2 * known
+        numbers = [self._families.setdefault(each, len(self._families)) for each in families]
+        self._activity.count(np.array(numbers)[owners] * self._width + slices, seen)
 
 
 class Counting:
     """What the partitions of a process share: numbers of slices, and counts not in panes yet.
 
     Attributes:
-        observed: events of all of them so far; `Doubts` look at the first ones.
         frozen: whether loaded tables never change, so that readers and the next state of their
             partition have the same objects. What must change is copied first.
     """
 
     def __init__(self, *, frozen: bool = False) -> None:
-        self.observed = 0
         self.frozen = frozen
         self._slices: defaultdict[str, Slices] = defaultdict(Slices)
-        self._pending: defaultdict[str, PendingCounts] = defaultdict(PendingCounts)
+        self._pending: dict[str, PendingCounts] = {}
         self._empty: dict[tuple[str, bool], Table] = {}
 
     def slices(self, family: str) -> Slices:
@@ -133,7 +219,9 @@ class Counting:
         return self._empty[key].empty()
 
     def pending(self, family: str) -> PendingCounts:
-        """The pending counts of a family that keeps no users."""
+        """The pending counts of a family in all partitions."""
+        if family not in self._pending:
+            self._pending[family] = PendingCounts(self.slices(family))
         return self._pending[family]
 
 
@@ -191,6 +279,7 @@ class Family:
     Attributes:
         kept: how far back from the clock panes are kept, microseconds; 0 without windows.
         version: changes whenever the content does.
+        activity: of slices, without what is pending.
     """
 
     def __init__(self, spec: FamilySpec, windowing: Windowing, counting: Counting) -> None:
@@ -202,44 +291,25 @@ class Family:
         self.version = next_version()
         self.folding = Folding(spec.folding, len(spec.columns))
         self._folded = self.folding.copy()
-        self._activity = SliceActivity()
-        self._assigner = SliceAssigner(self.folding, self._slices, spec.columns)
+        self.activity = SliceActivity()
+        self._assigner = SliceAssigner(self.folding, self._slices)
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
         plan = spec.table.plan
         self._users = FamilyUsers(spec.table) if plan.users or plan.user_sums else None
-        pending = counting.pending(spec.name)
-        self._pending = pending if self._users is None else PendingCounts()
+        self._pending = counting.pending(spec.name)
         self._fine = self._kept = PAST
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
         self._empty_unlike = False
         self._frozen: dict[str, LoadedTable] = {}
 
-    def update(
-        self,
-        batch: Batch,
-        dimensions: Sequence[tuple[str, ...]] | None,
-        starts: NDArray[np.int64] | None,
-        times: NDArray[np.int64] | None,
-        seen: NDArray[np.int64] | None = None,
-        *,
-        values: EventValues | None = None,
-    ) -> None:
-        """Count events, in the order of the log.
-
-        `starts`: start of each event's pane, PAST if it is late; None without event time. `seen`:
-        event times, limited to the clock; `times` by default. `values`: see `Table.count`.
-        """
-        if not len(batch):
-            return
-        assigned = self._assigner.assign(dimensions, len(batch))
+    def assign(self, raws: Sequence[Labels]) -> IntArray:
+        """The slices of events with these label values, in the order of the log."""
+        assigned = self._assigner.assign(raws)
         if assigned.moves:
             self._move(assigned.moves)
-        cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
-        self._pending.count(self.spec, batch, cells, times, values)
-        self._activity.count(assigned.numbers, times if seen is None else seen)
-        self.version = next_version()
+        return assigned.numbers
 
     def advance(self, clock: int) -> None:
         """Add old panes to hours, and panes that are no longer kept to `PAST_PANE`.
@@ -249,6 +319,8 @@ class Family:
         size = self.windowing.pane
         if self.clock is None or self.clock // size != clock // size:
             self.version = next_version()
+        if clock == self.clock:
+            return
         self.clock = clock
         limits = borders(self.windowing, clock)
         if limits == (self._kept, self._fine):
@@ -291,9 +363,9 @@ class Family:
             DamagedStateError: it is not a table.
         """
         target = self._target_of(span)
-        assigned = self._assigner.assign([tuple(labels)], 1)
-        self._move(assigned.moves)
-        number = int(assigned.numbers[0])
+        number = self._slices.number(())
+        if self.spec.columns:
+            number = int(self.assign(labels_at([tuple(labels)], self.spec.columns))[0])
         table = self.spec.table.empty()
         loaded = table.load(content, [number])
         # Rows of other days than those before an experiment need not know of them.
@@ -304,12 +376,13 @@ class Family:
             raise UnlikeStateError(f"statistics of {self.spec.name}", expected, found_names)
         self._pending.settle()
         table.distribute(_SLICE_BITS, {0: self._pane(target)})
-        self.add_users(table)
+        if (users := self.own_users()) is not None:
+            add_users(table, _SLICE_BITS, {0: users})
         activity = SliceActivity()
         # The time of the last event is unknown, but not before the start of the span.
         latest = None if span is None else span[0]
         activity.load([(self._slices.labels[number], latest, lists)], self._slices)
-        self._activity.add(activity, {})
+        self.activity.add(activity, {})
         self.version = next_version()
 
     def copied(self) -> FamilyCopy:
@@ -321,7 +394,7 @@ class Family:
             panes = {pane: table for pane, (_, table) in self._copies.items()}
         if self._folded.version != self.folding.version:
             self._folded = self.folding.copy()
-        activity, folding = self._activity.copy(), self._folded
+        activity, folding = self.activity.copy(), self._folded
         users = None if self._users is None else self._users.copied(frozen=self._counting.frozen)
         return FamilyCopy(
             self.version, panes, folding, activity, self.kept, self.clock, self._slices, users
@@ -407,14 +480,14 @@ class Family:
         if data is None:
             return frozenset(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
         table, missing = self._restore_table(name, data, plan.of_users)
-        here.merge(table, _SLICE_BITS)
+        add_users(table, _SLICE_BITS, {0: here})
         return frozenset(each for each in missing if each.startswith(USER_SUMS_PREFIX))
 
     def _load_meta(self, name: str, data: bytes) -> None:
         with damage_as_error(name):
             state = msgspec.msgpack.decode(data, type=tuple[FoldingState, ActivityState])
             self.folding.load(state[0])
-            self._activity.load(state[1], self._slices)
+            self.activity.load(state[1], self._slices)
 
     def _load_pane(self, pane: Pane, name: str, data: bytes | LoadedTable) -> frozenset[str]:
         plan = self.spec.table.plan
@@ -441,7 +514,7 @@ class Family:
 
     def _admit_loaded(self) -> None:
         """Fold label values above the caps of this family; it may have been saved with larger."""
-        numbers = set(self._activity.numbers.tolist())
+        numbers = set(self.activity.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
         loaded = [self._slices.labels[number] for number in self._slices.sorted(numbers)]
         for labels in () if self.folding.admit_apart(loaded) else loaded:
@@ -455,29 +528,20 @@ class Family:
         for pane, table in [*self._panes.items()]:
             if not moves.keys().isdisjoint(table.cells.tolist()):
                 self._pane(pane).rename(moves)
-        if self._users is not None:
-            self._own_users(self._users).rename(moves)
-        self._activity.move(moves)
+        if (users := self.own_users()) is not None:
+            users.rename(moves)
+        self.activity.move(moves)
         self.version = next_version()
 
-    def _numbers_of(self, starts: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """A small number for each event's pane."""
-        if starts is None or not self.spec.spans:
-            return np.array(self._pending.number(self, PAST))
-        distinct_starts, places = place_values(starts)
-        numbers = np.array(
-            [self._pending.number(self, start) for start in distinct_starts.tolist()]
-        )
-        return numbers[places]
+    def own_users(self) -> FamilyUsers | None:
+        """The users, to be changed; None if users are not kept."""
+        if self._users is not None and self._counting.frozen:
+            self._users = self._users.copy()
+        return self._users
 
     def target(self, start: int) -> Table:
         """The table that takes the events of a pane at the current clock."""
         return self._pane(self._target(Pane(self.windowing.pane, start)))
-
-    def add_users(self, table: Table) -> None:
-        """Add the users of a table that holds counts of this family only."""
-        if self._users is not None:
-            self._own_users(self._users).add(table, _SLICE_BITS)
 
     def _target_of(self, span: tuple[int, int] | None) -> Pane:
         if span is None or not self.spec.spans:
@@ -509,12 +573,6 @@ class Family:
             self._panes[pane] = self._panes[pane].copy()
         return self._panes[pane]
 
-    def _own_users(self, users: FamilyUsers) -> FamilyUsers:
-        """The users, to be changed."""
-        if self._counting.frozen:
-            self._users = users = users.copy()
-        return users
-
     def _closed(self, pane: Pane) -> bool:
         """Whether no event can count in it in time, and no pane can be added to it."""
         if self.clock is None or pane.size in {PAST_PANE.size, DAY}:
@@ -542,7 +600,7 @@ class Family:
         return lambda: encode_table(labels, table.dump(order))
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
-        state = msgspec.msgpack.encode([self.folding.state(), self._activity.state(self._slices)])
+        state = msgspec.msgpack.encode([self.folding.state(), self.activity.state(self._slices)])
         return lambda: iter([state])
 
 

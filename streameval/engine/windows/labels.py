@@ -6,10 +6,11 @@ This depends on the set of values, never on their order, so partitions, replicas
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -337,39 +338,35 @@ class Slices:
 
 
 class Assigned(NamedTuple):
-    """The slices of a batch's events."""
+    """The slices of some events."""
 
     numbers: NDArray[np.int64]
-    moves: dict[int, int]
+    moves: Mapping[int, int]
+
+
+_NO_MOVES: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class SliceAssigner:
     """Assigns events to slices, in the order of the log."""
 
-    __slots__ = ("_columns", "_folding", "_known", "_slices")
+    __slots__ = ("_folding", "_known", "_slices")
 
-    def __init__(self, folding: Folding, slices: Slices, columns: Sequence[int]) -> None:
+    def __init__(self, folding: Folding, slices: Slices) -> None:
         self._folding = folding
         self._slices = slices
-        self._columns = tuple(columns)
         self._known: dict[Labels, int] = {}
 
-    def assign(self, dimensions: Sequence[Labels] | None, events: int) -> Assigned:
-        """The slice of each event; admits new combinations."""
-        if not self._columns or dimensions is None:
-            return Assigned(np.full(events, self._slices.number(())), {})
-        moves: dict[Labels, Labels] = {}
-        raws = dimensions
-        if self._columns != tuple(range(len(dimensions[0]))):
-            raws = list(map(_columns_getter(self._columns), dimensions))
+    def assign(self, raws: Sequence[Labels]) -> Assigned:
+        """The slices of events with these label values; admits new combinations."""
         try:
-            numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, events)
+            numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, len(raws))
         except KeyError:
+            moves: dict[Labels, Labels] = {}
             numbers = np.array(self._admitted(raws, moves), np.int64)
-        by_number = self._slices.moves(moves)
-        if by_number:
-            numbers = rename_slices(numbers, by_number)
-        return Assigned(numbers, by_number)
+            by_number = self._slices.moves(moves)
+            return Assigned(rename_slices(numbers, by_number), by_number)
+        return Assigned(numbers, _NO_MOVES)
 
     def _admitted(self, raws: Sequence[Labels], moves: dict[Labels, Labels]) -> list[int]:
         """The slices of events that may have new combinations."""
@@ -395,14 +392,25 @@ class SliceAssigner:
         return number
 
 
-def _columns_getter(columns: Sequence[int]) -> Callable[[Labels], Labels]:
-    """An `itemgetter` that returns a tuple for a single column as well."""
+def labels_at(dimensions: Sequence[Labels], columns: Sequence[int]) -> Sequence[Labels]:
+    """The values of some dimensions of each event.
+
+    Example:
+        >>> labels_at([("a", "b"), ("c", "d")], [1])
+        [('b',), ('d',)]
+    """
+    if not dimensions or tuple(columns) == tuple(range(len(dimensions[0]))):
+        return dimensions
     first = columns[0]
-    return itemgetter(*columns) if len(columns) > 1 else itemgetter(slice(first, first + 1))
+    # A slice makes a tuple of a single column as well.
+    only = slice(first, first + 1)
+    return list(map(itemgetter(*columns) if len(columns) > 1 else itemgetter(only), dimensions))
 
 
 def rename_slices(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
     """Numbers of slices after some were folded."""
+    if not moves:
+        return numbers
     table = np.arange(int(numbers.max(initial=0)) + 1)
     for old, new in moves.items():
         if old < len(table):
@@ -421,11 +429,17 @@ class SliceActivity:
 
     def count(self, numbers: NDArray[np.int64], times: NDArray[np.int64] | None) -> None:
         """Count events, given their slices and times in microseconds."""
-        events = np.bincount(numbers)
-        self._grow(events.size)
-        self._events[: events.size] += events
+        self._grow(int(numbers.max(initial=-1)) + 1)
+        np.add.at(self._events, numbers, 1)
         if times is not None:
             np.maximum.at(self._latest, numbers, times)
+
+    def add_part(self, other: SliceActivity, start: int, stop: int) -> None:
+        """Add the slices start, ..., stop - 1 of another one, as the slices from 0 on."""
+        events, latest = other._events[start:stop], other._latest[start:stop]
+        self._grow(events.size)
+        self._events[: events.size] += events
+        np.maximum(self._latest[: events.size], latest, out=self._latest[: events.size])
 
     def add(self, other: SliceActivity, moves: Mapping[int, int]) -> None:
         """Add another one, after moving its slices."""

@@ -116,13 +116,13 @@ def borders(windowing: Windowing, clock: int) -> Borders:
     """
     if not windowing.spans:
         return Borders(-PAST - 1, PAST)
-    kept = _kept_from(clock, windowing)
+    kept = kept_from(clock, windowing)
     if alignment(windowing.spans[-1], windowing.pane) == windowing.pane:
         return Borders(kept, PAST)
     return Borders(kept, (clock - FINE - windowing.lateness) // windowing.pane * windowing.pane)
 
 
-def _kept_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
+def kept_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
     """The late rule: at this clock, an event before the result is late, and its pane not kept."""
     size = alignment(windowing.spans[-1], windowing.pane)
     return (clock - windowing.kept) // size * size
@@ -261,9 +261,8 @@ def assign_panes(
         array([False, False, False,  True, False])
     """
     starts = times // windowing.pane * windowing.pane
-    # The clock never goes back, so its last time decides in most batches.
-    if not windowing.spans or not len(times) or times.min() >= _kept_from(clocks[-1], windowing):
+    if not windowing.spans:
         return PaneAssignment(starts, np.zeros(len(times), dtype=np.bool_))
-    too_late = times < _kept_from(clocks, windowing)
+    too_late = times < kept_from(clocks, windowing)
     starts[too_late] = PAST
     return PaneAssignment(starts, too_late)

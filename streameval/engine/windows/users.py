@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from streameval.accumulator.inputs import one_kind
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
+from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.groups import MOST_DAYS, Groups
 from streameval.statistics.relation import Relation, next_version
+from streameval.statistics.statistic import Statistic
 from streameval.statistics.user_sums import UserSums
 from streameval.statistics.users import Users
 
@@ -41,31 +45,18 @@ class FamilyUsers:
     """
 
     def __init__(self, like: Table) -> None:
-        self._like = like
+        self._like, self._empty = like, like.empty(like.plan.by_day)
         self.days: dict[int, Table] = {}
         self.by_user = by_user_of(like.empty(like.plan.of_users))
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
         self._copied: tuple[int, Mapping[str, ByUser]] | None = None
 
-    def add(self, table: Table, bits: int) -> None:
-        """Add what a table counted by user."""
-        for day, part in _by_day(table, bits).items():
-            if day in self.days:
-                self.days[day].add(part)
-            else:
-                self.days[day] = part
-        self._sum_up_days()
-        self.merge(table, bits)
-
-    def merge(self, table: Table, bits: int) -> None:
-        """Add the statistics by user of a table."""
-        added = by_user_of(table)
-        for name, statistic in self.by_user.items():
-            version, part = statistic.version, cast("Any", _below(added[name], bits))
-            statistic.merge(part)
-            if statistic.version != version:
-                self.version = next_version()
+    def day(self, day: int) -> Table:
+        """The table of an event day."""
+        if day not in self.days:
+            self.days[day] = self._empty.empty()
+        return self.days[day]
 
     def rename(self, moves: Mapping[int, int]) -> None:
         """Give slices other numbers; slices with the same new number are summed."""
@@ -76,7 +67,7 @@ class FamilyUsers:
             if not moves.keys().isdisjoint(statistic.cells.tolist()):
                 statistic.rename(moves)
                 self.version = next_version()
-        self._sum_up_days()
+        self.sum_up_days()
 
     def copy(self) -> FamilyUsers:
         """An independent copy."""
@@ -96,7 +87,8 @@ class FamilyUsers:
         days = {day: table for day, (_, table) in self._copies.items()}
         return UsersCopy(days, self._copied[1])
 
-    def _sum_up_days(self) -> None:
+    def sum_up_days(self) -> None:
+        """Add the oldest days of slices with more than 90 to the oldest that stays."""
         if len(self.days) <= MOST_DAYS:
             return
         days_of_cell: defaultdict[int, list[int]] = defaultdict(list)
@@ -140,21 +132,70 @@ def with_users(events: Table, days: Table, by_user: Mapping[str, ByUser], plan: 
     return table
 
 
-def _below(statistic: ByUser, bits: int) -> ByUser:
-    """A copy whose cells have only the lower bits."""
-    copy, lower = statistic.copy(), (1 << bits) - 1
-    copy.rename({cell: cell & lower for cell in statistic.cells.tolist() if cell > lower})
-    return copy
+def add_users(table: Table, bits: int, owners: Mapping[int, FamilyUsers]) -> None:
+    """Add what a table counted by user to the users of families.
+
+    `bits`: number of lower bits of a cell, which are its slice. `owners`: upper bits -> whose.
+    """
+    places = {users: place for place, users in enumerate(dict.fromkeys(owners.values()))}
+    place_of = np.zeros(max(owners, default=0) + 1, np.int64)
+    place_of[[*owners]] = [places[users] for users in owners.values()]
+    _add_by_day(table, bits, place_of, [*places])
+    for name, statistic in by_user_of(table).items():
+        before = [(users, users.by_user[name].version) for users in places]
+        cells = statistic.cells
+        of_owners = place_of[cells >> bits] << bits
+        if not (isinstance(statistic, UserSums) and statistic.is_pre_period):
+            of_owners |= cells & ((1 << bits) - 1)
+        renamed: Any = statistic.copy()
+        names = zip(cells.tolist(), of_owners.tolist(), strict=True)
+        # Not that of `UserSums`: the sums of a pre-period have a cell for each owner here.
+        Statistic.rename(renamed, {cell: name for cell, name in names if cell != name})
+        renamed.distribute(bits, {place: users.by_user[name] for users, place in places.items()})
+        for users, version in before:
+            if users.by_user[name].version != version:
+                users.version = next_version()
 
 
-def _by_day(table: Table, bits: int) -> dict[int, Table]:
-    """The sums by user group of each event day; the lower bits of a cell are its number."""
-    tables: dict[int, Table] = {}
-    for day, groups in table.groups.by_day(bits).items() if table.groups else ():
-        tables[day] = _of_groups(table, groups)
-        cells, _, _, lists = groups.relations["lists"].columns
-        tables[day].events.add([cells], [lists])
-    return tables
+def _add_by_day(table: Table, bits: int, place_of: IntArray, owners: Sequence[FamilyUsers]) -> None:
+    """Add the sums by user group to the days of their owners."""
+    groups = table.groups
+    if groups is None:
+        return
+    groups.reduce()
+    cells, days, _, lists = (
+        column.astype(np.int64) for column in groups.relations["lists"].columns
+    )
+    distinct_days = distinct(days)
+
+    def day_of_owner(cells: IntArray, days: IntArray) -> IntArray:
+        day = np.searchsorted(distinct_days, days)
+        return np.asarray(place_of[cells >> bits] * distinct_days.size + day)
+
+    used = distinct(day_of_owner(cells, days))
+
+    def cells_by_day(cells: IntArray, days: IntArray) -> IntArray:
+        by_day = np.searchsorted(used, day_of_owner(cells, days)) << bits
+        return np.asarray(by_day | (cells & ((1 << bits) - 1)))
+
+    by_day = groups.empty()
+    for name, relation in groups.relations.items():
+        columns = [column.astype(np.int64) for column in relation.columns]
+        by_day.relations[name] = relation.like([cells_by_day(*columns[:2]), *columns[1:]])
+    events = Relation(table.events.shape)
+    events.add([cells_by_day(cells, days)], [lists])
+    targets = [
+        owners[place].day(int(distinct_days[day]))
+        for place, day in map(divmod, used.tolist(), repeat(distinct_days.size))
+    ]
+    by_day.distribute(bits, {at: cast("Groups", day.groups) for at, day in enumerate(targets)})
+    for at, part in events.split(bits):
+        targets[at].events.merge(part)
+    for day_table in targets:
+        day_table.ids = one_kind("ids", table.ids, day_table.ids)
+        day_table.version = next_version()
+    for users in owners:
+        users.sum_up_days()
 
 
 def _move_to_day(table: Table, day: int) -> Table:
