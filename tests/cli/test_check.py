@@ -13,7 +13,6 @@ from streameval.testing.broker import Broker
 from tests.cli.program import run, terminal_of, write_file
 from tests.daemon.running import running
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
-from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
 from tests.ports import free_port
 
@@ -26,13 +25,6 @@ def kafka(folder: Path, address: str, topic: str) -> Path:
     source = f'type = "kafka", topics = ["{topic}"], kafka.bootstrap_servers = "{address}"'
     text = f'metrics = ["ctr"]\nsource = {{{source}}}\nweb = {{listen = "127.0.0.1:0"}}\n'
     return written(folder, text)
-
-
-def test_check_prints_the_plan(tmp_path: Path) -> None:
-    done = run("check", written(tmp_path, SIMULATOR))
-    assert (done.returncode, done.stderr) == (0, "")
-    for part in ("valid", "seed = 5", "item_coverage@10", "variant", "1,200 items", "127.0.0.1:0"):
-        assert part in done.stdout
 
 
 def test_check_prints_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,18 +121,6 @@ def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> Non
     assert run("check", path).returncode == 0
 
 
-def test_check_prints_labels_windows_and_state(tmp_path: Path) -> None:
-    example = ROOT / "deploy" / "config" / "durable.toml"
-    done = run("check", written(tmp_path, example.read_text()))
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert lines["segments"] == "country"
-    assert lines["windows"] == "5m, 1h, 24h, lifetime"
-    assert lines["families"] == "labels, labels[24h], country"
-    assert lines["state"] == f"in {tmp_path}/state, every 10s"
-    assert lines["letters"] == "to topic recommendation-events.dlq"
-
-
 def test_check_prints_the_values_of_attributes(tmp_path: Path) -> None:
     (tmp_path / "genres.csv").write_text("item,genre\na,news\nb,drama\nb,news\n")
     providers = "".join(f"i{number},p{number}\n" for number in range(1_200))
@@ -170,21 +150,6 @@ impressions = "shown.ndjson"
 window = "20m"
 interactions = [{ source = "clicks.ndjson", types = { click = 1, buy = 5.5 } }]
 """
-
-
-def test_check_prints_the_join_the_experiment_and_the_dead_letters(tmp_path: Path) -> None:
-    done = run("check", written(tmp_path, JOINED))
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    shown, clicks = (tmp_path / f"{name}.ndjson" for name in ("shown", "clicks"))
-    assert lines["source"] == f"files: paths = {shown}, {clicks}"
-    assert lines["join"] == (
-        f"impressions {shown} with interactions {clicks} (click = 1, buy = 5.5); "
-        "by request id, within 20m"
-    )
-    assert lines["experiment"] == ("by variant, against a; hit_rate@1 decides; guardrail ctr -1 %")
-    assert lines["letters"] == "none: invalid records are counted, and examples logged"
-    assert lines["stops"] == "above 5 % invalid records, or 7 of them in a row"
 
 
 def test_run_prints_the_summary_of_check_on_a_terminal(tmp_path: Path) -> None:

@@ -127,27 +127,6 @@ def test_csv_is_exact_for_programs_and_escaped_for_people(folder: Path) -> None:
     is_plain("\n".join(rows_shown))
 
 
-@pytest.mark.parametrize(
-    ("label", "cell"),
-    [
-        ("=1+1", "'=1+1"),
-        ("+cmd", "'+cmd"),
-        ("-cmd", "'-cmd"),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        (" =1", "' =1"),
-        ("-1", "-1"),
-        ("+4.9", "+4.9"),
-        ("a=b", "a=b"),
-    ],
-)
-def test_no_cell_of_csv_is_a_formula(tmp_path: Path, label: str, cell: str) -> None:
-    record = {"recommendations": ["a"], "interactions": [], "variant": label}
-    log = json_lines(tmp_path / "log.ndjson", [record])
-    done = run("evaluate", log, "-m", "ctr", "--by", "variant", "--format", "csv")
-    (row,) = csv.DictReader(io.StringIO(done.stdout, newline=""))
-    assert (row["variant"], row["value"]) == (cell, "0.0")
-
-
 def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
     """An end tag without a beginning was a traceback, and :smile: one character."""
     name = "[red]new[/bold] :smile:"

@@ -38,46 +38,6 @@ def events(tmp_path: Path) -> Path:
     return json_lines(tmp_path / "events.ndjson", EVENTS)
 
 
-def test_json_is_a_list_of_readings_with_null_for_undefined_ones(events: Path) -> None:
-    assert readings(events, "-m", "hit_rate@3", "-m", "recall@3", "--by", "arm") == [
-        {"metric": "hit_rate@3", "labels": {"arm": "1"}, "value": 1.0, "count": 2},
-        {"metric": "hit_rate@3", "labels": {"arm": "2"}, "value": 0.0, "count": 1},
-        {"metric": "recall@3", "labels": {"arm": "1"}, "value": 0.75, "count": 2},
-        {"metric": "recall@3", "labels": {"arm": "2"}, "value": None, "count": 0},
-    ]
-
-
-def test_ranks_and_scores_that_are_not_read_are_reported(tmp_path: Path) -> None:
-    lists = {"recommendations": ["a", "b"], "interactions": ["a"]}
-    record = {**lists, "positions": [3, 4], "scores": [0.2, 0.1]}
-    path = json_lines(tmp_path / "events.ndjson", [record])
-    done = run("evaluate", path, "-m", "mrr", "--format", "csv")
-    assert done.stdout.endswith("mrr,1.0,1\n")
-    told = "positions of the records are not read; name them with --column positions=positions."
-    assert done.stderr == f"streameval: {told}\n"
-    assert "scores of the records are not read" in run("evaluate", path, "-m", "auc").stderr
-    named = ("--column", "positions=positions", "--column", "scores=scores")
-    done = run("evaluate", path, "-m", "mrr", "-m", "auc", *named, "--format", "csv")
-    assert (done.stdout, done.stderr) == (f"metric,value,count\nmrr,{1 / 3},1\nauc,1.0,1\n", "")
-
-
-def test_csv_has_a_column_for_each_label(events: Path) -> None:
-    arguments = ["-m", "recall@3", "--by", "variant", "--by", "arm", "--format", "csv"]
-    done = run("evaluate", events, *arguments)
-    assert list(csv.reader(io.StringIO(done.stdout))) == [
-        ["metric", "variant", "arm", "value", "count"],
-        ["recall@3", "x", "1", "1.0", "1"],
-        ["recall@3", "x", "2", "", "0"],
-        ["recall@3", "y", "1", "0.5", "1"],
-    ]
-
-
-def test_a_value_that_a_convention_leaves_undefined_has_a_reason(events: Path) -> None:
-    done = run("evaluate", events, "-m", "capri:recall@3", "-m", "hit_rate@3", "--format", "json")
-    assert [reading["value"] for reading in json.loads(done.stdout)] == [None, pytest.approx(2 / 3)]
-    assert "capri:recall@3 has no value: capri raises an error on 1 of the lists." in done.stderr
-
-
 def test_a_table_is_for_people(events: Path) -> None:
     done = run("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm")
     assert done.stderr == ""
@@ -105,36 +65,6 @@ def test_files_standard_input_and_compressed_files_are_read_alike(
     for mark in (b"", b"\xef\xbb\xbf"):
         assert readings("-", "-m", "map", stdin=mark + events.read_bytes()) == plain
     assert readings(packed, "-m", "map") == plain
-
-
-def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
-    half = tmp_path / "half.ndjson"
-    half.write_bytes(events.read_bytes())
-    (reading,) = readings(events, half, "-m", "hit_rate@3")
-    assert (reading["count"], reading["value"]) == (6, 4 / 6)
-
-
-def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> None:
-    path = tmp_path / "events.ndjson"
-    path.write_text('{"shown": ["a", "b"], "interactions": ["b"], "arm": "left"}\n')
-    config = write_file(tmp_path / "streameval.toml", CONFIG)
-    labels = {"group": "left"}
-    assert readings(path, "--config", config) == [
-        {"metric": "mrr", "labels": labels, "value": 0.5, "count": 1}
-    ]
-    assert readings(path, "--config", config, "-m", "item_coverage@2") == [
-        {"metric": "item_coverage@2", "labels": labels, "value": 2 / 6, "count": 1}
-    ]
-    assert readings(path, "--config", config, "--by", "arm", "--catalog", "4") == [
-        {"metric": "mrr", "labels": {"arm": "left"}, "value": 0.5, "count": 1}
-    ]
-
-
-def test_a_catalogue_may_be_a_number_or_a_file(events: Path, tmp_path: Path) -> None:
-    catalog = write_file(tmp_path / "items.txt", "a\nb\n\nz\nq\n")
-    (by_number,) = readings(events, "-m", "item_coverage@3", "--catalog", "4")
-    (by_file,) = readings(events, "-m", "item_coverage@3", "--catalog", str(catalog))
-    assert (by_number["value"], by_file["value"]) == (0.75, 0.5)
 
 
 def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
@@ -171,18 +101,6 @@ def test_values_that_miss_interactions_are_printed_though_they_fail(
     done, anyway = run(*call), run(*call, "--allow-invalid")
     assert (done.returncode, anyway.returncode) == (1, 0)
     assert done.stdout == anyway.stdout != ""
-
-
-def test_a_catalogue_with_other_ids_is_reported(tmp_path: Path) -> None:
-    path, items = tmp_path / "events.ndjson", tmp_path / "items.csv"
-    path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
-    call = ("evaluate", path, "-m", "item_coverage", "--catalog", items, "--format", "csv")
-    items.write_text("a,shoe\nb,hat\n")
-    assert "streameval: 3 distinct items, and none is in the catalogue of 2: " in run(*call).stderr
-    items.write_text("\n".join(map(str, range(1_000))))
-    assert run(*call).stderr == ""
-    items.write_text("a\nx\n")
-    assert run(*call).stderr == ""
 
 
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:

@@ -46,15 +46,6 @@ def written(folder: Path, events: Sequence[dict[str, Any]]) -> Path:
     return json_lines(folder / "events.ndjson", events)
 
 
-def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> None:
-    path = written(tmp_path, EVENTS)
-    assert readings(path, "-m", "mrr", "--every", "1h", *_TIME) == [
-        {"start": "2026-01-01T00:00:00Z", "metric": "mrr", "labels": {}, "value": 0.25, "count": 2},
-        {"start": "2026-01-01T01:00:00Z", "metric": "mrr", "labels": {}, "value": 0.0, "count": 1},
-        {"start": "2026-01-01T03:00:00Z", "metric": "mrr", "labels": {}, "value": 1.0, "count": 1},
-    ]
-
-
 def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
     events = [event | {"variant": "x,y"} for event in EVENTS]
     path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
@@ -112,65 +103,10 @@ def test_a_span_has_the_values_of_its_events(
         assert entry["count"] == reading.count
 
 
-def test_values_above_the_cap_fold_alike_in_all_spans(tmp_path: Path) -> None:
-    capped = 'label_cap = 1\nlabel_values = { variant = ["b"] }\nlabels = ["variant"]\n'
-    (tmp_path / "c.toml").write_text(f'metrics = ["ctr"]\n{capped}')
-    event = {"recommendations": ["a"], "interactions": []}
-    path = written(tmp_path, [event | {"variant": v, "ts": n} for n, v in enumerate("abcdbcd")])
-    read = readings(path, "--config", tmp_path / "c.toml", "--every", "1s", *_SECONDS)
-    shown = [reading["labels"]["variant"] for reading in read]
-    assert {"b", "__other__"} < {*shown}
-    assert len({*shown}) == 3
-    assert all(shown[place] == shown[place + 3] for place in (1, 2, 3))
-
-
-def test_a_configuration_brings_its_segments_and_its_duplicates(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(f'dedup = "1h"\n{CONFIG}')
-    event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
-    events = [event | {"ts": 7_200, "id": id_} for id_ in (1, 2, 1)]
-    read = readings(written(tmp_path, events), "--config", tmp_path / "c.toml", "--every", "1h")
-    assert [(reading["labels"], reading["count"]) for reading in read] == [
-        ({"variant": "v"}, 2),
-        ({"variant": "v", "country": "nl"}, 2),
-    ]
-    assert {reading["start"] for reading in read} == {"1970-01-01T02:00:00Z"}
-
-
-def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(CONFIG)
-    event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
-    path = written(tmp_path, [event | {"ts": ts, "id": 1} for ts in (0, 7_200)])
-    read = readings(path, "--config", tmp_path / "c.toml")
-    assert [(reading["window"], reading["count"]) for reading in read] == [
-        *(("5m", 1), ("lifetime", 2), ("5m", 1), ("lifetime", 2))
-    ]
-    done = run("evaluate", path, "--config", tmp_path / "c.toml", "--format", "csv")
-    rows = list(csv.reader(io.StringIO(done.stdout)))
-    assert rows[0] == ["metric", "variant", "country", "window", "value", "count"]
-    assert rows[1] == ["ctr", "v", "", "5m", "1.0", "1"]
-
-
 def test_labels_of_the_command_line_have_no_cap(tmp_path: Path) -> None:
     event = {"recommendations": ["a"], "interactions": ["a"]}
     path = written(tmp_path, [event | {"arm": number} for number in range(80)])
     assert len(readings(path, "-m", "ctr", "--by", "arm")) == 80
-
-
-def test_labels_of_the_command_line_replace_configured_labels(tmp_path: Path) -> None:
-    table = '[[metric]]\nname = "mrr"\nlabels = ["variant"]\nsegments = ["country"]\n'
-    values = '[label_values]\nvariant = ["v"]\n'
-    (tmp_path / "c.toml").write_text(f"{CONFIG}{table}{values}")
-    event = {"recommendations": ["a"], "interactions": ["a"], "country": "nl", "ts": 0, "id": 1}
-    read = readings(written(tmp_path, [event]), "--config", tmp_path / "c.toml", "--by", "country")
-    assert {(reading["metric"], *reading["labels"].values()) for reading in read} == {
-        *(("ctr", "nl"), ("mrr",))
-    }
-
-
-def test_an_event_of_the_first_year_has_a_span(tmp_path: Path) -> None:
-    event = {"recommendations": ["a"], "interactions": ["a"], "at": "0002-01-01T00:00:00Z"}
-    (reading,) = readings(written(tmp_path, [event]), "-m", "ctr", "--every", "7d", *_TIME)
-    assert reading["start"] == "0001-12-27T00:00:00Z"
 
 
 def _csv(folder: Path, times: Sequence[object]) -> Path:
@@ -206,20 +142,6 @@ def test_every_format_has_spans(tmp_path: Path) -> None:
         assert readings(table, *hourly) == expected
     whole = _parquet(tmp_path / "whole.pq", pa.array(seconds, pa.int32()))
     assert readings(whole, *hourly, "--time-unit", "s") == expected
-
-
-def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text("at,arm,recommendations,interactions\n1,x,a,a\n2,y,a,b\n3700,x,a,\n")
-    arguments = ("-m", "mrr", "--every", "1h", "--time", "at", "--time-unit", "s", "--by", "arm")
-    read = readings(path, *arguments)
-    assert [
-        (reading["start"][11:16], reading["labels"]["arm"], reading["value"]) for reading in read
-    ] == [
-        ("00:00", "x", 1.0),
-        ("00:00", "y", 0.0),
-        ("01:00", "x", 0.0),
-    ]
 
 
 def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import metric_options, readings, run, usage_error, write_file
+from tests.cli.program import metric_options, readings, run, usage_error
 from tests.datasets import PRINTED, dataset
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
@@ -86,16 +86,6 @@ def test_equal_scores_may_be_ordered_by_id(pair: Arguments) -> None:
     assert expected("id_desc") != expected()
 
 
-@pytest.mark.parametrize(
-    ("ties", "first"), [("arrival", 1 / 2), ("id_desc", 1 / 3), ("id_asc", 1.0)]
-)
-def test_the_smaller_id_may_come_first_as_in_the_cut_rr_of_ir_measures(
-    tmp_path: Path, ties: str, first: float
-) -> None:
-    both = written(tmp_path, "user,item,score\n1,b,1\n1,a,1\n1,c,1\n", "user,item\n1,a\n")
-    assert results_of(*both, "-m", "mrr", "--ties", ties) == {"mrr": (first, 1)}
-
-
 def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in RECOMMENDATIONS.splitlines()[1:]]
     columns = {
@@ -132,84 +122,6 @@ def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> N
     assert integers["distinct_items"] == (2.0, 3)
 
 
-def test_folders_and_patterns_are_read_as_one_file(tmp_path: Path) -> None:
-    for name, text in (("recs", RECOMMENDATIONS), ("truth", TRUTH)):
-        head, *rows = text.splitlines(keepends=True)
-        (tmp_path / name).mkdir()
-        for number, part in enumerate((rows[:2], rows[2:])):
-            (tmp_path / name / f"part-{number}.tsv").write_text("".join([head, *part]))
-    both = files(tmp_path / "recs", tmp_path / "truth" / "part-*.tsv")
-    assert results_of(*both) == expected()
-    (tmp_path / "recs" / "part-2.tsv").write_text("user_id\nu1\n")
-    assert "part-2.tsv: some rows have no column 'item_id:token'" in error_of(*both)
-
-
-def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
-    both = written(tmp_path, "item,user\nb,1\nx,2\na,1\n", "user,item\n1,a\n")
-    assert results_of(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
-
-
-def test_a_column_of_numbers_that_may_be_the_score_is_not_left_unread(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item,est\n1,a,.1\n1,b,.9\n", "user,item\n1,b\n")
-    said = error_of(*both)
-    assert "no column has a usual name of a score or rank, and 'est' has numbers; if it" in said
-    assert "--column score=est (highest first) or --column rank=est (lowest first)" in said
-    assert results_of(*both, "-m", "mrr", "--column", "score=est") == {"mrr": (1.0, 1)}
-    assert results_of(*both, "-m", "mrr", "--column", "score=") == {"mrr": (0.5, 1)}
-    both = written(tmp_path, ",user,item\n0,1,a\n1,1,b\n", "user,item\n1,b\n")
-    assert results_of(*both, "-m", "mrr") == {"mrr": (0.5, 1)}
-
-
-def test_columns_may_have_another_name_in_each_file(tmp_path: Path) -> None:
-    both = written(tmp_path, "client,sku,score\n1,a,1\n1,b,2\n", "member,product\n1,a\n")
-    names = ["recommendations.user=client", "truth.user=member"]
-    options = [part for name in names for part in ("--column", name)]
-    assert results_of(*both, "-m", "mrr", *options) == {"mrr": (0.5, 1)}
-
-
-def test_a_column_named_for_the_rank_is_read(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item,place\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
-    done = run("evaluate", *both, "-m", "mrr", "--column", "rank=place", "--format", "csv")
-    assert (done.stdout, done.stderr) == ("metric,value,count\nmrr,0.5,1\n", "")
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_without_scores_the_lowest_rank_comes_first(tmp_path: Path, first: int) -> None:
-    rows = [("a", 2), ("b", 0), ("c", 1), ("d", 10)]
-    shown = "".join(f"1,{item},{rank + first}\n" for item, rank in rows)
-    both = written(tmp_path, f"user,item,rank\n{shown}", "user,item\n1,d\n1,c\n")
-    assert results_of(*both, *metric_options(["mrr", "precision@3"])) == {
-        "mrr": (0.5, 1),
-        "precision@3": (1 / 3, 1),
-    }
-
-
-def test_scores_come_before_ranks_unless_these_are_named(tmp_path: Path) -> None:
-    recommended = "user,item,score,rank\n1,a,0.9,2\n1,b,0.5,1\n2,b,0.5,1\n"
-    both = written(tmp_path, recommended, "user,item\n1,a\n")
-    metrics = metric_options(["mrr", "auc"])
-    assert results_of(*both, *metrics) == {"mrr": (0.5, 2), "auc": (1.0, 2)}
-    assert results_of(*both, *metrics, "--column", "rank=rank") == {
-        "mrr": (0.25, 2),
-        "auc": (1.0, 2),
-    }
-
-
-def test_systems_that_read_no_ratings_count_every_row_of_the_truth(tmp_path: Path) -> None:
-    rated = written(
-        tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n"
-    )
-    systems = ["recbole", "replay", "replay_0_9", "replay_0_11", "replay_0_22", "rectools"]
-    values = results_of(*rated, *metric_options([f"{system}:map@1" for system in systems]))
-    assert {value for value, _ in values.values()} == {1.0, 1 / 3}
-    assert values["rectools:map@1"] == (1 / 3, 1)
-    assert results_of(*rated, *metric_options(["hit_rate@1", "trec:map"])) == {
-        "hit_rate@1": (0.0, 1),
-        "trec:map": (0.0, 1),
-    }
-    assert run("evaluate", *rated, *metric_options(["recbole:map@1"])).stderr == ""
-
-
 def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
     wide = 1 << 63
     for kinds, items in (((pa.int32(), pa.int64()), [5, 6]), ((pa.int8(), pa.uint64()), [5, wide])):
@@ -218,12 +130,6 @@ def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
             pq.write_table(table, tmp_path / f"{name}.parquet")
         both = files(tmp_path / "recs.parquet", tmp_path / "truth.parquet")
         assert results_of(*both, "-m", "mrr") == {"mrr": (0.5, 2)}
-
-
-def test_users_are_counted_if_a_metric_reads_them(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item\n1,b\n2,x\n1,a\n", "user,item\n1,a\n3,a\n")
-    of = results_of(*both, *metric_options(["users_covered", "users_covered(having=hit)"]))
-    assert [value for value, _ in of.values()] == [2.0, 1.0]
 
 
 def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
@@ -266,14 +172,6 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     assert digits == [f"{float(values[name]):.4f}" for name in names]
 
 
-def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
-    # The three scores differ as doubles and are one C float; then the larger id stands first.
-    scores = {"d1": "0.30000001", "d2": "0.300000012", "d3": "0.3"}
-    lines = (f"q1 Q0 {item} 1 {score} tag\n" for item, score in scores.items())
-    both = written(tmp_path, "".join(lines), "q1 0 d1 1\n", "")
-    assert list(results_of(*both, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
-
-
 @pytest.mark.nightly
 def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval-terrier is not installed")
@@ -303,32 +201,3 @@ def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
         values = [measures[name] for measures in theirs.values()]
         whole = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
         assert read == pytest.approx(whole, rel=1e-12), name
-
-
-def test_spans_join_rows_of_both_files_by_time(tmp_path: Path) -> None:
-    recommendations = (
-        "user,item,score,at\n1,a,2,1970-01-01T00:00:10Z\n1,b,1,1970-01-01T00:00:20Z\n"
-        "1,b,2,1970-01-02T00:00:00Z\n1,a,1,1970-01-02T00:00:00Z\n"
-    )
-    truth = (
-        "user,item,at\n1,a,1970-01-01T23:59:59Z\n1,a,1970-01-02T01:00:00Z\n"
-        "2,a,1970-01-03T01:00:00Z\n"
-    )
-    both = written(tmp_path, recommendations, truth)
-    read = readings(*both, "-m", "mrr", "--every", "24h", "--time", "at")
-    assert [(reading["start"], reading["value"], reading["count"]) for reading in read] == [
-        ("1970-01-01T00:00:00Z", 1.0, 1),
-        ("1970-01-02T00:00:00Z", 0.5, 1),
-        ("1970-01-03T00:00:00Z", 0.0, 1),
-    ]
-
-
-def test_a_pair_has_no_labels_and_no_streams_to_join(pair: Arguments, tmp_path: Path) -> None:
-    text = """
-        metrics = ["mrr"]
-        labels = ["variant"]
-        event = { time = "ts", time_unit = "ms" }
-        attribution = { impressions = "shown", window = "1h", interactions = [{ source = "acts" }] }
-    """
-    config = write_file(tmp_path / "streameval.toml", text)
-    assert results_of(*pair, "--config", config, *metric_options(METRICS)) == expected()

@@ -78,143 +78,6 @@ def test_a_column_splits_every_metric(events: Path) -> None:
     assert [reading["labels"]["variant"] for reading in read] == ["a", "b"] * len(METRICS)
 
 
-@pytest.mark.parametrize(("separator", "option"), [(" ", None), ("|", None), (";", ";")])
-def test_csv_has_its_ids_separated(tmp_path: Path, separator: str, option: str | None) -> None:
-    lists = [
-        [separator.join(map(str, items)) for items in row] for row in zip(SHOWN, ACTS, strict=True)
-    ]
-    lines = (f'x,"{shown}","{acts}"' for shown, acts in lists)
-    path = tmp_path / "events.csv"
-    path.write_text("\n".join(["unread,recommendations,interactions", *lines]))
-    given = [] if option is None else ["--separator", option]
-    assert values(readings_of(path, *given)) == expected([0, 1, 2, 3])
-
-
-def test_columns_may_be_named_by_a_configuration(tmp_path: Path) -> None:
-    path = parquet(tmp_path / "events.parquet", shown=SHOWN, clicked=ACTS, arm=[1, 2, 2, 1])
-    config = tmp_path / "streameval.toml"
-    config.write_text(
-        'metrics = ["mrr"]\nlabels = ["variant"]\n[source]\ntype = "simulator"\n[event]\n'
-        'recommendations = "shown"\ninteractions = "clicked"\n[event.labels]\nvariant = "arm"\n'
-    )
-    assert values(readings_of(path, "--config", config), variant="2") == expected([1, 2])
-
-
-def test_scores_and_positions_are_read_where_there_are_any(tmp_path: Path) -> None:
-    columns = {"recommendations": [["a", "b"]], "interactions": [["b"]]}
-    path = parquet(tmp_path / "a.parquet", **columns, scores=[[0.5, 0.75]], positions=[[4, 2]])
-    read = values(readings_of(path, metrics=("mrr", "auc")))
-    assert read == {"mrr": (0.5, 1), "auc": (1.0, 1)}
-    text = tmp_path / "a.csv"
-    text.write_text("recommendations,interactions,scores,positions\na b,b,0.5 0.75,4 2\n")
-    assert values(readings_of(text, metrics=("mrr", "auc"))) == read
-
-
-def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> None:
-    path = write_file(tmp_path / "events.csv", "recommendations,interactions\n01 2,1\n")
-    config = tmp_path / "streameval.toml"
-    config.write_text('metrics = ["mrr"]\n[source]\ntype = "simulator"\n[event]\nids = "integer"\n')
-    assert readings_of(path, metrics=("mrr",))[0]["value"] == 0.0
-    assert readings_of(path, "--config", config, metrics=("mrr",))[0]["value"] == 1.0
-    mixed = parquet(tmp_path / "a.parquet", recommendations=[[1, 2]], interactions=[["2"]])
-    assert 'or set ids = "integer" under [event]' in error_of(mixed)
-    assert readings_of(mixed, "--config", config, metrics=("mrr",))[0]["value"] == 0.5
-
-
-@pytest.mark.parametrize("written_as", ["json", "python"])
-def test_lists_may_be_written_as_json_or_as_python_does(tmp_path: Path, written_as: str) -> None:
-    write = json.dumps if written_as == "json" else repr
-    path = tmp_path / "events.csv"
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["recommendations", "interactions", "scores"])
-        for shown, acts in zip(SHOWN, ACTS, strict=True):
-            rows.writerow([write(shown), write(list(map(str, acts))), write([0.5] * len(shown))])
-    assert values(readings_of(path)) == expected([0, 1, 2, 3])
-
-
-def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) -> None:
-    lines = (
-        f"{'|'.join(map(str, shown))},{';'.join(map(str, acts))}\n"
-        for shown, acts in zip(SHOWN, ACTS, strict=True)
-    )
-    path = write_file(tmp_path / "events.csv", "".join(["shown,clicks\n", *lines]))
-    named = ["--column", "recommendations=shown", "--column", "interactions=clicks"]
-    assert values(readings_of(path, *named, "--separator", "clicks=;")) == expected([0, 1, 2, 3])
-    both = ["--separator", "shown=|", "--separator", ";"]
-    assert values(readings_of(path, *named, *both)) == expected([0, 1, 2, 3])
-
-
-def test_a_separator_of_a_column_is_always_used(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text('recommendations,interactions\n"Heat|Toy Story, The","Toy Story, The"\n')
-    given = ["--separator", "recommendations=|", "--separator", "interactions=|"]
-    assert readings_of(path, *given, metrics=("mrr",))[0]["value"] == 0.5
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"recommendations,interactions\n7 8,007\n",
-        b"\nrecommendations,interactions\n7,007\n",
-        b"\r\n\r\nrecommendations,interactions\r\n7,007\r\n",
-        b"recommendations,interactions\r7,007\r",
-        b'"the\nlist",recommendations,interactions\n1,7,007\n',
-        b'"the\r\nlist";recommendations;interactions\r\n1;7;007\r\n',
-    ],
-)
-def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "EVENTS.CSV"
-    path.write_bytes(content)
-    assert readings_of(path, metrics=("mrr",))[0]["value"] == 0.0
-    path.write_bytes(content.replace(b"007", b"7"))
-    assert readings_of(path, metrics=("mrr",))[0]["value"] == 1.0
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet", "ndjson"])
-def test_an_empty_label_is_missing(tmp_path: Path, form: str) -> None:
-    path = tmp_path / f"events.{form}"
-    columns = {"recommendations": [["a"]] * 2, "interactions": [["a"]] * 2, "variant": ["x", ""]}
-    if form == "parquet":
-        parquet(path, **columns)
-    elif form == "csv":
-        write_file(path, "recommendations,interactions,variant\na,a,x\na,a,\n")
-    else:
-        json_lines(path, pa.table(columns).to_pylist())
-    read = readings_of(path, "--by", "variant", metrics=("mrr",))
-    assert [reading["labels"]["variant"] for reading in read] == ["__missing__", "x"]
-
-
-def test_a_configuration_needs_no_source_if_files_are_given(events: Path, tmp_path: Path) -> None:
-    config = write_file(tmp_path / "streameval.toml", 'metrics = ["mrr"]\n')
-    pairs = zip(SHOWN, ACTS, strict=True)
-    records = ({"recommendations": shown, "interactions": acts} for shown, acts in pairs)
-    for path in (events, json_lines(tmp_path / "events.ndjson", records)):
-        (read,) = readings_of(path, "--config", config, metrics=())
-        assert read["value"] == expected([0, 1, 2, 3])["mrr"][0]
-    assert "source: this key is missing" in error_of("--config", config)
-
-
-def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
-    path = tmp_path / "events.ndjson"
-    path.write_text('{"list": {"shown": ["a", "b"]}, "did": ["b"], "arm": "x"}\n')
-    columns = ("recommendations=list.shown", "interactions=did", "variant=arm")
-    named = [part for column in columns for part in ("--column", column)]
-    read = readings_of(path, *named, "--by", "variant", metrics=("mrr",))
-    assert values(read, variant="x") == {"mrr": (0.5, 1)}
-
-
-def test_lists_beside_the_recommendations_are_read_from_json_lines(tmp_path: Path) -> None:
-    records = [{"recommendations": [1], "interactions": [1], "other": [1]}]
-    path = json_lines(tmp_path / "events.ndjson", records)
-    for field, metric, value in (
-        ("baseline", "replay_0_22:unexpectedness@3", 1 - 1 / 3),
-        ("history", "user_novelty@3", 0.0),
-    ):
-        (read,) = readings_of(path, "--column", f"{field}=other", metrics=(metric,))
-        assert read["value"] == value
-
-
 CONFIG = """
 metrics = ["mrr", "ndcg@2", "users_covered"]
 labels = ["variant"]
@@ -289,15 +152,6 @@ def state(path: str, config: str) -> dict[Any, bytes]:
     }
 
 
-def test_rows_of_items_have_no_windows_segments_or_event_ids(tmp_path: Path) -> None:
-    path = write_file(tmp_path / "rows.csv", "user,item\nu,a\n")
-    config = write_file(tmp_path / "streameval.toml", CONFIG)
-    pair = ("--recommendations", path, "--truth", path, "--config", config)
-    done = run("evaluate", *pair, "--format", "json")
-    values = {row["metric"]: row["value"] for row in json.loads(done.stdout)}
-    assert values == {"mrr": 1.0, "ndcg@2": 1.0, "users_covered": 1.0, "recall@2": 1.0}
-
-
 def read_all(path: Path) -> None:
     rows = EventRows(EventFields(), [], Needs(), Options())
     parts = parts_of(str(path), Options())
@@ -357,12 +211,6 @@ def test_parquet_and_json_lines_give_the_same_bits(
 def test_half_a_file_of_parquet_is_named(events: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(events.read_bytes()[:-9])
     assert "bad.parquet: " in error_of(tmp_path / "bad.parquet")
-
-
-def test_users_are_read_if_a_metric_reads_them(tmp_path: Path) -> None:
-    users = ["u", "v", None, "u"]
-    path = parquet(tmp_path / "a.pq", recommendations=SHOWN, interactions=ACTS, user=users)
-    assert readings_of(path, metrics=("users_covered",))[0]["value"] == 2.0
 
 
 CHANCES: Final = """

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from streameval.config import load
 from streameval.engine.snapshot import StreamHealth
-from streameval.events.errors import ConfigError
 from streameval.join.options import OUTCOMES
 from streameval.testing.broker import Broker
-from tests.cli.program import run
+from tests.cli.program import json_lines, run
 from tests.daemon.running import running
 from tests.kafka.topics import create, fill
 
@@ -29,8 +27,6 @@ MANY = [
     {"ts": HOUR + second, "request_id": f"r{second}", "recommendations": ["d"]}
     for second in range(21)
 ]
-LATE = {"ts": 2_000, "request_id": "late", "user": "u5", "recommendations": ["d"]}
-AHEAD = {"ts": 2 * HOUR, "request_id": "ahead", "user": "u5", "recommendations": ["d"]}
 DONE = [
     {"ts": 60_000, "request_id": "clicked", "item": "b", "type": "click"},
     {"ts": 61_000, "request_id": "clicked", "item": "x", "type": "click"},
@@ -59,82 +55,11 @@ listen = "127.0.0.1:0"
 """
 
 
-def written(place: Path, shown: list[dict[str, Any]]) -> Path:
-    for name, records in {"impressions": shown, "clicks": DONE}.items():
-        lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        (place / f"{name}.ndjson").write_text(lines)
-    (place / "streameval.toml").write_text(CONFIG)
-    return place / "streameval.toml"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files, and a configuration that joins them."""
-    return written(tmp_path_factory.mktemp("explained"), SHOWN).parent
-
-
-@pytest.fixture(scope="module")
-def config(folder: Path) -> Path:
-    return folder / "streameval.toml"
-
-
 def explained(config: Path, key: str) -> Any:
     done = run("explain", key, "--config", config, "--format", "json")
     assert done.returncode == 0, done.stderr
     (only,) = json.loads(done.stdout).values()
     return only
-
-
-def test_a_request_with_and_without_clicks(config: Path) -> None:
-    explanation = explained(config, "clicked")
-    lists = [(shown["items"], shown["outcome"]) for shown in explanation["lists"]]
-    assert lists == [(["a", "b"], "counted")]
-    records = [
-        (record["item"], record["outcome"], record["rank"]) for record in explanation["records"]
-    ]
-    assert records == [("b", "counted", 2), ("x", "counted", None), ("a", "ignored", None)]
-    explanation = explained(config, "unclicked")
-    assert [shown["outcome"] for shown in explanation["lists"]] == ["counted"]
-    assert explanation["records"] == []
-
-
-@pytest.mark.parametrize(
-    ("key", "outcome"), [("late", "late"), ("ahead", "future"), ("nobody", "orphan")]
-)
-def test_a_rejected_record(tmp_path: Path, key: str, outcome: str) -> None:
-    after = [{**record, "request_id": f"after {record['request_id']}"} for record in MANY]
-    config = written(tmp_path, [*SHOWN, *MANY, AHEAD, LATE, *after])
-    explanation = explained(config, key)
-    assert explanation["lists"] == []
-    assert [record["outcome"] for record in explanation["records"]] == [outcome]
-
-
-def test_an_explanation_as_text(config: Path) -> None:
-    text = run("explain", "clicked", "--config", config).stdout
-    assert "items   a, b" in text
-    assert "click b: counted. It is part of the event, at rank 2." in text
-    assert "with an item that the list did not show" in text
-
-
-def test_a_key_without_records(config: Path) -> None:
-    done = run("explain", "never", "--config", config)
-    assert done.returncode == 1
-    assert "no record of 'never' in " in done.stderr
-
-
-def test_a_key_without_records_names_every_log_that_was_read(tmp_path: Path) -> None:
-    config = written(tmp_path, SHOWN)
-    (tmp_path / "more.ndjson").write_text("")
-    text = config.read_text().replace('"clicks.ndjson"]', '"clicks.ndjson", "more.ndjson"]')
-    both = 'source = ["clicks.ndjson", "more.ndjson"]'
-    config.write_text(text.replace('source = "clicks.ndjson"', both))
-    done = run("explain", "never", "--config", config)
-    assert re.findall(r"(\w+)\.ndjson", done.stderr) == ["impressions", "clicks", "more"]
-
-
-def test_files_do_not_take_a_start_time(config: Path) -> None:
-    done = run("explain", "clicked", "--config", config, "--since", "2026-01-31T08:00:00+00:00")
-    assert (done.returncode, "only Kafka topics" in done.stderr) == (2, True)
 
 
 def test_topics_are_explained_up_to_their_end(broker: Broker, tmp_path: Path) -> None:
@@ -166,36 +91,12 @@ def test_topics_are_explained_up_to_their_end(broker: Broker, tmp_path: Path) ->
     assert (wrong.returncode, "--since: found 'yesterday'" in wrong.stderr) == (2, True)
 
 
-def test_without_a_join_there_is_nothing_to_explain(tmp_path: Path) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text('metrics = ["ctr"]\n[source]\ntype = "simulator"\n')
-    done = run("explain", "r1", "--config", config)
-    assert (done.returncode, "no [attribution]" in done.stderr) == (2, True)
-
-
-def test_files_are_found_by_the_names_of_their_streams(folder: Path, tmp_path: Path) -> None:
-    config = tmp_path / "kafka.toml"
-    text = CONFIG.replace(".ndjson", "").replace('type = "files"', 'type = "kafka"')
-    text = text.replace("paths = ", "topics = ")
-    config.write_text(text + '[source.kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
-    paths = [str(folder / name) for name in ("clicks.ndjson", "impressions.ndjson")]
-    done = run("evaluate", *paths, "--config", config, "--format", "json")
-    readings = {reading["metric"]: reading["value"] for reading in json.loads(done.stdout)}
-    assert readings == {"hit_rate@1": 0.25, "hit_rate@2": 0.5}
-    lone = run("evaluate", paths[0], "--config", config)
-    assert (lone.returncode, "impressions.ndjson" in lone.stderr) == (2, True)
-    wrong = run("evaluate", *paths, str(folder / "streameval.toml"), "--config", config)
-    assert (wrong.returncode, "[attribution] joins no stream of this name" in wrong.stderr) == (
-        2,
-        True,
-    )
-
-
 def counted(folder: Path) -> Path:
     """The store of a daemon that has joined the two files to their ends."""
     folder.mkdir()
-    config = written(folder, SHOWN).read_text()
-    with running(config, folder) as daemon:
+    json_lines(folder / "impressions.ndjson", SHOWN)
+    json_lines(folder / "clicks.ndjson", DONE)
+    with running(CONFIG, folder) as daemon:
         daemon.consumed(len(SHOWN) + len(DONE))
         assert daemon.stop() == 0
     return folder / "state"
@@ -220,65 +121,6 @@ def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> 
     assert {reading["count"] for reading in json.loads(done.stdout)} == {8}
 
 
-def test_two_fields_may_share_a_path(folder: Path) -> None:
-    config = folder / "shared.toml"
-    config.write_text(CONFIG.replace("types =", 'item = "request_id"\ntypes ='))
-    done = run("evaluate", "--config", config, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_spans_of_joined_files(folder: Path) -> None:
-    config = folder / "streameval.toml"
-    done = run("evaluate", "--config", config, "--every", "1h", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    values = [
-        reading["value"] for reading in json.loads(done.stdout) if reading["metric"] == "hit_rate@2"
-    ]
-    assert values == [0.5, 0.5]
-
-
-_WINDOW = 'window = "30m"'
-_CONTRADICTIONS = [
-    ('impressions = "impressions.ndjson"', 'impressions = "lists.ndjson"', "impressions"),
-    ('impressions = "impressions.ndjson"', "impressions = []", "impressions"),
-    ('source = "clicks.ndjson"', 'source = "impressions.ndjson"', "impressions"),
-    ('source = "clicks.ndjson"', "source = []", "interactions[0].source"),
-    ('source = "clicks.ndjson"', 'source = "clicks.ndjson"\nitems = "x"', "interactions[0].items"),
-    ("{ click = 1 }", "{ click = nan }", "interactions[0].types.click"),
-    ("{ click = 1 }", '{ click = "a" }', "interactions[0].types.click"),
-    ("{ click = 1 }", '{ click = 1 }\nignore = ["click"]', "interactions[0].ignore"),
-    (_WINDOW, 'window = "0s"', "window"),
-    (_WINDOW, 'per = ["variant"]', "per"),
-    (_WINDOW, 'key = "user_item"\nper = ["variant"]', "per[0]"),
-    (_WINDOW, 'request_id = "a..b"', "request_id"),
-]
-
-
-@pytest.mark.parametrize(("text", "other", "key"), _CONTRADICTIONS)
-def test_a_contradiction_is_refused_by_its_key(
-    tmp_path: Path, text: str, other: str, key: str
-) -> None:
-    config = tmp_path / "streameval.toml"
-    assert text in CONFIG
-    config.write_text(CONFIG.replace(text, other))
-    with pytest.raises(ConfigError) as refused:
-        load(config)
-    assert refused.value.key == f"attribution.{key}"
-
-
-def test_a_join_needs_event_time_and_logs(tmp_path: Path) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text(CONFIG.replace('time = "ts"\ntime_unit = "ms"\n', ""))
-    with pytest.raises(ConfigError) as refused:
-        load(config)
-    assert refused.value.key == "event.time"
-    paths = 'type = "files"\npaths = ["impressions.ndjson", "clicks.ndjson"]'
-    config.write_text(CONFIG.replace(paths, 'type = "simulator"'))
-    with pytest.raises(ConfigError) as refused:
-        load(config)
-    assert refused.value.key == "attribution"
-
-
 def test_the_demo_shows_joined_values() -> None:
     done = run(
         *("demo", "--attribution", "--seconds", "10", "--events-per-second", "300"),
@@ -286,38 +128,6 @@ def test_the_demo_shows_joined_values() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"hit_rate@10 .* 0\.\d+ .* 0\.\d+ ", done.stdout), done.stdout
-
-
-@pytest.mark.parametrize(
-    ("field", "why"),
-    [
-        ('item = "sku"', "are invalid"),
-        ('request_id = "item"', "belong to no list"),
-        ("types = { buy = 1 }", "have a type that does not count"),
-    ],
-)
-@pytest.mark.parametrize("every", [(), ("--every", "1h")])
-def test_losing_most_interactions_through_a_wrong_field_warns_and_fails(
-    tmp_path: Path, field: str, why: str, every: tuple[str, ...]
-) -> None:
-    config = written(tmp_path, [*MANY, SHOWN[0]])
-    clicks = [
-        {**DONE[4], "request_id": f"r{number}", "ts": HOUR + 10_000 + number}
-        for number in range(20)
-    ]
-    (tmp_path / "clicks.ndjson").write_text("\n".join(map(json.dumps, clicks)))
-    call: tuple[str | Path, ...] = ("evaluate", "--config", config, "--format", "json", *every)
-    right = run(*call)
-    assert (right.returncode, "count in no list" in right.stderr) == (0, False)
-    options = field if "types" in field else f"{field}\ntypes = {{ click = 1 }}"
-    config.write_text(CONFIG.replace("types = { click = 1 }", options))
-    done = run(*call)
-    assert done.returncode == 1
-    told = f"clicks.ndjson: 20 of 20 interactions count in no list (20 {why}): do the fields"
-    assert done.stderr.count(told) == 1
-    assert "--allow-invalid accepts the values" in done.stderr
-    anyway = run(*call, "--allow-invalid")
-    assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 
 @pytest.mark.parametrize(

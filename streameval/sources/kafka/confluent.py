@@ -420,9 +420,10 @@ def librdkafka_config(config: Mapping[str, Any]) -> dict[str, Any]:
     except (KafkaException, TypeError, ValueError) as error:
         text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         by_length = sorted(config, key=len, reverse=True)
-        key = next((key for key in by_length if librdkafka_name(key) in text), "client")
-        text = f"librdkafka: {' '.join(text.split()).rstrip('.')}{similar_names(key)}"
-        raise ConfigError(TABLE, key, text if text.endswith("?") else f"{text}.") from error
+        key = next((key for key in by_length if librdkafka_name(key) in text), None)
+        similar = similar_names(key) if key else ""
+        text = f"librdkafka: {' '.join(text.split()).rstrip('.')}{similar or '.'}"
+        raise ConfigError(TABLE, key or "client", text) from error
     return settings
 
 

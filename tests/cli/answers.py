@@ -1,6 +1,7 @@
-"""What the program says of mistakes: mistakes.toml has the files, the commands and every line.
+"""What the program prints and says: files of commands, of their folders, and of every line.
 
-`python -m tests.cli.mistakes` writes the answers anew; read the difference before you commit it.
+mistakes.toml has commands that go wrong, values.toml those that print values.
+`python -m tests.cli.answers` writes the answers anew; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -19,30 +20,31 @@ import pyarrow.parquet as pq
 
 from tests.cli.program import run
 
-FILE: Final = Path(__file__).with_suffix(".toml")
+FILES: Final = [Path(__file__).with_name(name) for name in ("mistakes.toml", "values.toml")]
 STDIN: Final = "-"
 _PREFIX: Final = "streameval: "
 Content: TypeAlias = "str | list[Any]"
 """Text, or pieces of it, each with how often it stands there."""
 
 
-class Mistake(NamedTuple):
-    """A command that goes wrong, or is doubted.
+class Answer(NamedTuple):
+    """What a command answers.
 
     Attributes:
-        about: what the mistake is, in words.
+        about: what the command shows, in words.
         files: of the folder that it runs in.
+        result: its status if it goes wrong, or is doubted; or else all that it prints.
         said: all of standard error; `...` for the words of another library.
     """
 
     about: str
     files: Mapping[str, Content]
     command: str
-    status: int
+    result: int | str
     said: str
 
-    def answer(self, folder: Path) -> tuple[int, str]:
-        """Status and standard error in an empty folder; a usage error prints nothing else."""
+    def of_today(self, folder: Path) -> tuple[int | str, str]:
+        """Result and standard error in an empty folder; a usage error prints nothing else."""
         for name, content in self.files.items():
             _write(folder / name, content)
         stdin = _text(self.files.get(STDIN, "")).encode("latin-1")
@@ -51,15 +53,19 @@ class Mistake(NamedTuple):
         assert done.returncode != 2 or not done.stdout
         lines = done.stderr.splitlines()
         assert all(line.startswith((_PREFIX, "  ")) for line in lines), done.stderr
-        said = "\n".join(line.removeprefix(_PREFIX) for line in lines)
-        return done.returncode, said.replace(str(folder), "{here}")
+        said = "\n".join(line.removeprefix(_PREFIX) for line in lines).replace(
+            str(folder), "{here}"
+        )
+        if done.returncode or not isinstance(self.result, str):
+            return done.returncode, said
+        return done.stdout.replace(str(folder), "{here}"), said
 
 
-def mistakes() -> Iterator[Mistake]:
-    """All of mistakes.toml."""
-    for about, part in tomllib.loads(FILE.read_text(encoding="utf-8")).items():
-        for command, status, said, *files in part["said"]:
-            yield Mistake(about, part.get("files", {}) | dict(*files), command, status, said)
+def answers(file: Path) -> Iterator[Answer]:
+    """All of a file."""
+    for about, part in tomllib.loads(file.read_text(encoding="utf-8")).items():
+        for command, result, said, *files in part["said"]:
+            yield Answer(about, part.get("files", {}) | dict(*files), command, result, said)
 
 
 def _text(content: Content) -> str:
@@ -91,22 +97,23 @@ def _toml(value: object) -> str:
 
 def main() -> None:
     """Write the answers of today; those with words of another library stay as they are."""
-    parts = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    head, _, _ = FILE.read_text(encoding="utf-8").partition("\n\n")
-    lines = [head]
-    answers = iter(mistakes())
-    for about, part in parts.items():
-        lines += ["", f"[{json.dumps(about)}]"]
-        lines += [f"files = {_toml(part['files'])}"] if "files" in part else []
-        lines.append("said = [")
-        for row in part["said"]:
-            mistake = next(answers)
-            with tempfile.TemporaryDirectory() as folder:
-                status, said = mistake.answer(Path(folder))
-            row[1:3] = [status, row[2] if "..." in row[2] else said]
-            lines.append(f"  [{', '.join(map(_toml, row))}],")
-        lines.append("]")
-    FILE.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    for file in FILES:
+        parts = tomllib.loads(file.read_text(encoding="utf-8"))
+        head, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
+        lines = [head]
+        given = answers(file)
+        for about, part in parts.items():
+            lines += ["", f"[{json.dumps(about)}]"]
+            lines += [f"files = {_toml(part['files'])}"] if "files" in part else []
+            lines.append("said = [")
+            for row in part["said"]:
+                answer = next(given)
+                with tempfile.TemporaryDirectory() as folder:
+                    result, said = answer.of_today(Path(folder))
+                row[1:3] = [result, row[2] if "..." in row[2] else said]
+                lines.append(f"  [{', '.join(map(_toml, row))}],")
+            lines.append("]")
+        file.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 if __name__ == "__main__":
