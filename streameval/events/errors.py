@@ -193,9 +193,12 @@ class UndefinedMetricError(MetricError):
 
 
 class NotComparableError(MetricError):
-    """A metric has no sums by user group to compare."""
+    """A metric has no sums by user group to compare, because of `why` or without `intervals`."""
 
-    def __init__(self, metric: str, why: str) -> None:
+    def __init__(self, metric: str, why: str | None = None) -> None:
+        why = (
+            why or "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
+        )
         self.metric, self.why = metric, why
         super().__init__(f"metric {metric!r} cannot be compared. {why}")
 

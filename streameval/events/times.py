@@ -10,22 +10,23 @@ from numpy.typing import NDArray
 
 from streameval.events.errors import InvalidEventError
 
-FIRST_TIME: Final = -62_104_060_800_000_000
-END_TIME: Final = 253_370_764_800_000_000
-"""Event time is in [FIRST_TIME, END_TIME), microseconds since the epoch.
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+FIRST_MOMENT: Final = datetime(2, 1, 1, tzinfo=UTC)
+END_MOMENT: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""Event time is in [FIRST_MOMENT, END_MOMENT).
 
 A year inside the calendar of `datetime` at both ends, so that offsets and neighbouring days exist.
 The zero times of Go and .NET and the largest time of .NET lie outside.
 """
 
-FIRST_MOMENT: Final = datetime(2, 1, 1, tzinfo=UTC)
-END_MOMENT: Final = datetime(9999, 1, 1, tzinfo=UTC)
-"""The same range for datetimes."""
+FIRST_TIME: Final = (FIRST_MOMENT - EPOCH) // timedelta(microseconds=1)
+END_TIME: Final = (END_MOMENT - EPOCH) // timedelta(microseconds=1)
+"""The same range in microseconds since the epoch."""
 
 YEARS: Final = "the years 2 to 9998"
 """The range in words."""
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
 
 

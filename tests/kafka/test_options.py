@@ -10,7 +10,7 @@ import pytest
 from streameval.events.errors import ConfigError, MissingExtraError, SourceError
 from streameval.sources import kafka
 from streameval.sources.kafka.confluent import librdkafka_config
-from streameval.sources.kafka.settings import client_config, group_config
+from streameval.sources.kafka.settings import client_config, group_config, librdkafka_settings
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.secrets import redact
 from tests.kafka.topics import options
@@ -60,6 +60,12 @@ def test_secrets_lose_the_newline_of_their_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("servers", ["a", "a:1, b:2,", "[::1]:1", "::1", "[::1]", "SSL://a:1"])
 def test_an_address_may_be_written_in_any_form(servers: str) -> None:
     assert client_config({"bootstrap_servers": servers}, {}) == {"bootstrap_servers": servers}
+
+
+def test_librdkafka_is_given_the_port_that_an_address_has_or_the_usual_one() -> None:
+    config = client_config({"bootstrap_servers": "a, SSL://b:1, [::1]:2, ::1"}, {})
+    found = librdkafka_settings(config)["bootstrap.servers"]
+    assert found == "a:9092,SSL://b:1,[::1]:2,::1:9092"
 
 
 def test_a_doubled_dollar_is_a_literal_one() -> None:

@@ -609,8 +609,7 @@ def changes(
 
 def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
     if accumulator.intervals is None:
-        reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
-        raise NotComparableError(metric.text, reason)
+        raise NotComparableError(metric.text)
     sums = accumulator.groups(metric.text)
     if sums is None:
         raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")

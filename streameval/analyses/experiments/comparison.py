@@ -282,8 +282,7 @@ def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
 
 def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:
     if accumulator.intervals is None:
-        reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
-        raise NotComparableError(metric.text, reason)
+        raise NotComparableError(metric.text)
     if has_user_means(metric, accumulator.table):
         means = user_means_by_group(metric, accumulator.table, np.array([0]))
         if means.problem is not None:

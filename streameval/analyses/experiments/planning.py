@@ -151,8 +151,7 @@ def plan(
     text = metric_of(metric, accumulator.metrics).text
     intervals, audience = accumulator.intervals, accumulator.audience
     if intervals is None or audience is None:
-        reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
-        raise NotComparableError(text, reason)
+        raise NotComparableError(text)
     sums = accumulator.groups(text)
     if sums is None:
         raise NotComparableError(text, accumulator.read(text).no_interval or "")

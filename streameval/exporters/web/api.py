@@ -57,7 +57,8 @@ class Documents:
         `tag`: changes with the content.
         """
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
+        known = request.headers.get("if-none-match", "").split(",")
+        if {f'"{tag}"', "*"} & {text.strip().removeprefix("W/") for text in known}:
             return Response(status_code=304, headers=headers)
         plain, packed = self._find(name, tag, render)
         if packed and accepts_gzip(request.headers.get("accept-encoding", "")):

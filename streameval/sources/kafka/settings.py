@@ -220,7 +220,11 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
     servers = config.get("bootstrap_servers", "localhost")
     listed = servers.split(",") if isinstance(servers, str) else servers
     stripped = [address.strip() for address in listed]
-    return [address if _has_port(address) else f"{address}:9092" for address in stripped if address]
+    return [
+        address if _host_and_port(address)[1] else f"{address}:9092"
+        for address in stripped
+        if address
+    ]
 
 
 def similar_names(name: str, known: Collection[str] = KafkaConsumer.DEFAULT_CONFIG) -> str:
@@ -326,16 +330,16 @@ def _check_addresses(servers: object, path: str) -> None:
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is HOST:PORT or only a host, which may be an IPv6 address."""
-    host, colon, port = text.rpartition("//")[2].rpartition(":")
-    if not colon or (":" in host and not host.endswith("]")):
-        return True
-    return bool(host) and port.isdecimal() and 0 < int(port) <= LARGEST_PORT
+    """Whether it is HOST:PORT or only a host."""
+    host, port = _host_and_port(text)
+    return bool(host) and (port is None or (port.isdecimal() and 0 < int(port) <= LARGEST_PORT))
 
 
-def _has_port(address: str) -> bool:
-    host, colon, port = address.rpartition(":")
-    return bool(colon) and port.isdecimal() and (":" not in host or host.endswith("]"))
+def _host_and_port(address: str) -> tuple[str, str | None]:
+    """Host and port of an address; None for a host alone, which may be an IPv6 address."""
+    text = address.rpartition("//")[2]
+    host, colon, port = text.rpartition(":")
+    return (host, port) if colon and (":" not in host or host.endswith("]")) else (text, None)
 
 
 def _require_one_of(key: str, value: object, allowed: tuple[str, ...], path: str) -> None:
