@@ -365,7 +365,7 @@ MAKERS: Final = frozenset(
             # Without its lists, for the batch after it.
             "accumulator/table.py",
         ),
-        *("decoding/general.py", "decoding/rows.py"),
+        *("decoding/general.py", "decoding/rows.py", "decoding/scan.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         *("evaluation/pairs.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
