@@ -90,11 +90,11 @@ class BackfilledLog:
         metrics = json.dumps(METRICS)
         return CONFIG.format(metrics=metrics, log=self.log, state=self.folder / state)
 
-    def counted(self, name: str, *metrics: str, **options: Any) -> Path:
-        """Rows of the events before the log, in two parquet files."""
+    def counted(self, name: str, *metrics: str, of: slice = slice(BEFORE), **options: Any) -> Path:
+        """Rows of the events before the log, or of some of them, in two parquet files."""
         given: dict[str, Any] = {"by": BY, "every": "1h", "intervals": Intervals(groups=64)}
         given |= {"catalog": 1200} | options
-        table = events(self.records[:BEFORE])
+        table = events(self.records[of])
         pieces = (table[:41], table[41:])
         rows = [
             row for piece in pieces for row in partials([piece], *(metrics or METRICS), **given)
@@ -178,6 +178,25 @@ def test_merging_stores_never_loses_or_repeats_a_backfill(world: BackfilledLog) 
     earlier = saved_as(world.folder / "earlier", world.state, more=-1)
     kept = run("state", "merge", world.folder / "with", earlier, "--into", into)
     assert (kept.returncode, kept.stderr) == (0, "")
+
+
+def test_backfills_of_other_times_are_merged_whatever_their_partitions(
+    world: BackfilledLog,
+) -> None:
+    halves = [world.counted(f"half{first}", of=slice(first, first + 40)) for first in (0, 40)]
+    states = [world.folder / "first-half", world.folder / "second-half"]
+    for half, state in zip(halves, states, strict=True):
+        assert world.merged(half, into=state.name).returncode == 0
+    states[1] = saved_as(world.folder / "renumbered", states[1], number=1)
+    both = run("state", "merge", *states, "--into", world.folder / "halves")
+    assert (both.returncode, both.stderr) == (0, "")
+    shown = json.loads(run("state", "export", world.folder / "halves").stdout)
+    items = [
+        row["count"]
+        for row in shown
+        if (row["metric"], row["window"], *row["labels"]) == ("ctr", "lifetime", "variant")
+    ]
+    assert sum(items) == LENGTH * (2 * (STOPPED - BEFORE) + 80)
 
 
 def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path:

@@ -393,6 +393,13 @@ def test_the_first_message_of_a_file_has_two_paths(path: bytes) -> None:
     assert json.loads(to_text(framed(1, path + b"\x0a\x01x"))) == {"id": "x"}
 
 
+def test_a_message_far_down_in_its_file_has_a_number_of_two_bytes() -> None:
+    many = "".join(f"message M{number} {{ string id = 1; }}\n" for number in range(131))
+    far: Any = message_class({"many.proto": f'syntax = "proto3";\n{many}'}, "M130")
+    to_text = protobuf.reader(far, "ms")
+    assert json.loads(to_text(framed(1, b"\x02\x84\x02\x0a\x01x"))) == {"id": "x"}
+
+
 def test_a_message_within_another_has_a_longer_path() -> None:
     nested: Any = message("Item")
     to_text = protobuf.reader(nested.Inner, "ms")
