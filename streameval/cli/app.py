@@ -43,6 +43,10 @@ COMMANDS: Final[Mapping[str, _Command]] = MappingProxyType(
             "streameval.cli.run",
             "Run the daemon: read the source, count, and serve the values over HTTP.",
         ),
+        "serve": _Command(
+            "streameval.cli.serve",
+            "Serve the values of all replicas: read the store that they share, and count nothing.",
+        ),
         "check": _Command(
             "streameval.cli.check", "Check a configuration, and print what `run` would do with it."
         ),

@@ -6,9 +6,9 @@ import faulthandler
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 from typer import Argument, Exit, Option
@@ -22,31 +22,37 @@ from streameval.daemon.log import level_of
 from streameval.evaluation.shell.errors import config_errors_in, status_of
 from streameval.events.errors import ConfigError, OptionError, StreamevalError
 
+ConfigPath: TypeAlias = Annotated[
+    Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")
+]
+Listen: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        "--web.listen",
+        "--web.listen-address",
+        metavar="HOST:PORT",
+        help="Address to serve on; may be repeated.",
+    ),
+]
+WebConfig: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--web.config.file",
+        metavar="FILE",
+        help="File with TLS and users; see docs/how-to/web.md.",
+    ),
+]
+RoutePrefix: TypeAlias = Annotated[
+    str | None, Option("--web.route-prefix", metavar="PATH", help="Prefix of all HTTP paths.")
+]
+
 
 def run(
-    config: Annotated[Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")],
+    config: ConfigPath,
     *,
-    listen: Annotated[
-        list[str] | None,
-        Option(
-            "--web.listen",
-            "--web.listen-address",
-            metavar="HOST:PORT",
-            help="Address to serve on; may be repeated.",
-        ),
-    ] = None,
-    web_config: Annotated[
-        Path | None,
-        Option(
-            "--web.config.file",
-            metavar="FILE",
-            help="File with TLS and users; see docs/how-to/web.md.",
-        ),
-    ] = None,
-    route_prefix: Annotated[
-        str | None,
-        Option("--web.route-prefix", metavar="PATH", help="Prefix of all HTTP paths."),
-    ] = None,
+    listen: Listen = None,
+    web_config: WebConfig = None,
+    route_prefix: RoutePrefix = None,
 ) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
 
@@ -71,28 +77,51 @@ def run(
 
     These options override [web] in the file.
     """
-    overrides = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
 
-    settings = load(config, lambda read: _overridden(read, overrides))
-    web_security(settings.web)
+    def daemon(settings: Config) -> Daemon:
+        if sys.stderr.isatty():
+            sys.stderr.write(configuration_lines(config, settings, dead_letter_topics(settings)))
+        return Daemon(settings, os.environ)
+
+    settings = load_with(config, listen, web_config, route_prefix)
+    resumes = "counts anew, without [state]" if settings.state is None else "resumes here"
+    run_until_signal(config, settings, daemon, next_start=resumes)
+
+
+class Process(Protocol):
+    """What runs until it is told to stop."""
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Run; `until`: whether to stop."""
+
+
+def run_until_signal(
+    path: Path, settings: Config, process: Callable[[Config], Process], **stopped: str
+) -> None:
+    """Run a process with this configuration; `stopped`: fields of its last line in the log."""
     configure(level_of(settings.log_level))
     # A watchdog kills a stuck daemon with SIGABRT; the traceback in the log shows where. Threads
     # that still run can crash the dump, so only the thread of the signal is dumped.
     faulthandler.enable(all_threads=False)
     try:
-        with config_errors_in(config):
-            if sys.stderr.isatty():
-                sys.stderr.write(
-                    configuration_lines(config, settings, dead_letter_topics(settings))
-                )
-            daemon = Daemon(settings, os.environ)
+        with config_errors_in(path):
+            made = process(settings)
         with StopSignal().on_signals() as stop:
-            daemon.run(until=stop)
+            made.run(until=stop)
     except StreamevalError as error:
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
-    resumes = "counts anew, without [state]" if settings.state is None else "resumes here"
-    emit(logging.INFO, "stopped", signal=stop.signal, next_start=resumes)
+    emit(logging.INFO, "stopped", signal=stop.signal, **stopped)
+
+
+def load_with(
+    path: Path, listen: list[str] | None, web_config: Path | None, route_prefix: str | None
+) -> Config:
+    """The configuration in a file, with the options of the command line."""
+    overrides = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
+    settings = load(path, lambda read: _overridden(read, overrides))
+    web_security(settings.web)
+    return settings
 
 
 _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}

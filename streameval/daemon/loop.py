@@ -15,6 +15,7 @@ from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
 from streameval.daemon.reading import SnapshotReader
+from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.capture import RuntimeStatus
 from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import DeadLetter
@@ -164,7 +165,7 @@ class Loop:
             ends=source.ends,
             durable=owner.durable,
             counted=owner.counted,
-            unread=0 if self._owned is None else self._owned.unread,
+            unread=UnreadPartitions(0 if self._owned is None else self._owned.unread),
         )
 
     def _published(self, snapshot: Snapshot, status: RuntimeStatus) -> None:

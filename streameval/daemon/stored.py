@@ -9,9 +9,11 @@ from typing import Final
 
 import msgspec
 
-from streameval.config.states import newest_checkpoints, restore
+from streameval.config import Config
+from streameval.config.stored import StoreReader
+from streameval.daemon.assembly import checkpoint_store
 from streameval.daemon.log import emit
-from streameval.engine.capture import ingest_snapshot
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.snapshot import Snapshot
 from streameval.events.errors import StreamevalError
 
@@ -22,21 +24,21 @@ PATIENCE: Final = 2.0
 class StoredValues:
     """Reads the checkpoints of a store in the background, if the source lets wait.
 
-    `path`: of the store; None if there is none. `counting`: whether the source has assigned
-    partitions, so that there are newer values.
+    `config`: of the daemon. `counting`: whether the source has assigned partitions, so that there
+    are newer values.
     """
 
     def __init__(
-        self, path: str | None, counting: Callable[[], bool], patience: float = PATIENCE
+        self, config: Config, counting: Callable[[], bool], patience: float = PATIENCE
     ) -> None:
-        self._path, self._counting, self._patience = path, counting, patience
+        self._config, self._counting, self._patience = config, counting, patience
         self._snapshot: Snapshot | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._read, name="stored", daemon=True)
 
     def start(self) -> None:
         """Begin to wait, then to read."""
-        if self._path is not None:
+        if self._config.state is not None:
             self._thread.start()
 
     def stop(self) -> None:
@@ -66,18 +68,22 @@ class StoredValues:
         )
 
     def _read(self) -> None:
-        if self._stopped.wait(self._patience) or self._counting() or self._path is None:
+        if self._stopped.wait(self._patience) or self._counting() or self._config.state is None:
             return
         try:
-            checkpoints = newest_checkpoints([self._path], lambda _: None)
-            if not checkpoints or self._stopped.is_set():
-                return
-            config, ingest = restore(checkpoints, None, lambda _: None)
+            reader = StoreReader(checkpoint_store(self._config.state), self._config)
+            reader.refresh()
         except StreamevalError as error:
             # The restore that follows reports it, or applies a policy.
             emit(logging.INFO, "stored_values_not_shown", error=error)
             return
-        at = max(checkpoint.saved.header.written_at for checkpoint in checkpoints)
-        snapshot = ingest_snapshot(ingest, labels=config.series_labels(), now=at)
-        self._snapshot = msgspec.structs.replace(snapshot, stored_at=at)
-        emit(logging.INFO, "stored_values_shown", partitions=len(checkpoints))
+        stored = reader.stored({})
+        written = [entry.written_at for entry in stored if entry.written_at is not None]
+        if not written or self._stopped.is_set():
+            emit(logging.INFO, "stored_values_not_shown", error=reader.trouble)
+            return
+        labels = reader.config.series_labels()
+        capture = SnapshotCapture(reader.ingest.layout, source="", labels=labels, started_at=0.0)
+        status = RuntimeStatus(unread=reader.unread(stored), stored=stored)
+        self._snapshot = capture.take(reader.copied(), max(written), status)
+        emit(logging.INFO, "stored_values_shown", partitions=len(written))

@@ -97,6 +97,28 @@ class WindowCounts(NamedTuple):
     table: Table
 
 
+class UnreadPartitions(NamedTuple):
+    """Partitions whose users are missing from the counts.
+
+    Attributes:
+        number: of them.
+        problem: of the first one, in a sentence; None if other processes count them.
+    """
+
+    number: int = 0
+    problem: str | None = None
+
+    def reason(self, command: str) -> str:
+        """Why there is no verdict; `command`: reads the state that processes share."""
+        if self.problem is not None:
+            return f"{self.number:,} of the partitions are missing: {self.problem}"
+        return (
+            f"other processes count {self.number:,} of the partitions, so this one sees only some "
+            f"of the users; streameval serve and streameval {command} read the state that they "
+            "share"
+        )
+
+
 class Moment(NamedTuple):
     """What a reader may know at a snapshot.
 
@@ -105,7 +127,7 @@ class Moment(NamedTuple):
         clock: event time at which windows are read, microseconds; None if unknown.
         times: event time of each log with events, microseconds; none is after `clock`.
         final: the logs whose event time is no estimate from a few events.
-        unread: number of partitions that other processes count: their users are missing here.
+        unread: the partitions whose users are missing.
         windows: lifetime last in each family.
     """
 
@@ -113,7 +135,7 @@ class Moment(NamedTuple):
     clock: int | None
     times: Mapping[Partition, int]
     final: Collection[Partition]
-    unread: int
+    unread: UnreadPartitions
     windows: Sequence[WindowCounts]
 
 

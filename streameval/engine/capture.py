@@ -20,6 +20,7 @@ from streameval.engine.analysis import (
     Moment,
     Reader,
     ReaderContext,
+    UnreadPartitions,
     WindowCounts,
 )
 from streameval.engine.history import HistoryReader
@@ -35,6 +36,7 @@ from streameval.engine.snapshot import (
     Series,
     SeriesFamily,
     Snapshot,
+    StoredPartition,
 )
 from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.times import HOUR, SECOND, span_text
@@ -50,14 +52,16 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
         ends: offset after the last record of each partition, as far as known.
         durable: offset at which each partition would resume after a crash, if it was saved.
         counted: durable evidence; None without checkpoints.
-        unread: number of partitions that other processes count.
+        unread: the partitions whose users are missing.
+        stored: the partitions whose checkpoints are read; empty if the process counts.
     """
 
     health: Health = Health()
     ends: Mapping[Partition, int] = {}
     durable: Mapping[Partition, int] = {}
     counted: Mapping[CounterKey, CounterValue] | None = None
-    unread: int = 0
+    unread: UnreadPartitions = UnreadPartitions()
+    stored: tuple[StoredPartition, ...] = ()
 
 
 class ReadingClock:
@@ -191,12 +195,13 @@ class SnapshotCapture:
             health=self._health(counts, status, advice),
             about=() if advice is None else advice.about,
             counted=_without(status.counted, self._hidden(idle)),
+            stored=status.stored,
             past=self._history.take(now, clock, series),
             findings=tuple(self._findings(counts, now, clock, status.unread)),
         )
 
     def _findings(
-        self, counts: IngestCopy, now: float, clock: int | None, unread: int
+        self, counts: IngestCopy, now: float, clock: int | None, unread: UnreadPartitions
     ) -> Iterator[Finding]:
         """What the analyses find in the windows that were read."""
         windows = [

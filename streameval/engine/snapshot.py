@@ -97,6 +97,23 @@ class PartitionHealth(LogStatus, frozen=True, kw_only=True):
     ahead: float = 0.0
 
 
+class StoredPartition(LogStatus, frozen=True, kw_only=True):
+    """A partition whose values are those of a checkpoint.
+
+    Attributes:
+        offset: the next offset to count, for joined logs a number that grows; None if no checkpoint
+            of it is shown.
+        written_at: when the checkpoint was written, seconds since the epoch.
+        lag: records that it does not have; None while unknown.
+        problem: why it is not the newest checkpoint, or why there is none; None if all is well.
+    """
+
+    offset: int | None = None
+    written_at: float | None = None
+    lag: Count | None = None
+    problem: str | None = None
+
+
 class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The health of checkpoints.
 
@@ -355,8 +372,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         counted: durable evidence since the process started, also of partitions that moved away;
             None without checkpoints.
         past: the history of the values.
-        stored_at: when the checkpoints were written whose values these are, wall-clock seconds
-            since the epoch; None if the process counts.
+        stored: the partitions whose checkpoints these values are; empty if the process counts.
         about: what the advice in `health.trouble` is about, equal while only numbers of it change;
             empty if that is none, or of the process.
         findings: reports of the configured analyses that have one, in the order of the page.
@@ -371,9 +387,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     health: Health
     counted: Mapping[CounterKey, CounterValue] | None = None
     past: ValueHistory = ValueHistory()
-    stored_at: float | None = None
+    stored: tuple[StoredPartition, ...] = ()
     about: tuple[object, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def stored_at(self) -> float | None:
+        """When the newest of these checkpoints was written; None if the process counts."""
+        times = [entry.written_at for entry in self.stored if entry.written_at is not None]
+        return max(times, default=None)
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from streameval.engine.snapshot import (
     JoinHealth,
     PartitionHealth,
     Snapshot,
+    StoredPartition,
     WebConfigHealth,
 )
 from streameval.events.records import Partition
@@ -55,6 +56,8 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     ]
     if lag:
         families.extend(_log(health.partitions))
+    if snapshot.stored:
+        families.extend(_stored(snapshot.stored))
     if health.join is not None:
         families.extend([*_join(health.join), *_join_waiting(health.join)])
     families.extend(found_families(snapshot.findings))
@@ -204,6 +207,21 @@ def _log(partitions: Iterable[PartitionHealth]) -> Iterator[Family]:
         "kafka_consumer_position",
         "Next offset to be counted. If it does not advance while the lag is above 0, the partition "
         "is not being read.",
+    )
+
+
+def _stored(partitions: Iterable[StoredPartition]) -> Iterator[Family]:
+    yield _by_log(
+        [(partition.log, partition.written_at) for partition in partitions],
+        "stored_timestamp_seconds",
+        "When the checkpoint was written whose values are shown, seconds since the epoch; absent "
+        "for a partition without one. Only of `streameval serve`.",
+    )
+    yield _by_log(
+        [(partition.log, float(partition.problem is None)) for partition in partitions],
+        "stored_newest",
+        "1 if the newest checkpoint of the partition is shown; 0 if it is damaged, of another "
+        "release, of other settings or missing. Page and API say why. Only of `streameval serve`.",
     )
 
 

@@ -55,8 +55,9 @@ class PrometheusExporter:
     One rendering serves every scrape of a snapshot, also concurrent ones. Thread-safe.
 
     `kafka`: whether the source is Kafka; only then is there a `streameval_kafka_consumer_lag`.
-    `clock`: monotonic; `wall`: seconds since the epoch. `first_exposure`: seconds for which a new
-    series stays at 0.
+    `counters`: whether to include them, and summaries; a reader of states whose replicas have
+    counters must not. `clock`: monotonic; `wall`: seconds since the epoch. `first_exposure`:
+    seconds for which a new series stays at 0.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class PrometheusExporter:
         *,
         version: str,
         kafka: bool = False,
+        counters: bool = True,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
         self._build = build_information(version)
-        self._kafka = kafka
+        self._kafka, self._all = kafka, counters
         self._counters = Counters(clock, first_exposure)
         self._families = MetricFamilies(self._counters)
         self._wall = wall
@@ -125,7 +127,8 @@ class PrometheusExporter:
         if snapshot is None:
             return [self._build]
         pipeline = operations(snapshot, lag=self._kafka)
-        return [self._build, *self._families.families(snapshot), *pipeline]
+        families = [self._build, *self._families.families(snapshot), *pipeline]
+        return families if self._all else [each for each in families if each.type == "gauge"]
 
 
 class _Collected(Collector):

@@ -15,7 +15,7 @@ from typing import Any
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.sources.schemas.records import Schemas
-from streameval.sources.source import Positions, Source
+from streameval.sources.source import LogEnds, Positions, Source
 
 
 def build(
@@ -78,6 +78,16 @@ def newest_records(
     from streameval.sources import topics  # noqa: PLC0415  heavy
 
     return lambda: topics.newest_records(options, environment)
+
+
+def log_ends(options: SourceOptions, environment: Mapping[str, str]) -> LogEnds | None:
+    """A monitor of the ends of all logs, outside of any group; None where only a reader knows."""
+    if not isinstance(options, KafkaOptions):
+        return None
+    from streameval.sources.kafka import cluster, settings  # noqa: PLC0415  heavy
+
+    topics, config = settings.source_topics(options), settings.source_config(options, environment)
+    return cluster.ClusterMonitor(topics, config)
 
 
 def record_at(

@@ -34,6 +34,24 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     connection_failures: Mapping[str, int] = {}
 
 
+class LogEnds(Protocol):
+    """Asks for the ends of logs on a thread of its own.
+
+    Attributes:
+        ends: partition -> offset after its last record, as last known.
+        answers: whether they are known now.
+    """
+
+    ends: Mapping[Partition, int]
+    answers: bool
+
+    def start(self) -> None:
+        """Begin to ask."""
+
+    def stop(self) -> None:
+        """Ask no more."""
+
+
 class Source(Protocol):
     """Partitions of numbered records.
 

@@ -19,7 +19,7 @@ from streameval.analyses.changes.reader import families_in
 from streameval.analyses.changes.report import Change
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.analysis import Configured
+from streameval.engine.analysis import Configured, UnreadPartitions
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.evaluation.partials import Partial, merged, partials
@@ -66,7 +66,7 @@ def snapshot_changes(counting: Ingest) -> list[Change]:
 
 
 def next_changes(taking: Taking, unread: int = 0) -> list[Change]:
-    snapshots = (taking.take(unread=unread) for _ in count())
+    snapshots = (taking.take(unread=UnreadPartitions(unread)) for _ in count())
     reports = (CHANGES.report_in(snapshot.findings) for snapshot in snapshots)
     report = next(report for report in reports if report is not None)
     return list(report.changes)

@@ -112,20 +112,21 @@ class Running:
 
 @contextmanager
 def running(
-    config: Path | str, folder: Path, *options: str, **environment: str
+    config: Path | str, folder: Path, *options: str, command: str = "run", **environment: str
 ) -> Iterator[Running]:
     """A daemon with this configuration, listening; killed in the end if it still runs.
 
     Args:
         config: the file, or its content.
         folder: where the content is written.
-        options: of `streameval run`.
+        options: of the command.
+        command: `run` or `serve`.
         environment: in addition to none at all.
     """
     if isinstance(config, str):
         (folder / "streameval.toml").write_text(config)
         config = folder / "streameval.toml"
-    process, log = _start("run", str(config), *options, environment=environment)
+    process, log = _start(command, str(config), *options, environment=environment)
     with log:
         daemon = Running(process, log)
         try:

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from streameval.daemon.assembly import assemble
 from streameval.daemon.log import Logfmt, configure, emit
-from streameval.daemon.process import MemoryWarning
+from streameval.daemon.site import MemoryWarning
 from streameval.daemon.systemd import Supervisor
 from streameval.events.records import RecordBatch
 from streameval.exporters.memory import MemoryUse

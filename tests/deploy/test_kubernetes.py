@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ SERVICE_MONITOR = document(KUBERNETES / "service-monitor" / "servicemonitor.yaml
 MONITORS = [POD_MONITOR, SERVICE_MONITOR]
 STRIMZI = KUBERNETES / "strimzi"
 OBJECT_STORAGE = KUBERNETES / "object-storage"
+READER = KUBERNETES / "reader"
 SET = OBJECTS["StatefulSet"]["spec"]
 POD = SET["template"]["spec"]
 LABELS = {"app.kubernetes.io/name": "streameval"}
@@ -84,7 +85,7 @@ def test_the_kustomizations_leave_nothing_out_and_name_nothing_that_is_not_there
     folders = {path for path in named if path.is_dir()}
     assert {path for path in KUBERNETES.rglob("*") if path.is_file()} == named - folders
     # One of the monitors is enough.
-    other = {KUBERNETES, STRIMZI, OBJECT_STORAGE, KUBERNETES / "service-monitor"}
+    other = {KUBERNETES, STRIMZI, OBJECT_STORAGE, READER, KUBERNETES / "service-monitor"}
     assert folders == {*KUSTOMIZATIONS} - other
 
 
@@ -99,7 +100,7 @@ def test_their_kinds_are_known_to_kustomize() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", [KUBERNETES, STRIMZI, OBJECT_STORAGE], ids=lambda folder: folder.name
+    "folder", [KUBERNETES, STRIMZI, OBJECT_STORAGE, READER], ids=lambda folder: folder.name
 )
 def test_kustomize_builds_them(folder: Path) -> None:
     kustomize = shutil.which("kustomize")
@@ -117,6 +118,9 @@ def test_kustomize_builds_them(folder: Path) -> None:
         expected.append("ServiceAccount")
         assert "persistentVolumeClaim" not in done.stdout
         assert 'path = "s3://' in done.stdout
+    if folder == READER:
+        expected += ["Deployment", "NetworkPolicy", "PodMonitor", "Service"]
+        _check_reader({(each["kind"], each["metadata"]["name"]): each for each in built})
     assert kinds == sorted(expected)
     (pods,) = (
         manifest["spec"]["template"]["spec"]
@@ -132,6 +136,37 @@ def test_kustomize_builds_them(folder: Path) -> None:
         manifest["metadata"]["name"] for manifest in built if manifest["kind"] == "ServiceAccount"
     }
     assert {*filter(None, [pods.get("serviceAccountName")])} == accounts
+
+
+def _check_reader(built: Mapping[tuple[str, str], dict[str, Any]]) -> None:
+    """The reader is as the replicas in all but its name, its verb and what it may write."""
+    name, labels = "streameval-serve", {"app.kubernetes.io/name": "streameval-serve"}
+    for kind in ("Deployment", "NetworkPolicy", "PodMonitor", "Service"):
+        assert built[kind, name]["metadata"]["labels"] == labels
+    pods = built["Deployment", name]["spec"]["template"]
+    assert pods["metadata"]["labels"] == labels == built["Service", name]["spec"]["selector"]
+    assert built["Deployment", name]["spec"]["selector"] == {"matchLabels": labels}
+    for kind, key in (("NetworkPolicy", "podSelector"), ("PodMonitor", "selector")):
+        assert built[kind, name]["spec"][key] == {"matchLabels": labels}
+    replicas = built["StatefulSet", "streameval"]["spec"]["template"]["spec"]
+    (reader,), (replica,) = pods["spec"]["containers"], replicas["containers"]
+    assert reader["args"] == ["serve", *replica["args"][1:]]
+    alike = {"image", "env", "ports", "securityContext", *PROBES}
+    assert {key: reader[key] for key in alike} == {key: replica[key] for key in alike}
+    assert pods["spec"]["securityContext"] == replicas["securityContext"]
+    assert all(mount["readOnly"] for mount in reader["volumeMounts"])
+    written = [
+        {key: mount[key] for key in mount if key != "readOnly"} for mount in reader["volumeMounts"]
+    ]
+    assert written == [
+        {key: mount[key] for key in mount if key != "readOnly"} for mount in replica["volumeMounts"]
+    ]
+    (endpoint,) = built["PodMonitor", "streameval"]["spec"]["podMetricsEndpoints"]
+    (rule,) = endpoint["metricRelabelings"]
+    (job, _) = document(DEPLOY / "prometheus" / "replicas.yml")["scrape_configs"]
+    (same,) = job["metric_relabel_configs"]
+    assert (rule["regex"], rule["action"]) == (same["regex"], same["action"])
+    assert rule["sourceLabels"] == same["source_labels"]
 
 
 def test_with_object_storage_nothing_but_the_state_is_elsewhere() -> None:

@@ -15,7 +15,7 @@ from streameval.catalogue.grammar import format_value
 from streameval.catalogue.systems import step_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.analysis import Finding
-from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StreamHealth
+from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StoredPartition, StreamHealth
 from streameval.exporters.families import Family
 from streameval.exporters.operations import (
     build_information,
@@ -40,6 +40,9 @@ _JOIN = JoinHealth(
     by_request=True,
     waits=[JoinWait(topic="clicks", partition=0, since=1.0, records=1)],
 )
+
+
+_STORED = (StoredPartition(topic="events", partition=0, offset=1, written_at=1.0, lag=0),)
 
 
 def with_families(page: str) -> str:
@@ -75,7 +78,8 @@ def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
 def _families() -> Iterator[Family]:
     yield build_information("1")
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
-    yield from operations(picture(refused_value("capri:recall@5", ("a",)), state=state), lag=True)
+    seen = picture(refused_value("capri:recall@5", ("a",)), state=state)
+    yield from operations(msgspec.structs.replace(seen, stored=_STORED), lag=True)
     yield snapshot_age(1.0)
     yield memory_limit()
     yield otlp_failures(0)

@@ -132,7 +132,7 @@ def test_every_name_that_contributing_places_in_a_file_stands_there() -> None:
     aside = re.findall(r"`([a-z_/]+\.py)` \(`(\w+)`\)", CONTRIBUTING)
     placed += [(name, path) for path, name in aside]
     texts = {path: (ROOT / "streameval" / path).read_text(encoding="utf-8") for _, path in placed}
-    assert ("_kept_from", "engine/windows/times.py") in placed
+    assert ("kept_from", "engine/windows/times.py") in placed
     assert ("_files_below", "config/loading.py") in placed
     assert ("ratio_evidence", "analyses/experiments/sample_ratio.py") in placed
     for name, path in placed:

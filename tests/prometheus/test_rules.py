@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.prometheus.generate import METRICS, main
 from streameval.catalogue import catalogue, parse
@@ -25,6 +26,7 @@ _ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- (?:alert|record):).*\n)*)", 
 ALERTS = {
     name: body for path in FILES for name, body in _ALERT.findall(path.read_text(encoding="utf-8"))
 }
+FOUND = ("Gaps", "Changes", "Experiment")
 ADVICE = ("**Look:**", "**Causes:**", "**Do:**")
 
 
@@ -40,13 +42,29 @@ def _promtool(*arguments: str) -> str:
 @pytest.mark.prometheus
 def test_promtool_accepts_the_rules() -> None:
     accepted = _promtool("check", "rules", "--lint-fatal", *map(str, FILES))
-    assert re.findall(r"(\d+) rules found", accepted) == ["98", "32"]
+    assert re.findall(r"(\d+) rules found", accepted) == ["98", "34"]
 
 
 @pytest.mark.prometheus
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_the_rules_say_what_they_should_of_made_up_traffic(path: Path) -> None:
     assert "SUCCESS" in _promtool("test", "rules", str(path))
+
+
+@pytest.mark.prometheus
+def test_beside_a_reader_replicas_keep_all_but_the_gauges_of_values() -> None:
+    _promtool("check", "config", str(RULES / "replicas.yml"))
+    replicas, reader = yaml.safe_load((RULES / "replicas.yml").read_text())["scrape_configs"]
+    assert [job["job_name"] for job in (replicas, reader)] == ["streameval", "streameval-serve"]
+    (rule,) = replicas["metric_relabel_configs"]
+    text = PAGE.read_text(encoding="utf-8")
+    kinds = dict(re.findall(r"\n- `(streameval_\w+)` \((\w+)", text))
+    dropped = {name for name in kinds if re.fullmatch(rule["regex"], name)}
+    assert {kinds[name] for name in dropped} == {"gauge"}
+    sections = [text.partition(f"\n## {title}\n")[2].partition("\n## ")[0] for title in FOUND]
+    assert dropped == set(re.findall(r"\n- `(streameval_\w+)` \(", "".join(sections)))
+    for suffix in ("mean", "low", "high", "support"):
+        assert re.fullmatch(rule["regex"], f"streameval_ndcg_by_country_window_{suffix}")
 
 
 def test_every_alert_is_shown_firing_and_silent() -> None:

@@ -25,7 +25,7 @@ from streameval.analyses.changes.statistics import (
     look,
 )
 from streameval.catalogue.metric import Metric
-from streameval.engine.analysis import Moment, ReaderContext
+from streameval.engine.analysis import Moment, ReaderContext, UnreadPartitions
 from streameval.engine.rankers import RANKER, shown_slices
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView, SliceTable
@@ -291,27 +291,24 @@ class ChangeReader:
         self._basis: _Basis | None = None
         self._counted = _Counted(frozenset(), ())
         self._read_at = 0.0
-        self._unread = 0
+        self._unread = UnreadPartitions()
         self._pending: Iterator[Look] | None = None
         self._looks: list[Look] = []
 
     def read(self, moment: Moment) -> ChangesReport | None:
         """The latest report; None before the first, and while partitions move between processes.
 
-        While other processes count partitions the report gives no verdict, as users are missing.
+        While partitions are missing the report gives no verdict, as users are.
         """
-        if moment.unread != self._unread:
+        if moment.unread.number != self._unread.number:
             # What was read has other users than what is counted now.
             self._report, self._pending, self._basis = None, None, None
             self._unread = moment.unread
         self._begin(moment)
         self._proceed()
-        if self._report is None or not moment.unread:
+        if self._report is None or not moment.unread.number:
             return self._report
-        return self._report.untrusted(
-            f"other processes count {moment.unread:,} of the partitions; streameval changes reads "
-            "the state that they share"
-        )
+        return self._report.untrusted(moment.unread.reason("changes"))
 
     def _begin(self, moment: Moment) -> None:
         """Begin to read when a day has closed, or its events have changed for some time."""

@@ -99,17 +99,14 @@ class ExperimentReader:
     def read(self, moment: Moment) -> Report | None:
         """The current report; None if no family has the experiment's label.
 
-        It gives no verdict while other processes count some partitions, as users are missing.
+        It gives no verdict while partitions are missing, as users are.
         """
         tables = [view.lifetime() for view in self._views]
         if len(tables) != len(self._tables) or not all(map(is_, tables, self._tables)):
             self._tables, self._report = tables, self._compared(tables) if tables else None
-        if self._report is None or not moment.unread:
+        if self._report is None or not moment.unread.number:
             return self._report
-        return self._report.untrusted(
-            f"other processes count {moment.unread:,} of the partitions, so this one sees only "
-            "some of the users; streameval compare reads the state that they share"
-        )
+        return self._report.untrusted(moment.unread.reason("compare"))
 
     def _compared(self, tables: Sequence[Table]) -> Report:
         label = self._experiment.label

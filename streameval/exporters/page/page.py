@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import installed
-from streameval.engine.snapshot import PartitionHealth, Snapshot
+from streameval.engine.snapshot import PartitionHealth, Snapshot, StoredPartition
 from streameval.engine.windows.times import SECOND
 from streameval.exporters.page.charts import DAY, ChartLine, Drawing, chart_line, drawing, drawings
 from streameval.exporters.page.definition import definition
@@ -139,7 +139,20 @@ def _pipeline_tables(snapshot: Snapshot) -> Iterator[TextTable[Any]]:
     ]
     invalid = [(reason, count) for reason, count in sorted(health.invalid.items()) if count]
     yield TextTable(reasons, invalid, "Invalid records by reason")
+    yield TextTable(_CHECKPOINTS, snapshot.stored, "Checkpoints")
     yield TextTable(_progress(saved=health.checkpoint is not None), health.partitions, "Partitions")
+
+
+_CHECKPOINTS: Final[Sequence[TextColumn[StoredPartition]]] = (
+    TextColumn("partition", lambda entry: str(entry.log)),
+    TextColumn("written", lambda entry: _written(entry.written_at), "right"),
+    TextColumn("records without checkpoint", lambda entry: _count(entry.lag), "right"),
+    TextColumn("problem", lambda entry: entry.problem or ""),
+)
+
+
+def _written(seconds: float | None) -> str:
+    return UNDEFINED if seconds is None else moment(seconds)
 
 
 def _progress(*, saved: bool) -> list[TextColumn[PartitionHealth]]:

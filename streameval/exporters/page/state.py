@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from streameval.engine.snapshot import Health, Snapshot
-from streameval.exporters.view import moment
+from streameval.engine.snapshot import Snapshot, StoredPartition
+from streameval.exporters.view import moment, span
 
 _BAD_FILE = (
     "the web configuration has a mistake (see the log); the previous certificates and users are "
@@ -46,10 +48,35 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
         return State(ready=True, word="Warning", why=health.trouble)
     if health.web_config is not None and not health.web_config.successful:
         return State(ready=True, word="Warning", why=_BAD_FILE)
-    return State(ready=True, word="Ready", why=_progress(health))
+    return State(ready=True, word="Ready", why=_progress(snapshot))
 
 
-def _progress(health: Health) -> str:
+def uncovered_partitions(
+    stored: Sequence[StoredPartition], now: float, longer_than: float = 0.0
+) -> str | None:
+    """How many partitions have records that no checkpoint covers; None if none has.
+
+    `longer_than`: age of their checkpoints from which on they count, seconds.
+    """
+    behind = [
+        (entry.written_at, str(entry.log))
+        for entry in stored
+        if entry.lag and entry.written_at is not None and now - entry.written_at >= longer_than
+    ]
+    if not behind:
+        return None
+    written, log = min(behind)
+    return (
+        f"{len(behind):,} of {len(stored):,} partitions have records that no checkpoint covers "
+        f"yet; the oldest checkpoint, of {log}, is {span(now - written)} old."
+    )
+
+
+def _progress(snapshot: Snapshot) -> str:
+    health = snapshot.health
+    if snapshot.stored:
+        all_covered = "the newest checkpoints of all partitions have been read."
+        return uncovered_partitions(snapshot.stored, snapshot.taken_at) or all_covered
     waits = () if health.join is None else health.join.waits
     if waits:
         wait = waits[0]

@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.engine.analysis import installed
-from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
+from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot, StoredPartition
 from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
@@ -54,8 +54,10 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
         families: families of series; those without a segment first.
         comparison: label and control of the comparison; None with fewer than two variants. The
             control is None if no variant is one.
-        stored_at: when the checkpoints were written whose values these are, while the source has
-            not assigned partitions yet, seconds since the epoch; None otherwise.
+        stored_at: when the newest of the checkpoints was written whose values these are, seconds
+            since the epoch; None if this process counts.
+        stored: the checkpoint of each partition whose values these are; empty if this process
+            counts.
         metrics: one for each metric, slice and window.
     """
 
@@ -68,6 +70,7 @@ class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
     families: Sequence[SeriesFamily]
     comparison: Variants | None
     stored_at: float | None
+    stored: Sequence[StoredPartition]
     metrics: list[ReadingAnswer]
 
 
@@ -108,6 +111,7 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
         families=snapshot.families,
         comparison=comparison(snapshot),
         stored_at=snapshot.stored_at,
+        stored=snapshot.stored,
         metrics=[
             _reading(entry, snapshot.families[entry.family], difference)
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)

@@ -105,7 +105,7 @@ def tag_of(snapshot: Snapshot | None, state: State, age: str = "") -> str:
     """An entity tag that changes with the snapshot, the state and its age, where that is shown."""
     version: object = None
     if snapshot is not None:
-        version = (snapshot.started_at, snapshot.version, snapshot.stored_at)
+        version = (snapshot.started_at, snapshot.version, snapshot.stored)
     return blake2b(repr((version, state, age)).encode(), digest_size=12).hexdigest()
 
 

@@ -1,0 +1,48 @@
+"""`streameval serve`: serves the values of all replicas from the store that they share."""
+
+from __future__ import annotations
+
+import os
+
+from streameval.cli.run import (
+    ConfigPath,
+    Listen,
+    RoutePrefix,
+    WebConfig,
+    load_with,
+    run_until_signal,
+)
+from streameval.daemon.serving import StoreServer
+from streameval.events.errors import ConfigError
+
+
+def serve(
+    config: ConfigPath,
+    *,
+    listen: Listen = None,
+    web_config: WebConfig = None,
+    route_prefix: RoutePrefix = None,
+) -> None:
+    """Serve the values of all replicas: read the store that they share, and count nothing.
+
+    ```
+    streameval serve streameval.toml
+    ```
+
+    The configuration is that of the replicas, with [state]. Page, API and gauges have the values
+    of one daemon that had counted each partition up to its newest checkpoint, with verdicts, and
+    say for each partition how old that is. The store is only read; Kafka is only asked for the ends
+    of the logs. Counters stay with the replicas.
+
+    ```
+    streameval serve streameval.toml --web.listen 0.0.0.0:9878
+    ```
+
+    These options override [web] in the file.
+    """
+    settings = load_with(config, listen, web_config, route_prefix)
+    state = settings.state
+    if state is None:
+        problem = "it is missing; serve reads the store that [state] path names."
+        raise ConfigError(str(config), "state", problem)
+    run_until_signal(config, settings, lambda given: StoreServer(given, state, os.environ))

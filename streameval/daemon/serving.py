@@ -1,0 +1,180 @@
+"""Serves the values of all partitions from the store that replicas share; counts nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from streameval.checkpoints.scheduler import ProcessClock
+from streameval.config import Config
+from streameval.config.options import StateOptions
+from streameval.config.stored import StoreReader
+from streameval.daemon.assembly import checkpoint_store, snapshots_of
+from streameval.daemon.log import emit
+from streameval.daemon.loop import STALL_SECONDS
+from streameval.daemon.site import Site
+from streameval.daemon.systemd import Pulse, Supervisor
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
+from streameval.engine.pace import Pace
+from streameval.engine.partition import Layout
+from streameval.engine.snapshot import Health, Snapshot, StoredPartition
+from streameval.engine.windows.times import SECOND, duration_of
+from streameval.events.records import Partition
+from streameval.exporters.page.state import uncovered_partitions
+from streameval.sources.kinds import build, log_ends
+
+_LONGEST: Final = 5.0
+"""Most seconds between two looks at the store, as long as they take less than half of the time."""
+
+_NAP: Final = 0.2
+"""Seconds between two questions whether to stop."""
+
+_STALE: Final = 10
+"""Intervals of checkpoints after which records without one are a warning."""
+
+
+class StoreServer:
+    """Serves the values of the store that the replicas of a group share.
+
+    They are those of one daemon that has counted each partition up to its newest checkpoint. The
+    constructor starts to listen.
+
+    It never writes to the store, and never joins the group: Kafka is only asked for the ends of the
+    logs, if it answers.
+
+    `config`: that of the replicas, with `state`. `environment`: values of ${NAME} in it, usually
+    `os.environ`. `observe`: receives each published snapshot.
+
+    Raises:
+        AddressInUseError: the address is in use.
+        ConfigError: the configuration contradicts itself or the environment.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        state: StateOptions,
+        environment: Mapping[str, str],
+        *,
+        observe: Callable[[Snapshot], None] = lambda _: None,
+    ) -> None:
+        self._state = state
+        self._interval = duration_of(state.interval) / SECOND
+        self._clock, self._observe = ProcessClock(), observe
+        self._supervisor = Supervisor(environment, self._clock.monotonic)
+        self._pulse = Pulse(self._clock.monotonic, self._supervisor.alive)
+        store = checkpoint_store(state, self._pulse.beat)
+        self._reader = StoreReader(store, config)
+        self._source = build(config.source, environment, shared=True)
+        self._ends = log_ends(config.source, environment)
+        look = min(self._interval / 2, _LONGEST)
+        self._pace = Pace(look, look)
+        self._log = StoreLog(state.path)
+        self._site = Site(
+            config,
+            environment,
+            self._clock,
+            self._supervisor,
+            healthy=lambda: self._pulse.silence < STALL_SECONDS,
+            name="streameval-serve",
+            counters=False,
+        )
+        self._capture: tuple[Layout, SnapshotCapture] | None = None
+
+    @property
+    def address(self) -> str:
+        """First URL that is served: "http://HOST:PORT" and the prefix of all paths."""
+        return self._site.addresses[0]
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Look at the store again and again until told to stop; `until`: whether to stop."""
+        with self._site.open(f"reads {self._state.path}, and counts nothing"):
+            if self._ends is not None:
+                self._ends.start()
+            try:
+                while not until():
+                    self._look(until)
+            finally:
+                self._supervisor.stopping()
+                if self._ends is not None:
+                    self._ends.stop()
+
+    def _look(self, until: Callable[[], bool]) -> None:
+        """Read what has changed, publish it, and wait for the next look."""
+        began, worked = self._clock.monotonic(), self._clock.busy()
+        self._reader.refresh()
+        counts, now = self._reader.copied(), self._clock.wall()
+        snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
+        self._site.publish(snapshot)
+        self._observe(snapshot)
+        self._log.observe(snapshot.stored, self._reader.trouble)
+        self._pulse.beat()
+        self._pace.note(self._clock.busy() - worked)
+        while not until() and self._clock.monotonic() < began + self._pace.interval:
+            self._clock.sleep(_NAP)
+            self._pulse.beat()
+
+    def _capture_of(self, layout: Layout) -> SnapshotCapture:
+        """Takes snapshots of this layout; numbers them on where it is another one."""
+        if self._capture is None or self._capture[0] is not layout:
+            began = self._clock.wall() if self._capture is None else self._capture[1].started_at
+            capture = snapshots_of(self._reader.config, self._source, layout, began)
+            capture.version = 0 if self._capture is None else self._capture[1].version
+            self._capture = layout, capture
+        return self._capture[1]
+
+    def _status(self, now: float) -> RuntimeStatus:
+        ends: Mapping[Partition, int] = {}
+        if self._ends is not None and self._ends.answers:
+            ends = self._ends.ends
+        stored = self._reader.stored(ends)
+        return RuntimeStatus(
+            health=Health(
+                ready=any(entry.offset is not None for entry in stored),
+                trouble=self._trouble(stored, now),
+                web_config=self._site.web_config,
+            ),
+            ends=ends,
+            counted={},
+            unread=self._reader.unread(stored),
+            stored=stored,
+        )
+
+    def _trouble(self, stored: Sequence[StoredPartition], now: float) -> str | None:
+        """What is wrong with the values, the worst first; None if nothing is."""
+        if self._reader.trouble is not None:
+            shown = any(entry.offset is not None for entry in stored)
+            return f"{self._reader.trouble}{_READ_BEFORE if shown else ''}"
+        if not stored:
+            return f"{self._state.path} has no checkpoint of the configured topics yet."
+        problems = [entry for entry in stored if entry.problem is not None]
+        if problems:
+            others = f" (and {len(problems) - 1:,} more partitions)" if len(problems) > 1 else ""
+            return f"{problems[0].log}{others}: {problems[0].problem}."
+        return uncovered_partitions(stored, now, _STALE * self._interval)
+
+
+_READ_BEFORE: Final = " The values are those read before."
+
+
+class StoreLog:
+    """Logs once each why values are not the newest, and that the store cannot be read."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._trouble: str | None = None
+        self._problems: Mapping[Partition, str | None] = {}
+
+    def observe(self, stored: Sequence[StoredPartition], trouble: str | None) -> None:
+        """Log what is new."""
+        if trouble is not None and self._trouble is None:
+            emit(logging.WARNING, "store_not_read", path=self._path, error=trouble)
+        elif trouble is None and self._trouble is not None:
+            emit(logging.INFO, "store_read_again", path=self._path)
+        self._trouble = trouble
+        problems = {entry.log: entry.problem for entry in stored}
+        for log, problem in problems.items():
+            if problem is not None and problem != self._problems.get(log):
+                emit(logging.WARNING, "checkpoint_not_shown", partition=str(log), problem=problem)
+        self._problems = problems

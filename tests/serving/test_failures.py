@@ -1,0 +1,279 @@
+"""What a reader shows when a store is damaged, foreign, empty or gone, and what it says."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from streameval.accumulator.codec import STATE_VERSION
+from streameval.checkpoints.format import MAGIC, SEAL, Place, digest_of
+from streameval.checkpoints.storage import Disk
+from streameval.checkpoints.store import folder_store, store_of
+from streameval.config import Config
+from streameval.config.stored import StoreReader
+from streameval.engine.snapshot import StoredPartition
+from tests.serving.replicas import (
+    CONFIG,
+    PARTITIONS,
+    TOPIC,
+    Looking,
+    Replica,
+    config_of,
+    rows_by_partition,
+    values,
+)
+
+EVERY = range(PARTITIONS)
+
+
+class Site:
+    """A store with a checkpoint of each partition, and one more of partition 1.
+
+    Attributes:
+        counted: the next offset of each partition.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = config_of(folder)
+        self.replica = Replica(self.config)
+        self.rows = rows_by_partition(days=8)
+        self.counted = dict.fromkeys(EVERY, 0)
+        self.replica.take(*EVERY)
+        for number in EVERY:
+            self.count(number)
+        self.replica.save()
+        self.count(1)
+        self.replica.save()
+
+    def count(self, number: int, many: int = 20) -> None:
+        start = self.counted[number]
+        self.replica.count(number, self.rows[number][start : start + many], start)
+        self.counted[number] += many
+
+    def reader(self, config: Config | None = None) -> StoreReader:
+        return StoreReader(store_of(str(self.folder / "state")), config or self.config)
+
+    def path(self, number: int, age: int = 0, identity: str = "id-1") -> Path:
+        """The file of a checkpoint; `age`: 0 for the newest."""
+        places = store_of(str(self.folder / "state")).listing().places
+        return self.folder / "state" / places[Place(TOPIC, identity, number)][age].key
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def shown(reader: StoreReader) -> Mapping[int, int | None]:
+    """The offset of each known partition, after a refresh."""
+    reader.refresh()
+    return {entry.partition: entry.offset for entry in reader.stored({})}
+
+
+def problems(reader: StoreReader) -> dict[int, str]:
+    stored: tuple[StoredPartition, ...] = reader.stored({})
+    return {entry.partition: entry.problem for entry in stored if entry.problem is not None}
+
+
+def flip(path: Path) -> None:
+    """Damage a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_file_leaves_the_values_before_it_and_is_said(site: Site) -> None:
+    standing = site.reader()
+    assert shown(standing) == {0: 20, 1: 40, 2: 20}
+    site.count(1)
+    site.replica.save()
+    flip(site.path(1))
+    for reader in (standing, site.reader()):
+        assert shown(reader) == {0: 20, 1: 40, 2: 20}
+        assert "its checkpoint of offset 40 is shown: offset 60 is skipped" in problems(reader)[1]
+    site.count(1)
+    site.replica.save()
+    assert shown(standing) == {0: 20, 1: 80, 2: 20}
+    assert problems(standing) == {}
+
+
+def test_an_older_file_does_not_replace_what_is_in_memory(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    for age in range(2):
+        flip(site.path(1, age))
+    new = site.reader()
+    assert (shown(standing)[1], shown(new)[1]) == (40, None)
+    assert "its checkpoint of offset 40 is shown" in problems(standing)[1]
+    assert "no checkpoint of it is valid" in problems(new)[1]
+
+
+def test_a_partition_without_a_checkpoint_stays_known_and_withdraws_verdicts(site: Site) -> None:
+    standing, looking = site.reader(), Looking(site.config)
+    assert values(looking.look(standing))["experiment"]["checks"]["trouble"] == ()
+    shutil.rmtree(site.path(2).parent)
+    snapshot = looking.look(standing)
+    assert shown(standing) == {0: 20, 1: 40, 2: None}
+    trouble = values(snapshot)["experiment"]["checks"]["trouble"]
+    missing = "events[2]: the store has no checkpoint of it"
+    assert trouble == (f"1 of the partitions are missing: {missing}",)
+    new = site.reader()
+    assert shown(new) == {0: 20, 1: 40, 2: None}
+
+
+def test_of_another_release_what_is_shown_stays_and_a_new_reader_shows_none(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    site.count(1)
+    site.replica.save()
+    path = site.path(1)
+    _, line, rest = path.read_bytes()[:-SEAL].partition(b"\n")
+    newer = b"%s%d%s" % (MAGIC, STATE_VERSION + 1, line + rest)
+    path.write_bytes(newer + digest_of(newer).encode() + b"\n")
+    assert shown(standing) == {0: 20, 1: 40, 2: 20}
+    assert f"state version {STATE_VERSION + 1} is not known" in problems(standing)[1]
+    new = site.reader()
+    assert shown(new) == {0: 20, 1: None, 2: 20}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (('labels = ["variant", "model"]', 'labels = ["model", "variant"]'), "labels is"),
+        (('segments = ["country"]', 'segments = ["country", "age"]'), "segments is"),
+        (("intervals = {}", "intervals = {}\nmax_items = 7"), "max_items is"),
+        (("intervals = {}", "intervals = {}\ndepth = 9"), "depth is"),
+        (
+            ('spans = ["1h", "24h"]', 'spans = ["1h"], pane = "5m"'),
+            'pane is "5m" here and was "1m"',
+        ),
+    ],
+)
+def test_what_was_counted_with_other_settings_is_not_shown(
+    site: Site, change: tuple[str, str], problem: str
+) -> None:
+    other = site.reader(config_of(site.folder, text=CONFIG.replace(*change)))
+    assert shown(other) == dict.fromkeys(EVERY)
+    assert all(problem in text for text in problems(other).values())
+    assert other.unread(other.stored({})).number == PARTITIONS
+
+
+def test_a_state_of_more_ranks_is_shown_with_its_depth(site: Site) -> None:
+    shallow = site.reader(config_of(site.folder, CONFIG.replace("@3", "@2")))
+    snapshots = (Looking(at.config).look(at) for at in (shallow, site.reader()))
+    assert shown(shallow) == {0: 20, 1: 40, 2: 20}
+    one, other = (
+        [entry.reading for entry in snapshot.series if entry.metric.text == "ctr@2"]
+        for snapshot in snapshots
+    )
+    assert one == other != []
+
+
+def test_a_replica_with_other_settings_takes_its_partition_out_and_no_other(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    text = CONFIG.replace('"country"', '"age"')
+    other = Replica(config_of(site.folder, text, on_other_settings="restart"))
+    other.take(1)
+    assert shown(standing)[1] is None
+
+
+def test_new_metrics_count_from_now_on_and_removed_ones_are_left_out(site: Site) -> None:
+    text = CONFIG.replace('"ndcg@3"', '"hit_rate@3", "average_precision@3"')
+    reader = site.reader(config_of(site.folder, text=text))
+    snapshot = Looking(reader.config).look(reader)
+    since = {entry.metric.text: entry.since for entry in snapshot.series}
+    assert since["ctr@2"] is None
+    assert "ndcg@3" not in since
+
+
+def test_of_a_topic_that_was_recreated_the_newer_one_is_shown(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    other = Replica(config_of(site.folder, on_recreated="restart"))
+    other.now = site.replica.now + 5
+    other.take(0, 1, identity="id-2", partitions=2)
+    other.count(0, site.rows[0][:5], 0)
+    other.save()
+    for reader in (standing, site.reader()):
+        assert shown(reader) == {0: 5, 1: 0}
+
+
+def test_a_partition_that_was_added_appears_with_its_first_checkpoint(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    other = Replica(config_of(site.folder, on_new_partitions="accept"))
+    other.take(3, partitions=4)
+    assert shown(standing) == {0: 20, 1: 40, 2: 20, 3: 0}
+
+
+def test_an_absent_store_is_waited_for_and_one_that_vanishes_leaves_its_values(
+    site: Site, tmp_path: Path
+) -> None:
+    state, away = tmp_path / "state", tmp_path / "away"
+    standing = site.reader()
+    before = shown(standing)
+    state.rename(away)
+    new = site.reader()
+    assert (shown(standing), shown(new)) == (before, {})
+    assert standing.trouble is not None
+    assert "store.json is missing" in standing.trouble
+    away.rename(state)
+    assert shown(standing) == shown(new) == before
+    assert [reader.trouble for reader in (standing, new)] == [None, None]
+
+
+class Superseding(Disk):
+    """A disk on which files are deleted after they were listed."""
+
+    gone = ""
+
+    def read(self, path: Path, start: int, size: int) -> bytes:
+        if self.gone and path.name == self.gone:
+            raise FileNotFoundError(path)
+        return super().read(path, start, size)
+
+
+def test_a_file_that_is_superseded_while_it_is_read_is_skipped_once(site: Site) -> None:
+    disk = Superseding()
+    reader = StoreReader(folder_store(site.folder / "state", disk), site.config)
+    shown(reader)
+    site.count(1)
+    site.replica.save()
+    disk.gone = site.path(1).name
+    assert shown(reader) == {0: 20, 1: 40, 2: 20}
+    assert (problems(reader), reader.trouble) == ({}, None)
+    disk.gone = ""
+    assert shown(reader) == {0: 20, 1: 60, 2: 20}
+
+
+def test_counts_follow_a_store_that_began_anew(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    for path in site.path(1).parent.glob("*.checkpoint"):
+        path.unlink()
+    again = Replica(site.config)
+    again.take(1)
+    again.count(1, site.rows[1][:3], 0)
+    again.save()
+    assert shown(standing) == {0: 20, 1: 3, 2: 20}
+    looking = Looking(site.config)
+    assert values(looking.look(standing))["consumed"] == 43
+
+
+def test_two_readers_show_the_same_and_write_nothing(site: Site) -> None:
+    before = dict(_files(site.folder / "state"))
+    readers = [site.reader() for _ in range(2)]
+    looks = [values(Looking(site.config).look(reader)) for reader in readers]
+    assert looks[0] == looks[1]
+    assert dict(_files(site.folder / "state")) == before
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+    for path in folder.rglob("*"):
+        about = path.stat()
+        yield path, (about.st_size, about.st_mtime_ns)

@@ -1,0 +1,218 @@
+"""Two real readers and a single daemon beside two replicas: equal to the bit, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from streameval.testing.broker import Broker
+from tests.changes.events import events
+from tests.daemon.running import Running, kafka_source, running
+from tests.daemon.test_topics import HASTY, PARTITIONS, owned, read
+from tests.kafka.topics import create, send
+from tests.stores import s3
+
+CONFIG: Final = """
+metrics = ["ctr", "ndcg@3", "distinct_items@2"]
+labels = ["variant", "model"]
+segments = ["country"]
+intervals = {{}}
+event = {{ time = "ts", time_unit = "s" }}
+changes = {{ label = "variant", rollouts = "model" }}
+experiment = {{ label = "variant", control = "a" }}
+gap = [{{ by = "country" }}]
+windows = {{ spans = ["1h", "24h"] }}
+web = {{ listen = "127.0.0.1:0", first_exposure = "0s" }}
+[state]
+interval = "1s"
+{store}
+"""
+_OF_THE_PROCESS: Final = (
+    "build_info",
+    "checkpoint_",
+    "kafka_consumer_position",
+    "ready",
+    "snapshot_age_seconds",
+    "stored_",
+    "web_config_",
+)
+"""Gauges that are not of the values."""
+
+
+def bucket(folder: Path) -> dict[str, str]:
+    """A bucket of a real S3 server."""
+    del folder
+    options = s3.options()
+    return {
+        "path": s3.new_path(),
+        "endpoint": str(options.endpoint),
+        "region": str(options.region),
+    }
+
+
+def folder_of(folder: Path) -> dict[str, str]:
+    return {"path": str(folder / "state")}
+
+
+Store = Callable[[Path], Mapping[str, str]]
+
+
+def config_of(store: Mapping[str, str]) -> str:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in store.items()]
+    if "endpoint" in store:
+        lines.append("allow_http = true")
+    return CONFIG.format(store="\n".join(lines))
+
+
+def shown(daemon: Running) -> dict[str, Any]:
+    """All values of a process, and its verdicts."""
+    document = daemon.document()
+    kept = ("metrics", "families", "comparison", "experiment", "gaps")
+    values = {name: document[name] for name in kept}
+    return values | {"changes": daemon.get("/api/v1/changes").json()}
+
+
+def gauges(daemon: Running) -> dict[str, float]:
+    lines = daemon.get("/metrics").text.splitlines()
+    kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE")}
+    samples = (line.rpartition(" ") for line in lines if line.startswith("streameval_"))
+    return {
+        name: float(value)
+        for name, _, value in samples
+        if kinds.get(name.partition("{")[0]) == "gauge"
+        and not name.removeprefix("streameval_").startswith(_OF_THE_PROCESS)
+    }
+
+
+def stored(reader: Running) -> dict[int, dict[str, Any]]:
+    return {entry["partition"]: entry for entry in reader.document().get("stored", ())}
+
+
+def covered(reader: Running, records: int) -> bool:
+    return sum(entry["offset"] or 0 for entry in stored(reader).values()) == records
+
+
+class Beside:
+    """Replicas, readers of their store, and a daemon that counts everything alone."""
+
+    def __init__(
+        self, stack: ExitStack, broker: Broker, topic: str, folder: Path, store: Store
+    ) -> None:
+        self._stack, self._folder = stack, folder
+        self._config = config_of(store(folder))
+        self._broker, self._topic = broker, topic
+        self.replicas = [self._start(name, member=name) for name in ("one", "two")]
+        self.readers = [self._start(name, command="serve") for name in ("reader", "other")]
+        alone = config_of(folder_of(folder / "alone"))
+        self.alone = self._start("alone", alone, group=f"{topic}-alone")
+
+    def _start(
+        self, name: str, config: str | None = None, command: str = "run", **source: str
+    ) -> Running:
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        text = config or self._config
+        text += kafka_source(self._broker, self._topic, kafka=HASTY, **source)
+        kept = {name: os.environ[name] for name in os.environ if name.startswith("AWS_")}
+        return self._stack.enter_context(running(text, folder, command=command, **kept))
+
+    def agree(self, records: int) -> dict[str, Any]:
+        """What all show, once both readers have checkpoints of all records."""
+        self.alone.until(lambda: read(self.alone) == records)
+        for reader in self.readers:
+            reader.until(partial(covered, reader, records))
+        everything: dict[str, Any] = {}
+
+        def equal() -> bool:
+            # The series of [changes] are judged a few at each snapshot.
+            everything.update(shown(self.alone))
+            return all(shown(reader) == everything for reader in self.readers)
+
+        self.alone.until(equal)
+        for reader in self.readers:
+            assert gauges(reader) == gauges(self.alone)
+        return everything
+
+
+@contextmanager
+def beside(broker: Broker, topic: str, folder: Path, store: Store) -> Iterator[Beside]:
+    with ExitStack() as stack:
+        yield Beside(stack, broker, topic, folder, store)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("store", [folder_of, pytest.param(bucket, marks=pytest.mark.nightly)])
+def test_readers_show_what_one_daemon_shows_also_after_a_kill_and_a_takeover(
+    broker: Broker, tmp_path: Path, store: Store
+) -> None:
+    rows = sorted(events(days=30, lists=200), key=lambda row: row["ts"])
+    lines = [json.dumps(row).encode() for row in rows]
+    topic = create(broker, partitions=PARTITIONS)
+    half = len(lines) // 2
+    with beside(broker, topic, tmp_path, store) as run:
+        first, second = run.replicas
+        first.until(lambda: owned(first) == owned(second) == PARTITIONS // 2)
+        send(broker, topic, lines[:half], "user")
+        before = run.agree(half)
+        assert before["experiment"]["checks"]["trouble"] == []
+        assert {row["verdict"] for row in before["changes"]["changes"]} != {"do not trust"}
+        reader, _ = run.readers
+        first.process.send_signal(signal.SIGKILL)
+        send(broker, topic, lines[half:], "user")
+        said = reader.until(lambda: _waiting(reader))
+        assert "records that no checkpoint covers yet; the oldest checkpoint, of" in said
+        assert reader.sum_of("streameval_kafka_consumer_lag") > 0
+        after = run.agree(len(lines))
+        assert after["changes"] != before["changes"]
+        assert reader.get("/-/ready").text.startswith(
+            "Ready: the newest checkpoints of all partitions have been read."
+        )
+        assert "_total{" not in _own(reader.get("/metrics").text)
+        page = reader.get("/").text
+        assert "Values are those of the newest checkpoints of all partitions" in page
+        for process in (*run.readers, run.alone, second):
+            assert process.stop() == 0
+
+
+def _waiting(reader: Running) -> str | None:
+    why: str = reader.document()["state"]["why"]
+    return why if "no checkpoint covers" in why else None
+
+
+def _own(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.startswith("streameval_"))
+
+
+def test_a_reader_waits_for_a_store_and_says_what_it_waits_for(tmp_path: Path) -> None:
+    events_file = tmp_path / "events.ndjson"
+    rows = sorted(events(days=2, lists=50), key=lambda row: row["ts"])
+    events_file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    source = f'[source]\ntype = "files"\npaths = ["{events_file}"]\n'
+    config = config_of(folder_of(tmp_path)) + source
+    folders = [tmp_path / name for name in ("reader", "daemon")]
+    for folder in folders:
+        folder.mkdir()
+    with running(config, folders[0], command="serve") as reader:
+        answer = reader.until(lambda: _unready(reader))
+        assert "store.json is missing" in answer
+        assert reader.get("/-/healthy").status_code == 200
+        with running(config, folders[1]) as daemon:
+            daemon.consumed(100)
+            assert daemon.stop() == 0
+        reader.until(lambda: reader.get("/-/ready").status_code == 200)
+        reader.until(lambda: covered(reader, 100))
+        assert reader.stop() == 0
+    assert [line for line in reader.log if "store_read_again" in line]
+
+
+def _unready(reader: Running) -> str:
+    answer = reader.get("/-/ready")
+    return answer.text if answer.status_code == 503 and reader.document() else ""
