@@ -10,6 +10,7 @@ import ast
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -106,7 +107,7 @@ class ListColumn:
             lists = self._split(column, texts, blank)
         if self._kind == "numbers":
             return self._numbers(column, lists, blank)
-        return self._values(column, lists, blank) if self._kind == "values" else lists
+        return self._values(lists, blank) if self._kind == "values" else lists
 
     def note_bars(self, column: TableColumn) -> bool:
         """Whether any cell so far has a "|", which then separates."""
@@ -120,15 +121,15 @@ class ListColumn:
         if (row := _first(missing)) is not None:
             problem = f"found {texts[row].as_py()!r}, which looks like a missing list"
             insist = Setting("separator", "|", column.name)
-            raise column.error(row, problem, "leave the cell empty, or ", insist, " if it is an id")
+            remedy = "leave the cell empty, or {insist} if it is an id"
+            raise column.error(row, problem, remedy, insist=insist)
 
     def _bracketed(self, column: TableColumn, texts: Any, blank: Any) -> bool:
         """Whether cells are JSON lists; refuses a column of both forms."""
         if self._separator.explicit:
             return False
         compute = arrow("compute")
-        starts = compute.starts_with(texts, "[")
-        bracketed = compute.and_(starts, compute.ends_with(texts, "]"))
+        bracketed = _enclosed(texts, "[", "]")
         plain_cell = _first(compute.invert(compute.or_(bracketed, blank)))
         bracketed_cell = _first(bracketed)
         if self._form is None and (bracketed_cell is not None or plain_cell is not None):
@@ -166,7 +167,7 @@ class ListColumn:
             if parsed is None:
                 raise _no_json(column, row)
             lists.append(self._each(column, row, text, parsed))
-        return _strings(lists)
+        return arrow().array(lists, arrow().large_list(arrow().large_string()))
 
     def _each(
         self, column: TableColumn, row: int, text: str, entries: Sequence[Any]
@@ -177,11 +178,12 @@ class ListColumn:
         while filled and entries[filled - 1] == "":
             filled -= 1
         for entry in entries[:filled]:
-            if isinstance(entry, bool) or not isinstance(entry, str | int | float | None):
-                raise self._no_entry(column, row, text)
-            if self._kind != "values" and (entry is None or not str(entry).strip()):
-                raise self._no_entry(column, row, text)
-            if self._kind == "ids" and isinstance(entry, float):
+            if (
+                isinstance(entry, bool)
+                or not isinstance(entry, str | int | float | None)
+                or (self._kind != "values" and (entry is None or not str(entry).strip()))
+                or (self._kind == "ids" and isinstance(entry, float))
+            ):
                 raise self._no_entry(column, row, text)
             checked.append(None if entry is None else str(entry).strip())
         return checked + [""] * (len(entries) - filled)
@@ -201,14 +203,14 @@ class ListColumn:
         if not self._separator.explicit:
             self._refuse_others(column, texts, given)
         if given == "":
-            lists = _wrapped(texts)
+            each = arrow().array(np.arange(len(texts) + 1))
+            lists = arrow().LargeListArray.from_arrays(each, texts)
         elif given is None:
             lists = compute.utf8_split_whitespace(texts)
         else:
             lists = compute.split_pattern(texts, given)
         lists = _trimmed(lists)
-        none = arrow().scalar([], lists.type)
-        lists = compute.if_else(blank, none, lists)
+        lists = compute.if_else(blank, arrow().scalar([], lists.type), lists)
         self._refuse_gaps(column, texts, lists)
         return lists
 
@@ -228,10 +230,7 @@ class ListColumn:
     def _refuse_others(self, column: TableColumn, texts: Any, given: str | None) -> None:
         """Refuse cells that seem to have another separator than their column."""
         compute = arrow("compute")
-        brackets = compute.or_(
-            compute.and_(compute.starts_with(texts, "("), compute.ends_with(texts, ")")),
-            compute.and_(compute.starts_with(texts, "{"), compute.ends_with(texts, "}")),
-        )
+        brackets = compute.or_(_enclosed(texts, "(", ")"), _enclosed(texts, "{", "}"))
         if (row := _first(brackets)) is not None:
             problem = f"found {texts[row].as_py()!r:.60}, which looks like a list in brackets"
             raise column.error(row, problem, 'write lists as JSON, like ["a", "b"]')
@@ -239,31 +238,19 @@ class ListColumn:
             suspects = [(mark, compute.match_substring(texts, mark)) for mark in "|;,"]
         else:
             has_it = compute.match_substring(texts, given)
-            alone = compute.invert(has_it)
+            alone, sign = compute.invert(has_it), re.escape(given)
             # A space inside a cell is ambiguous, unless other cells confirm the caller's
             # separator: then it may be part of an id, for example a title.
             self._is_confirmed |= bool(self._separator.text) and _first(has_it) is not None
-            marks = _SEPARATORS if self._is_confirmed else f"{_SEPARATORS} "
-            suspects = [
-                (mark, compute.and_(alone, compute.match_substring(texts, mark)))
-                for mark in marks
-                if mark != given
-            ]
-            sign = re.escape(given)
-            suspects += [
-                (
-                    mark,
-                    compute.and_(
-                        has_it,
-                        compute.match_substring_regex(
-                            texts,
-                            rf"(?:^|{sign})\s*{re.escape(mark)}|{re.escape(mark)}\s*(?:{sign}|$)",
-                        ),
-                    ),
-                )
-                for mark in _SEPARATORS
-                if mark != given and not mark.isspace()
-            ]
+            suspects = []
+            for mark in f"{_SEPARATORS} ".replace(given, ""):
+                if not (self._is_confirmed and mark == " "):
+                    found = compute.match_substring(texts, mark)
+                    suspects.append((mark, compute.and_(alone, found)))
+                if not mark.isspace():
+                    edge = rf"(?:^|{sign})\s*{re.escape(mark)}|{re.escape(mark)}\s*(?:{sign}|$)"
+                    beside = compute.match_substring_regex(texts, edge)
+                    suspects.append((mark, compute.and_(has_it, beside)))
         rows = [(row, mark) for mark, found in suspects if (row := _first(found)) is not None]
         if rows:
             row, mark = min(rows, key=lambda pair: pair[0])
@@ -271,11 +258,9 @@ class ListColumn:
             raise column.error(
                 row,
                 f"{problem}{mark!r}",
-                "read it with ",
-                Setting("separator", mark, column.name),
-                ", or ",
-                Setting("separator", given or " ", column.name),
-                " if it is part of an id",
+                "read it with {separator}, or {separator_2} if it is part of an id",
+                separator=Setting("separator", mark, column.name),
+                separator_2=Setting("separator", given or " ", column.name),
             )
 
     def _numbers(self, column: TableColumn, lists: Any, blank: Any) -> Any:
@@ -290,7 +275,7 @@ class ListColumn:
         if _all(compute.match_substring_regex(flat, r"^-?\d{1,15}$")):
             numbers = numbers.cast(arrow().int64())
         offsets = compute.subtract(lists.offsets, lists.offsets[0]).cast(arrow().int64())
-        return arrow().LargeListArray.from_arrays(offsets, numbers, mask=_array(blank))
+        return arrow().LargeListArray.from_arrays(offsets, numbers, mask=blank)
 
     def _parsed(self, column: TableColumn, lists: Any) -> Any:
         numbers: list[float | None] = []
@@ -302,9 +287,8 @@ class ListColumn:
                     raise self._no_entry(column, row, " ".join(map(str, entries))) from None
         return arrow().array(numbers, arrow().float64())
 
-    def _values(self, column: TableColumn, lists: Any, blank: Any) -> Any:
+    def _values(self, lists: Any, blank: Any) -> Any:
         """Lists of numbers and words; text that reads as a number is one, an empty one is null."""
-        del column
         rows = [
             None if is_blank else [_value(entry) for entry in entries]
             for entries, is_blank in zip(lists.to_pylist(), blank.to_pylist(), strict=True)
@@ -340,7 +324,7 @@ def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str 
         return lists, None
     compute = arrow("compute")
     texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
-    bracketed = compute.and_(compute.starts_with(texts, "["), compute.ends_with(texts, "]"))
+    bracketed = _enclosed(texts, "[", "]")
     bars = compute.match_substring(texts, "|")
     digits = compute.match_substring_regex(texts, _LIST_OF_DIGITS)
     single = compute.match_substring_regex(texts, r"^(-?\d+)?$")
@@ -355,27 +339,23 @@ def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str 
     return ListColumn("ids", Separator()).read(column), texts[example].as_py()
 
 
+def _enclosed(texts: Any, first: str, last: str) -> Any:
+    """A mask of the texts in these brackets."""
+    compute = arrow("compute")
+    return compute.and_(compute.starts_with(texts, first), compute.ends_with(texts, last))
+
+
 def _first(mask: Any) -> int | None:
-    """The first row of an Arrow mask that is true."""
     rows = np.flatnonzero(_numpy(mask))
     return int(rows[0]) if rows.size else None
 
 
 def _all(mask: Any) -> bool:
-    """Whether an Arrow mask is true in all rows."""
     return bool(_numpy(mask).all())
-
-
-def _array(mask: Any) -> Any:
-    return mask.combine_chunks() if hasattr(mask, "combine_chunks") else mask
 
 
 def _numpy(mask: Any) -> Any:
     return arrow("compute").fill_null(mask, fill_value=False).to_numpy(zero_copy_only=False)
-
-
-def _strings(lists: Sequence[Sequence[str | None]]) -> Any:
-    return arrow().array(lists, arrow().large_list(arrow().large_string()))
 
 
 def _trimmed(lists: Any) -> Any:
@@ -384,12 +364,6 @@ def _trimmed(lists: Any) -> Any:
     values = compute.utf8_trim_whitespace(lists.flatten()).cast(arrow().large_string())
     offsets = compute.subtract(lists.offsets, lists.offsets[0]).cast(arrow().int64())
     return arrow().LargeListArray.from_arrays(offsets, values)
-
-
-def _wrapped(texts: Any) -> Any:
-    """A list of one entry for each text."""
-    offsets = arrow().array(np.arange(len(texts) + 1))
-    return arrow().LargeListArray.from_arrays(offsets, texts)
 
 
 def _without_blanks(lists: Any, empty: Any = None) -> Any:
@@ -411,31 +385,23 @@ def _no_json(column: TableColumn, row: int) -> InputError:
 
 def _json_list(text: str) -> list[Any] | None:
     """The entries of a JSON list, or of a Python list."""
+    parsed: Any = None
     try:
         parsed = msgspec.json.decode(text)
     except msgspec.DecodeError:
-        parsed = _literal(text)
+        wrong = (ValueError, SyntaxError, MemoryError, RecursionError)
+        with warnings.catch_warnings(), suppress(*wrong):
+            warnings.simplefilter("ignore", SyntaxWarning)
+            parsed = ast.literal_eval(text) if _PYTHON.fullmatch(text) else None
     return parsed if isinstance(parsed, list) else None
-
-
-def _literal(text: str) -> Any:
-    if not _PYTHON.fullmatch(text):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
 
 
 def _value(entry: str | None) -> float | str | None:
     if entry is None:
         return None
-    try:
+    with suppress(ValueError):
         return float(entry)
-    except ValueError:
-        return entry or None
+    return entry or None
 
 
 def _as_union(rows: Sequence[Sequence[Any] | None], entries: Sequence[Any]) -> Any:

@@ -17,7 +17,7 @@ from streameval.engine.analysis import Analysis, Configured, configured
 from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
 from streameval.evaluation.files import LINES
-from streameval.evaluation.options import InputError, Options, Setting
+from streameval.evaluation.options import InputError, Options
 from streameval.evaluation.sources import Given, usual_user
 from streameval.events.errors import UsageError, suggestion
 from streameval.events.ids import IdKind
@@ -75,11 +75,7 @@ def _fits(pair: Configured, config: Config) -> bool:
 def _source(given: Given) -> FilesOptions:
     if not given.names:
         raise InputError(
-            "there are no files; give at least one, or ",
-            Setting("recommendations"),
-            " with ",
-            Setting("truth"),
-            ".",
+            "there are no files; give at least one, or {recommendations} with {truth}."
         )
     return FilesOptions(paths=list(given.names))
 
@@ -100,8 +96,7 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     event = usual_user(given, event, config.dimensions()) if options.config is None else event
     catalog = options.inputs.get("catalog")
     if isinstance(catalog, int | str):
-        number = isinstance(catalog, str) and catalog.isdecimal()
-        config = change(config, catalog=int(catalog) if number else catalog)
+        config = change(config, catalog=catalog)
     if options.intervals is not None and config.intervals is None:
         config = change(config, intervals=options.intervals)
     return change(config, event=event)

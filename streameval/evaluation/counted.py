@@ -19,7 +19,7 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counting import Cell, Counts, SpanReadings, starts_of
+from streameval.evaluation.counting import Cell, Counts, SpanReadings, labels_of, starts_of
 from streameval.evaluation.fields import lacking_field
 from streameval.evaluation.options import InputError, NoEventsError, Note, Setting, Surroundings
 from streameval.evaluation.processes import map_parts
@@ -128,7 +128,7 @@ class FileCounts:
         return [
             EvaluationRow(
                 start,
-                dict(zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)),
+                labels_of(snapshot, entry),
                 entry.window,
                 entry.reading,
                 users.get(entry.labels),
@@ -185,7 +185,6 @@ class FileCounts:
 
 
 def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:
-    """Empty counts, in this process or another."""
     if setup.needs_engine:
         from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
 
@@ -270,16 +269,18 @@ def check_labels(counted: FileCounts, around: Surroundings) -> None:
     values: dict[str, set[str]] = {}
     for _, snapshot in counted.spans:
         for entry in snapshot.series:
-            names = snapshot.families[entry.family].label_names
-            for name, value in zip(names, entry.labels, strict=True):
+            for name, value in labels_of(snapshot, entry).items():
                 values.setdefault(name, set()).add(value)
     for name, present in values.items():
         if present == {MISSING_LABEL}:
-            absent = f"no event has the label {name!r}; name its field with "
-            parts = (absent, Setting("by"), ", ", Setting("columns", "FIELD", name))
+            absent = Note(
+                f"no event has the label {name!r}; name its field with {{by}}, {{column}} or "
+                "[event.labels].",
+                column=Setting("columns", "FIELD", name),
+            )
             if name in counted.setup.options.by:
-                raise InputError(*parts, " or [event.labels].")
-            around.note(Note(*parts, " or [event.labels]."))
+                raise InputError(absent.text, **absent.settings)
+            around.note(absent)
 
 
 def _unread_fields(setup: Setup) -> Iterator[Note]:
@@ -288,8 +289,8 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
     if given.is_columns:
         for metric in setup.metrics:
             if (lacking := lacking_field(metric, fields, given)) is not None:
-                parts = lacking.parts
-                yield Note(f"do not use the value of {metric.text}: it needs ", *parts, ".")
+                said = f"do not use the value of {metric.text}: it needs {lacking.text}."
+                yield Note(said, **lacking.settings)
         return
     scored = any(
         metric.definition.reads in ("scores", "ranksums", "event") for metric in setup.metrics
@@ -299,9 +300,8 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
     for name in names:
         if getattr(fields, name) is None and name in record:
             yield Note(
-                f"{name} of the records are not read; name them with ",
-                Setting("columns", name, name),
-                ".",
+                f"{name} of the records are not read; name them with {{column}}.",
+                column=Setting("columns", name, name),
             )
 
 
@@ -360,8 +360,8 @@ def values_of(
     columns: dict[str, list[Any]] = {}
     if any(start is not None for start, _, _ in keys):
         columns["start"] = [start for start, _, _ in keys]
-    for place, name in enumerate(names):
-        columns[name] = [labels[place] for _, labels, _ in keys]
+    for index, name in enumerate(names):
+        columns[name] = [labels[index] for _, labels, _ in keys]
     if any(user is not None for _, _, user in keys):
         columns["user"] = [user for _, _, user in keys]
     for metric in metrics:

@@ -7,11 +7,13 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from streameval.accumulator.doubts import Doubts, advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of
+from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
@@ -20,6 +22,7 @@ from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.snapshot import LIFETIME, Health, Series, SeriesFamily, Snapshot
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import NO_CAP, Folding, Labels, segment_of
+from streameval.engine.windows.times import moment_text
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.sources import Events, EventSource
@@ -80,6 +83,67 @@ def page_of(
     from streameval.exporters.page import document  # noqa: PLC0415  rarely needed, and takes time
 
     return f"{document(title, spans, about)}\n"
+
+
+def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
+    """One for each reading: metric, labels, value (None if undefined) and count.
+
+    `start` of the span, `window` and `since` (the value is complete from then on) are present only
+    if there are any; `estimated`, `low` and `high` only for inexact values, None without bounds.
+    With intervals, `interval` is an object, or None with the reason in `no_interval`. `estimate`,
+    `weight`, `verdict` and `note` are present only if there are any.
+    """
+    windowed = any(span.snapshot.has_windows for span in spans)
+    for span in spans:
+        for entry in span.snapshot.series:
+            fields: dict[str, Any] = {}
+            if span.start is not None:
+                fields["start"] = moment_text(span.start)
+            fields |= {"metric": entry.metric.text, "labels": labels_of(span.snapshot, entry)}
+            if windowed:
+                fields["window"] = entry.window
+            if entry.since is not None:
+                fields["since"] = entry.since
+            reading = entry.reading
+            value = reading.value if reading.defined else None
+            fields |= {"value": value, "count": reading.count}
+            yield fields | _bounds(reading) | _interval(reading) | _remarked(entry)
+
+
+def _bounds(reading: Reading) -> dict[str, object]:
+    """The bounds of an estimate; nothing for an exact value."""
+    if not reading.estimated and reading.low is None:
+        return {}
+    return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
+
+
+def _interval(reading: Reading) -> dict[str, object]:
+    """The interval, or the reason that there is none; nothing without intervals."""
+    if reading.interval is not None:
+        return {"interval": msgspec.structs.asdict(reading.interval)}
+    return (
+        {}
+        if reading.no_interval is None
+        else {"interval": None, "no_interval": reading.no_interval}
+    )
+
+
+def _remarked(entry: Series) -> dict[str, object]:
+    """That a value is an estimate, its weight, verdict and note; nothing for most metrics."""
+    reading = entry.reading
+    remarks: dict[str, object] = {
+        "estimate": entry.metric.definition.estimates_policy or None,
+        "weight": reading.weight,
+        "verdict": reading.verdict,
+        "note": reading.note,
+    }
+    return {name: value for name, value in remarks.items() if value is not None}
+
+
+def labels_of(snapshot: Snapshot, entry: Series) -> dict[str, str]:
+    """The labels of a series with their values."""
+    names = snapshot.families[entry.family].label_names
+    return dict(zip(names, entry.labels, strict=True))
 
 
 class _Cells:

@@ -27,8 +27,8 @@ from streameval.evaluation.counted import (
     count,
     values_of,
 )
-from streameval.evaluation.counting import page_of
-from streameval.evaluation.options import Form, Note, Options, Surroundings, Ties
+from streameval.evaluation.counting import page_of, records_of
+from streameval.evaluation.options import Form, Note, Options, Surroundings, Ties, separators_of
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import given_of
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
@@ -134,16 +134,7 @@ class Evaluation(Mapping[str, Reading]):
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of `streameval evaluate --format json`, for `streameval.plot.over_time`."""
-        return [
-            {
-                **({} if row.start is None else {"start": moment_text(row.start)}),
-                "metric": row.reading.metric,
-                "labels": dict(row.labels),
-                "value": row.reading.value if row.reading.defined else None,
-                "count": row.reading.count,
-            }
-            for row in self._rows
-        ]
+        return list(records_of(self._counted.spans))
 
     def to_frame(self, library: Library | None = None) -> Any:
         """A frame: span and labels if there are any, metric, value, low, high, count, lists, users.
@@ -209,7 +200,6 @@ class Evaluation(Mapping[str, Reading]):
         return html_of(self._table(), "streameval.evaluate")
 
     def _columns(self) -> dict[str, list[Any]]:
-        """The columns of `to_frame`."""
         columns: dict[str, list[Any]] = {}
         rows, readings = self._rows, [row.reading for row in self._rows]
         if any(row.start is not None for row in rows):
@@ -453,10 +443,11 @@ def options_of(reading: ReadingOptions, **asked: Any) -> Options:
         if value is not None:
             _warn_of_old(f"{name}={value!r}", f"columns={{{name!r}: {value!r}}}")
             columns = {**columns, name: value}
-    separator = _separators(given.get("separator"))
+    separator = given.get("separator") or {}
+    if isinstance(given.get("separator"), str):
+        separator = {"": given["separator"]}
     for text in given.get("separators", ()):
-        name, _, between = text.partition("=")
-        both = {name: between} if name and between else {"": text}
+        both = separators_of([text])
         _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
         separator = {**separator, **both}
     named = {name: given[name] for name in Options.__struct_fields__ if given.get(name) is not None}
@@ -483,14 +474,7 @@ def _warn_of_old(before: str, now: str) -> None:
     warnings.warn(f"{before} goes with the next release; give {now}.", FutureWarning, stacklevel=5)
 
 
-def _separators(given: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    if given is None:
-        return {}
-    return {"": given} if isinstance(given, str) else given
-
-
 def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs of metrics about items, by name."""
     names = ("catalog", "popularity", "similarity", "attributes", "examination")
     inputs = {name: given[name] for name in names if given.get(name) is not None}
     if isinstance(inputs.get("catalog"), os.PathLike):

@@ -61,12 +61,16 @@ class Needs(NamedTuple):
         times: whether to read event times.
         event_ids: whether to read the identity of the event.
         in_order: whether the rows of a file are counted one after the other.
+        scores: whether to read the scores of a pair.
+        repeats: whether it matters that rows of a truth repeat an item.
     """
 
     users: bool = False
     times: bool = False
     event_ids: bool = False
     in_order: bool = False
+    scores: bool = False
+    repeats: bool = False
 
 
 class EventRows:
@@ -97,9 +101,8 @@ class EventRows:
             InputError: some have integers and others text.
         """
         kinds: dict[bool, str] = {}
-        first = ""
-        for part in {part.path: part for part in parts}.values():
-            first = first or part.path
+        by_path = {part.path: part for part in parts}
+        for part in by_path.values():
             for name in _IDS:
                 kind = self._kind(part, name)
                 if not arrow().types.is_null(kind):
@@ -107,23 +110,19 @@ class EventRows:
         if len(kinds) > 1 and self._fields.ids != "integer":
             problem = f"ids are integers in {kinds[True]} and text in {kinds[False]}"
             raise InputError(
-                f'{first}: {problem}; write them alike, or set ids = "integer" under [event] in ',
-                Setting("config", "FILE"),
-                ".",
+                f'{next(iter(by_path))}: {problem}; write them alike, or set ids = "integer" under '
+                "[event] in {config=FILE}."
             )
         all_integers = False not in kinds and bool(kinds)
         self.ids = "integer" if all_integers or self._fields.ids == "integer" else "text"
 
     def read(self, part: TablePart, search: Search) -> Iterator[tuple[int, Decoded]]:
         """The index of the first row of each block, and its events."""
-        ids = tuple(self._list_column(self._name(name), "ids") for name in _IDS)
-        others = {name: self._list_column(self._name(name), "numbers") for name in _NUMBERS}
-        values = {
-            name: self._list_column(field, "values")
-            for name, field in (self._fields.per_item or {}).items()
-        }
-        lists = dict(zip(_IDS, ids, strict=True)) | others
-        for block in blocks_of(part, self._wanted, self._options):
+        lists = {name: self._list_column(self._name(name), "ids") for name in _IDS}
+        lists |= {name: self._list_column(self._name(name), "numbers") for name in _NUMBERS}
+        per_item = (self._fields.per_item or {}).items()
+        values = {name: self._list_column(field, "values") for name, field in per_item}
+        for block in blocks_of(part, self._select, self._options):
             if self._options.form == "mind":
                 block = _of_mind(block)  # noqa: PLW2901  the same rows in the usual form
             if block.rows.num_rows:
@@ -137,14 +136,18 @@ class EventRows:
         search: Search,
     ) -> Decoded:
         columns = self._columns(block, lists)
-        if values:
-            named = self._fields.per_item or {}
-            arrays = [values[name].read(block.column(named[name])) for name in values]
+        if per_item := self._fields.per_item:
+            arrays = [values[name].read(block.column(field)) for name, field in per_item.items()]
             columns["per_item"] = arrow().StructArray.from_arrays(arrays, names=list(values))
-        columns |= self._of_event(block)
+        user, fields = self._user(block.names), self._fields
+        if user is not None:
+            columns["users"] = user_column(block.column(user))
+        if self._needs.times and fields.time is not None and fields.time_unit is not None:
+            times = time_column(block.column(fields.time), fields.time_unit)
+            columns["times"] = arrow().array(times)
         batch = self._checked(block, columns, search)
-        if self._needs.event_ids and self._fields.event_id is not None:
-            ids = id_column(block.column(self._fields.event_id)).to_pylist()
+        if self._needs.event_ids and fields.event_id is not None:
+            ids = id_column(block.column(fields.event_id)).to_pylist()
             batch = msgspec.structs.replace(batch, event_ids=list(map(str, ids)))
         if batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
@@ -166,17 +169,6 @@ class EventRows:
         _refuse_floats(block.path, [arrays[name] for name in _IDS])
         return arrays
 
-    def _of_event(self, block: RowBlock) -> dict[str, Any]:
-        """The columns with one value per event: its user and its time, if they are read."""
-        columns: dict[str, Any] = {}
-        user, fields = self._user(block.names), self._fields
-        if self._needs.users and (user in block.names or user != EventFields().user):
-            columns["users"] = user_column(block.column(user))
-        if self._needs.times and fields.time is not None and fields.time_unit is not None:
-            times = time_column(block.column(fields.time), fields.time_unit)
-            columns["times"] = arrow().array(times)
-        return columns
-
     def _checked(self, block: RowBlock, columns: Mapping[str, Any], search: Search) -> Batch:
         """The events as a batch; an error names the first row that is none."""
         try:
@@ -185,10 +177,8 @@ class EventRows:
             checked, failing = 0, block.rows.num_rows
             while failing - checked > 1:
                 middle = (checked + failing) // 2
-                if self._refusal(columns, checked, middle, search) is None:
-                    checked = middle
-                else:
-                    failing = middle
+                sound = self._refusal(columns, checked, middle, search) is None
+                checked, failing = (middle, failing) if sound else (checked, middle)
             # The error of the row alone names no number of a row in some part of the file.
             alone = self._refusal(columns, checked, failing, search) or error
             detail = f"{block.place(checked)}: {alone.detail}; correct the file."
@@ -197,7 +187,6 @@ class EventRows:
     def _refusal(
         self, columns: Mapping[str, Any], start: int, stop: int, search: Search
     ) -> InvalidEventError | None:
-        """Why these rows are not events, or None."""
         part = {name: values[start:stop] for name, values in columns.items()}
         try:
             _batch(self.ids, part, search)
@@ -205,16 +194,14 @@ class EventRows:
             return error
         return None
 
-    def _wanted(self, path: str, names: Sequence[str]) -> set[str]:
+    def _select(self, path: str, names: Sequence[str]) -> set[str]:
         """The columns to read; refuses a file that lacks one."""
         for name in self._options.separator:
             if name and name not in names:
                 raise InputError(
-                    f"{path}: no column {name!r}; {listing(names)}; ",
-                    Setting("separator", "...", name),
-                    " names one of them, ",
-                    Setting("separator", "|"),
-                    " is for all.",
+                    f"{path}: no column {name!r}; {listing(names)}; "
+                    "{separator} names one of them, {separator=|} is for all.",
+                    separator=Setting("separator", "...", name),
                 )
         if self._options.form == "mind":
             return {*MIND}
@@ -225,14 +212,14 @@ class EventRows:
         }
         needed = lists | values | labels
         user, fields = self._user(names), self._fields
-        if self._needs.users and (user in names or user != EventFields().user):
+        if user is not None:
             needed[user] = "user"
         if self._needs.times and fields.time is not None:
             needed[fields.time] = "time"
         if self._needs.event_ids and fields.event_id is not None:
             needed[fields.event_id] = "event_id"
         for name, role in needed.items():
-            require(path, name, names, *_remedy(role))
+            require(path, name, names, _remedy(role), role=column(role))
         return {*needed}
 
     def _has(self, names: Sequence[str], name: str) -> bool:
@@ -241,15 +228,15 @@ class EventRows:
         return name not in self._absent and (name in _IDS or field != name or field in names)
 
     def _name(self, name: str) -> str:
-        """The name of the column for this field of `Columns`."""
         given = self._options.columns.get(GAINS) if name == GAINS else getattr(self._fields, name)
         return given or name
 
-    def _user(self, names: Sequence[str]) -> str:
-        """The column of users: the named one; it may be called `users`, as in `Columns`."""
+    def _user(self, names: Sequence[str]) -> str | None:
+        """The column of users, if they are read; without a name it may be `users`, or absent."""
         user = self._fields.user
-        plural = user == EventFields().user and user not in names and USERS in names
-        return USERS if plural else user
+        if self._needs.users and user == EventFields().user and user not in names:
+            return USERS if USERS in names else None
+        return user if self._needs.users else None
 
     def _list_column(self, name: str, kind: Kind) -> ListColumn:
         named = self._options.separator.get(name)
@@ -268,7 +255,8 @@ class EventRows:
         try:
             texts = label_texts(names)
         except Refusal as refusal:
-            row = _refused_row(values)
+            listed = enumerate(values.to_pylist())
+            row = next((row for row, value in listed if _is_refused(value)), 0)
             raise InputError(
                 f"{block.place(row)}: {refusal}; split by a column of short text or of integers."
             ) from refusal
@@ -282,7 +270,7 @@ class EventRows:
         if part.kind is None:
             return arrow().large_string()
         field = self._name(name)
-        require(part.path, field, part.kind.names, *_remedy(name))
+        require(part.path, field, part.kind.names, _remedy(name), role=column(name))
         kind = _plain(part.kind.field(field).type)
         require_lists(part.path, field, kind)
         if not is_list_type(kind):
@@ -352,14 +340,12 @@ def _encoded(values: Any) -> Any:
     return values if is_coded else plain_array(values).dictionary_encode()
 
 
-def _refused_row(values: Any) -> int:
-    """The first row whose label is refused."""
-    for row, value in enumerate(values.to_pylist()):
-        try:
-            label_texts([value])
-        except Refusal:
-            return row
-    return 0
+def _is_refused(label: object) -> bool:
+    try:
+        label_texts([label])
+    except Refusal:
+        return True
+    return False
 
 
 def _of_mind(block: RowBlock) -> RowBlock:
@@ -424,12 +410,13 @@ def _plain(kind: Any) -> Any:
     return kind.value_type if arrow().types.is_dictionary(kind) else kind
 
 
-def _remedy(role: str) -> tuple[str | Setting, ...]:
-    name = ("name the one that holds the ", role, " with ", column(role))
+def _remedy(role: str) -> str:
+    name = f"name the one that holds the {role} with {{role}}"
     if role not in _IDS:
         return name
-    rows = (", or give rows of users and items to evaluate as ", Setting("recommendations"))
-    return (*name, *rows, " and ", Setting("truth"))
+    return (
+        f"{name}, or give rows of users and items to evaluate as {{recommendations}} and {{truth}}"
+    )
 
 
 def id_column(column: TableColumn) -> Any:
@@ -509,9 +496,8 @@ def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
             raise column.error(
                 row,
                 str(refusal),
-                'write text like "2026-01-31T08:00:00Z", or say how time is written with ',
-                Setting("time_unit"),
-                " (s, ms, us or iso8601)",
+                'write text like "2026-01-31T08:00:00Z", or say how time is written with '
+                "{time_unit} (s, ms, us or iso8601)",
             ) from None
     return microsecond_column(read, unit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +13,9 @@ from streameval.catalogue.context import ATTRIBUTES
 from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, TimeUnit
 from streameval.evaluation.events import GAINS
-from streameval.evaluation.options import InputError, Note, Options, Setting, column
+from streameval.evaluation.options import InputError, Note, Options, column
+from streameval.evaluation.rows import check_field
 from streameval.evaluation.sources import Given
-from streameval.events.errors import suggestion
 
 RANKERS: Final = "rankers."
 """Before the name of a ranker that was not shown: rankers.challenger=rankings.challenger."""
@@ -75,9 +75,8 @@ def event_fields(
     unit = options.time_unit or base.time_unit or assumed
     if time is not None and unit is None:
         raise InputError(
-            "the unit of event time is missing: give ",
-            Setting("time_unit"),
-            f" for {time!r}: s, ms, us or iso8601.",
+            "the unit of event time is missing: give {time_unit}"
+            f" for {time!r}: s, ms, us or iso8601."
         )
     named.pop(GAINS, None)
     return msgspec.structs.replace(base, **named | {"time": time, "time_unit": unit})
@@ -92,18 +91,13 @@ def _place_of(field: str, given: Given, labels: Sequence[str]) -> tuple[str | No
     known = _COLUMNS if given.is_columns else _PATHS
     if field in labels:
         return "labels", field
-    if field in known or (field == GAINS and given.is_columns):
-        return None, field
     if field.startswith(_PER_ITEM):
         return "per_item", field.removeprefix(_PER_ITEM)
     if field.startswith(RANKERS) and not given.is_columns:
         return "rankers", field.removeprefix(RANKERS)
-    more = [GAINS] if given.is_columns else [f"{RANKERS}NAME"]
-    fields = [*known, *more, f"{_PER_ITEM}NAME", *labels]
-    hint = suggestion(field, fields)
-    raise InputError(
-        Setting("columns"), f": unknown field {field!r}; known: {', '.join(fields)}.{hint}"
-    )
+    more = GAINS if given.is_columns else f"{RANKERS}NAME"
+    check_field(field, [*known, more, f"{_PER_ITEM}NAME", *labels])
+    return None, field
 
 
 def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | None:
@@ -112,7 +106,8 @@ def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | N
         return Note("types of interactions, which tables cannot have; give JSON lines")
     for name in metric.item_values_without(fields.per_item or ()):
         return Note(
-            f"{name!r} of each item; name its field with ", column(f"{_PER_ITEM}{name}", "FIELD")
+            f"{name!r} of each item; name its field with {{column}}",
+            column=column(f"{_PER_ITEM}{name}", "FIELD"),
         )
     key, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
     if not key or (getattr(fields, key) and not given.is_columns):
@@ -120,14 +115,14 @@ def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | N
     if given.is_columns:
         return Note(f"{what}, which tables cannot have; give JSON lines")
     field = f"{RANKERS}NAME" if key == "rankers" else key
-    return Note(f"{what}; name its field with ", column(field, "FIELD"))
+    return Note(f"{what}; name its field with {{column}}", column=column(field, "FIELD"))
 
 
 def check_fields(metrics: Iterable[Metric], fields: EventFields, given: Given) -> None:
     """Refuse a metric for which no event here has a field."""
     for metric in metrics:
         if (lacking := lacking_field(metric, fields, given)) is not None:
-            raise InputError(f"{metric.text!r} needs ", *lacking.parts, ".")
+            raise InputError(f"{metric.text!r} needs {lacking.text}.", **lacking.settings)
 
 
 def check_metrics(options: Options) -> list[Metric]:
@@ -140,15 +135,13 @@ def check_metrics(options: Options) -> list[Metric]:
     if not options.metrics:
         raise InputError(
             "no metric given; add some, for example 'ctr', 'ndcg@10' (`streameval metrics` lists "
-            "them all), or ",
-            Setting("config", "FILE"),
-            ".",
+            "them all), or {config=FILE}."
         )
     metrics = list(dict.fromkeys(map(parse, options.metrics)))
     for metric in metrics:
         for name in needed_inputs(metric):
-            for missing in _missing_input(name, options):
-                raise InputError(f"{metric.text!r} needs ", *missing)
+            if not is_given(name, options) and (missing := _missing_input(name)):
+                raise InputError(f"{metric.text!r} needs {missing}.")
     return metrics
 
 
@@ -159,23 +152,16 @@ def is_given(name: str, options: Options) -> bool:
     return name in options.inputs
 
 
-def _missing_input(name: str, options: Options) -> Iterator[tuple[str | Setting, ...]]:
-    if is_given(name, options):
-        return
-    where = Setting("config", "FILE")
+def _missing_input(name: str) -> str:
+    """What is missing, and how it is given; empty for an input that needs no words."""
+    if name == "catalog":
+        return "a catalogue; give {catalog}, the number of items or a file of their ids"
     if name.startswith(ATTRIBUTES):
         attribute = name.removeprefix(ATTRIBUTES)
-        table = f'[{name}] path = "{attribute}.csv"'
-        in_python = f"give attributes={{{attribute!r}: item -> values}}"
-        in_file = f"or add {table} to a configuration and give "
-        yield f"the attribute {attribute!r}; {in_python}, {in_file}", where, "."
-    elif name == "catalog":
-        what = ", the number of items or a file of their ids."
-        yield "a catalogue; give ", Setting("catalog"), what
+        what, key = f"the attribute {attribute!r}", f'[{name}] path = "{attribute}.csv"'
+        in_python = f"attributes={{{attribute!r}: item -> values}}"
     elif name in _INPUTS:
-        what, key = _INPUTS[name]
-        yield (
-            f"{what}; give {name}= in Python, or add {key} to a configuration and give ",
-            where,
-            ".",
-        )
+        (what, key), in_python = _INPUTS[name], f"{name}= in Python"
+    else:
+        return ""
+    return f"{what}; give {in_python}, or add {key} to a configuration and give {{config=FILE}}"

@@ -45,6 +45,7 @@ _SUFFIXES: Final[dict[str, Form]] = {
 }
 LINES: Final = (".ndjson", ".jsonl", ".json")
 _PICKLES: Final = (".pkl", ".pickle", ".joblib")
+_NOT_READ: Final = (*_PICKLES, ".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")
 
 MIND: Final = ("impression", "user", "time", "history", "impressions")
 """The columns of MIND's behaviors.tsv, which has no header."""
@@ -98,10 +99,10 @@ class TableColumn(NamedTuple):
     values: Any
     place: Callable[[int], str]
 
-    def error(self, row: int, problem: str, *remedy: str | Setting) -> InputError:
+    def error(self, row: int, problem: str, remedy: str, /, **settings: Setting) -> InputError:
         """An error about the value in a row, from 0."""
         where = f"{self.place(row)}, column {self.name!r}"
-        return InputError(f"{where}: {problem}; ", *remedy, ".")
+        return InputError(f"{where}: {problem}; {remedy}.", **settings)
 
 
 class RowBlock(NamedTuple):
@@ -122,19 +123,15 @@ class RowBlock(NamedTuple):
 
     def place(self, row: int) -> str:
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
-        return row_location(self.path, self.first + row, self.header)
+        at = self.first + row
+        line = None if self.header is None else _line_of(self.path, at + self.header)
+        return f"{self.path}: row {at + 1}" if line is None else f"{self.path}: line {line}"
 
     def column(self, name: str) -> TableColumn:
         """The column of this name."""
         return TableColumn(
             self.path, name, plain_array(self.rows[name].combine_chunks()), self.place
         )
-
-
-def row_location(path: str, row: int, header: int | None) -> str:
-    """A file and the line of a row, from 0; its number, from 1, if lines are not known."""
-    number = None if header is None else _line_of(path, row + header)
-    return f"{path}: row {row + 1}" if number is None else f"{path}: line {number}"
 
 
 def _line_of(path: str, row: int) -> int | None:
@@ -163,13 +160,15 @@ def plain_array(values: Any) -> Any:
     return values
 
 
-def require(path: str, name: str, names: Sequence[str], *remedy: str | Setting) -> None:
+def require(
+    path: str, name: str, names: Sequence[str], remedy: str = "", /, **settings: Setting
+) -> None:
     """Refuse a file without exactly one column of this name."""
     count = names.count(name)
     if count != 1:
         problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
-        last = ("remove all but one of them",) if count else remedy
-        raise InputError(f"{path}: {problem}; {listing(names)}; ", *last, ".")
+        remedy = "remove all but one of them" if count else remedy
+        raise InputError(f"{path}: {problem}; {listing(names)}; {remedy}.", **settings)
 
 
 def listing(names: Sequence[str]) -> str:
@@ -194,12 +193,7 @@ def is_lines(path: str) -> bool:
 
 
 def is_table(path: str) -> bool:
-    """Whether a file has columns by its name.
-
-    Example:
-        >>> is_table("events.parquet"), is_table("events.csv.gz"), is_table("events.ndjson")
-        (True, True, False)
-    """
+    """Whether a file has columns by its name."""
     return suffix_of(path) in _SUFFIXES
 
 
@@ -244,16 +238,12 @@ def form_of(path: str, options: Options) -> Form:
     if options.form not in (None, "table"):
         return options.form
     suffix = suffix_of(path)
-    if suffix in _PICKLES:
-        raise InputError(
-            f"{path}: a pickle runs code when it is read; load it yourself and give the frame or "
-            "mapping, or write it as parquet."
+    if suffix in _NOT_READ:
+        why = (
+            "a pickle runs code when it is read" if suffix in _PICKLES else f"{suffix} is not read"
         )
-    if suffix in (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy"):
-        raise InputError(
-            f"{path}: {suffix} is not read; load it and give the frame or matrix, or write it as "
-            "parquet."
-        )
+        remedy = "load it yourself and give the frame, mapping or matrix, or write it as parquet"
+        raise InputError(f"{path}: {why}; {remedy}.")
     return "json" if suffix in LINES else _SUFFIXES.get(suffix, "csv")
 
 
@@ -285,36 +275,35 @@ def joined_parts(parts: Sequence[TablePart]) -> TablePart:
     return parts[0]._replace(groups=groups, size=sum(part.size for part in parts))
 
 
-Wanted: TypeAlias = Callable[[str, Sequence[str]], Collection[str]]
+Selection: TypeAlias = Callable[[str, Sequence[str]], Collection[str]]
 """The columns to read, from the path and the names of all columns; raises if some are missing."""
 
 
-def blocks_of(part: TablePart, wanted: Wanted, options: Options) -> Iterator[RowBlock]:
+def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[RowBlock]:
     """The rows of a part; at least one block, which may have no rows."""
     table = part.table
     if isinstance(table, Frame):
         names = table.rows.column_names
-        yield RowBlock(table.name, table.rows.select(_chosen(wanted, table.name, names)), names)
+        yield RowBlock(table.name, table.rows.select(_chosen(select, table.name, names)), names)
         return
     form = form_of(table, options)
     if form == "parquet":
-        yield from _parquet_blocks(part, wanted)
+        yield from _parquet_blocks(part, select)
     elif form == "arrow":
-        yield from _arrow_blocks(table, wanted)
+        yield from _arrow_blocks(table, select)
     elif form == "json":
-        yield from _json_blocks(table, wanted)
+        yield from _json_blocks(table, select)
     else:
-        yield from _text_blocks(table, wanted, options)
+        yield from _text_blocks(table, select, options)
 
 
-def _chosen(wanted: Wanted, path: str, names: Sequence[str]) -> list[str]:
-    columns = wanted(path, names)
+def _chosen(select: Selection, path: str, names: Sequence[str]) -> list[str]:
+    columns = select(path, names)
     return [name for name in dict.fromkeys(names) if name in columns]
 
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Convert Arrow's errors about a file to SourceErrors."""
     try:
         yield
     except (arrow().ArrowException, OSError, ValueError) as error:
@@ -348,11 +337,11 @@ def _parquet(path: str, *, coded: bool = False) -> Iterator[Any]:
             yield file
 
 
-def _parquet_blocks(part: TablePart, wanted: Wanted) -> Iterator[RowBlock]:
+def _parquet_blocks(part: TablePart, select: Selection) -> Iterator[RowBlock]:
     with _parquet(part.path, coded=True) as file:
         names, first = file.schema_arrow.names, part.first
         groups = part.groups or range(file.metadata.num_row_groups)
-        chosen = _chosen(wanted, part.path, names)
+        chosen = _chosen(select, part.path, names)
         if not len(groups):
             yield RowBlock(part.path, file.schema_arrow.empty_table().select(chosen), names)
         # One by one, as each has its codes. Without threads, because one that starts at the end of
@@ -376,10 +365,10 @@ def _arrow_file(path: str) -> Iterator[Any]:
             yield arrow("ipc").open_stream(source)
 
 
-def _arrow_blocks(path: str, wanted: Wanted) -> Iterator[RowBlock]:
+def _arrow_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
     with _explained(path), _arrow_file(path) as file:
         names, first = file.schema.names, 0
-        chosen = _chosen(wanted, path, names)
+        chosen = _chosen(select, path, names)
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
         yield RowBlock(path, file.schema.empty_table().select(chosen), names)
@@ -389,7 +378,7 @@ def _arrow_blocks(path: str, wanted: Wanted) -> Iterator[RowBlock]:
             first += batch.num_rows
 
 
-def _json_blocks(path: str, wanted: Wanted) -> Iterator[RowBlock]:
+def _json_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
     """JSON lines of rows: an object each."""
     first, decoder = 0, msgspec.json.Decoder(dict[str, Any])
     records = lines(path)
@@ -402,7 +391,7 @@ def _json_blocks(path: str, wanted: Wanted) -> Iterator[RowBlock]:
                 remedy = 'give an object per line, like {"user": 1, "item": 2}'
                 raise SourceError(path, f"row {row + 1}: {error}", remedy) from error
         names = list(dict.fromkeys(name for row in rows for name in row))
-        chosen = _chosen(wanted, path, names)
+        chosen = _chosen(select, path, names)
         with _explained(path):
             columns = {name: arrow().array([row.get(name) for row in rows]) for name in chosen}
         yield RowBlock(path, arrow().table(columns), names, first)
@@ -421,29 +410,24 @@ class _Text:
 
     def __init__(self, path: str, delimiter: str | None) -> None:
         self._blocks = content(path)
-        self._rest = b""
         self._long = delimiter.encode() if delimiter and len(delimiter) > 1 else None
-        self._carry = b""
-        self.head = self._read_head()
+        self._rest = self._carry = b""
+        self.head = self.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
+        self._rest = self.head + self._rest
 
-    def read(self, wanted: int = -1) -> bytes:
-        while wanted < 0 or len(self._rest) < wanted:
+    def read(self, size: int = -1) -> bytes:
+        while size < 0 or len(self._rest) < size:
             block = next(self._blocks, None)
             if block is None:
                 self._rest, self._carry = self._rest + self._carry, b""
                 break
             self._rest += self._plain(block)
-        end = len(self._rest) if wanted < 0 else wanted
+        end = len(self._rest) if size < 0 else size
         piece, self._rest = self._rest[:end], self._rest[end:]
         return piece
 
     def close(self) -> None:
         self.closed = True
-
-    def _read_head(self) -> bytes:
-        head = self.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
-        self._rest = head + self._rest
-        return head
 
     def _plain(self, block: bytes) -> bytes:
         if self._long is None:
@@ -457,7 +441,7 @@ class _Text:
         return block.replace(self._long, _SEPARATOR_OF_UNITS)
 
 
-def _text_blocks(path: str, wanted: Wanted, options: Options) -> Iterator[RowBlock]:
+def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[RowBlock]:
     """Rows of text, whose columns are all strings: 007 is not an integer."""
     text = _Text(path, options.delimiter)
     if not text.head:
@@ -479,7 +463,7 @@ def _text_blocks(path: str, wanted: Wanted, options: Options) -> Iterator[RowBlo
         return "error"
 
     first, header = 0, int(given is None)
-    chosen = _chosen(wanted, path, names)
+    chosen = _chosen(select, path, names)
     try:
         rows = parser.open_csv(
             arrow().PythonFile(text, "r"),
@@ -505,18 +489,14 @@ def _text_blocks(path: str, wanted: Wanted, options: Options) -> Iterator[RowBlo
 
 
 def _explanation(path: str, error: Exception, wrong: Sequence[Any], delimiter: str) -> Exception:
-    """What is wrong with a text file, from what Arrow refused."""
     _refuse_bytes(path)
     if wrong:
         row = wrong[0]
         where = f"row {row.number}" if row.number is not None else "a row"
         found = f"{where} has {row.actual_columns} fields, not {row.expected_columns}"
         return InputError(
-            f"{path}: {found}: {row.text!r:.60}; quote fields with {delimiter!r}, or give ",
-            Setting("delimiter"),
-            " and ",
-            Setting("header"),
-            ".",
+            f"{path}: {found}: {row.text!r:.60}; quote fields with {delimiter!r}, or give "
+            "{delimiter} and {header}."
         )
     problem = " ".join(str(error).split())
     if "straddl" in problem:
@@ -527,26 +507,12 @@ def _explanation(path: str, error: Exception, wrong: Sequence[Any], delimiter: s
 
 def _refuse_bytes(path: str) -> None:
     """Refuse a file that is not UTF-8, naming the line and the byte; a pipe is not read again."""
-    if size(path) is None:
-        return
-    number, rest = 1, b""
-    for block in content(path):
-        text = rest + block
+    for number, line in enumerate(lines(path) if size(path) is not None else (), 1):
         try:
-            text.decode()
-            rest = b""
+            line.decode()
         except UnicodeDecodeError as error:
-            cut = len(text) - error.start
-            if cut < 4 and error.reason == "unexpected end of data":
-                rest, text = text[error.start :], text[: error.start]
-            else:
-                line = number + text.count(b"\n", 0, error.start)
-                problem = f"line {line}: byte 0x{text[error.start]:02x} is not UTF-8"
-                raise SourceError(path, problem, "save the file as UTF-8 text") from None
-        number += text.count(b"\n")
-    if rest:
-        problem = f"line {number}: byte 0x{rest[0]:02x} is not UTF-8"
-        raise SourceError(path, problem, "save the file as UTF-8 text")
+            problem = f"line {number}: byte 0x{line[error.start]:02x} is not UTF-8"
+            raise SourceError(path, problem, "save the file as UTF-8 text") from None
 
 
 def _delimiter(head: bytes, options: Options) -> str:
@@ -579,15 +545,10 @@ def _header(path: str, head: bytes, delimiter: str) -> list[str]:
         _refuse_bytes(path)
     if any(finite_or_none(part) is not None for name in names for part in name.split("::")):
         first = delimiter.join(names)
-        separated: list[str | Setting] = []
-        if "::" in first:
-            separated = [Setting("delimiter", "::"), " and "]
+        separated = "{delimiter=::} and " if "::" in first else ""
         raise InputError(
             f"{path}: the first line, {first[:60]!r}, has numbers, not names of columns; name the "
-            "columns with ",
-            *separated,
-            Setting("header", "user,item,rating,time"),
-            ".",
+            f"columns with {separated}{{header=user,item,rating,time}}."
         )
     return names
 

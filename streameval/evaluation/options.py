@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -67,33 +69,55 @@ def column(field: str, name: str = "NAME") -> Setting:
 
 
 def _quoted(value: str) -> str:
-    """A value as a POSIX shell takes it."""
     if "\t" in value:
         return "$'" + value.replace("\t", "\\t") + "'"
     plain = value.replace("=", "").replace("-", "").replace("_", "").replace(".", "")
     return value if plain.isalnum() else f"'{value}'"
 
 
+_NAMES: Final = frozenset(
+    {
+        *("recommendations", "truth", "exclude", "by", "every", "columns", "time_unit", "config"),
+        *("separator", "form", "header", "delimiter", "ties", "method", "processes", "catalog"),
+        *("label", "baseline", "within", "since", "shares"),
+    }
+)
+"""Settings that a sentence may name."""
+
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.([\w.]+))?(?:=([^{}]*))?\}")
+
+
 class Note:
-    """A sentence with the settings that it names.
+    """A sentence that names settings, as `{ties}`, `{ties=worst}` or `{columns.user=NAME}`.
+
+    `settings`: those whose values are not known before, by the name that stands for them.
 
     Example:
-        >>> message = Note("name it with ", column("user"), ".")
-        >>> str(message), message.for_command()
-        ("name it with columns={'user': 'NAME'}.", 'name it with --column user=NAME.')
+        >>> message = Note("name it with {columns.user=NAME} or {field}.", field=column("item"))
+        >>> str(message)
+        "name it with columns={'user': 'NAME'} or columns={'item': 'NAME'}."
+        >>> message.for_command()
+        'name it with --column user=NAME or --column item=NAME.'
     """
 
-    def __init__(self, *parts: str | Setting) -> None:
-        self.parts = parts
+    def __init__(self, text: str, /, **settings: Setting) -> None:
+        self.text, self.settings = text, settings
 
     def __str__(self) -> str:
-        return "".join(map(str, self.parts))
+        return self._said(str)
 
     def for_command(self) -> str:
         """The sentence as the command line says it."""
-        return "".join(
-            part.for_command() if isinstance(part, Setting) else part for part in self.parts
-        )
+        return self._said(Setting.for_command)
+
+    def _said(self, form: Callable[[Setting], str]) -> str:
+        def named(match: re.Match[str]) -> str:
+            name, key, value = match.groups()
+            if value is None and key is None and name in self.settings:
+                return form(self.settings[name])
+            return form(Setting(name, value, key)) if name in _NAMES else match[0]
+
+        return _PLACEHOLDER.sub(named, self.text)
 
 
 class InputError(UsageError):
@@ -103,12 +127,12 @@ class InputError(UsageError):
         message: the sentence, which a command says with its options.
     """
 
-    def __init__(self, *parts: str | Setting) -> None:
-        self.message = Note(*parts)
+    def __init__(self, text: str, /, **settings: Setting) -> None:
+        self.message = Note(text, **settings)
         super().__init__(str(self.message))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self.message.parts
+        return partial(type(self), **self.message.settings), (self.message.text,)
 
     def for_command(self) -> str:
         """The sentence as the command line says it."""
@@ -142,24 +166,13 @@ class _PlainOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(_PlainOptions, frozen=True, kw_only=True):
-    """How recommendations and truth are read, split and counted.
+    """How recommendations and truth are read, split and counted: the arguments of `evaluate`.
 
     Attributes:
         metrics: texts, in order; those of `config` if there are none.
-        by: fields or columns to split by.
-        every: length of spans of event time, like "1h"; None for all time.
-        columns: field -> column; None where there is no such column.
-        time_unit: of numbers and text that are event times.
         separator: between the ids of a cell; of each column, by its name, or of all, with "".
-            "" keeps a cell as one id.
-        form: of files, where neither name nor first line tells.
-        header: names of the columns of files whose first line has none.
-        delimiter: between the fields of text files.
-        ties: order of equal scores; None for the default of the form.
         inputs: catalog, popularity, similarity, attributes and examination, by name.
-        intervals: settings of confidence intervals; None for none.
         config: path of a configuration.
-        processes: number of processes that count files.
 
     Raises:
         InputError: a value is not allowed.
@@ -172,7 +185,21 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
         for key, problem in problems(_PlainOptions, plain):
-            raise InputError(Setting(key), f": {problem}")
+            raise InputError(f"{{setting}}: {problem}", setting=Setting(key))
+
+
+def separators_of(texts: Iterable[str]) -> dict[str, str]:
+    """Separators by column, from "|" (for every column, with the key "") and "column=|".
+
+    Example:
+        >>> separators_of(["|", "clicks=;", "titles=", "="])
+        {'': '=', 'clicks': ';', 'titles': ''}
+    """
+    separators: dict[str, str] = {}
+    for text in texts:
+        name, is_named, separator = text.partition("=")
+        separators |= {name: separator} if name and is_named else {"": text}
+    return separators
 
 
 OF_FILES: Final = ("separator", "form", "header", "delimiter")
@@ -187,7 +214,7 @@ def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
     """
     for name in names:
         if getattr(options, name):
-            raise InputError(Setting(name), why)
+            raise InputError(f"{{{name}}}{why}")
 
 
 class NoEventsError(StreamevalError):
@@ -213,8 +240,8 @@ class Surroundings(NamedTuple):
         """The surroundings with a name before each doubt."""
 
         def named(doubt: Note | str) -> None:
-            parts = doubt.parts if isinstance(doubt, Note) else (doubt,)
-            self.note(Note(f"{name}: ", *parts))
+            said = doubt if isinstance(doubt, Note) else Note(doubt)
+            self.note(Note(f"{name}: {said.text}", **said.settings))
 
         return self._replace(note=named)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -10,8 +11,8 @@ import numpy as np
 
 from streameval.evaluation.events import of_one_kind, span_starts
 from streameval.evaluation.files import arrow
-from streameval.evaluation.options import InputError, Note, Setting, Ties, column
-from streameval.evaluation.rows import Side
+from streameval.evaluation.options import InputError, Note, Setting, Ties
+from streameval.evaluation.rows import Side, by_rank, coded
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IdColumn, Ragged
@@ -45,8 +46,8 @@ class Joined:
         users = of_one_kind([shown.users, truth.users, *idle])
         items = of_one_kind([shown.items, truth.items], integers=integers)
         self.is_integer = bool(arrow().types.is_integer(items[0].type))
-        self._users, user_codes = _coded(users)
-        self._items, self._of = _coded(items)
+        self._users, user_codes = coded(users)
+        self._items, self._of = coded(items)
         self._by, rest = user_codes[:2], iter(user_codes[2:])
         self._present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
         for side, codes, present in zip((shown, truth), self._by, self._present, strict=True):
@@ -121,14 +122,12 @@ class Joined:
             return IdColumn(Ragged(ids, offsets))
         return IdColumn(Ragged(codes, offsets), self._names)
 
-    @property
+    @cached_property
     def _names(self) -> list[str]:
-        if not hasattr(self, "_listed"):
-            self._listed: list[str] = self._items.to_pylist()
-        return self._listed
+        names: list[str] = self._items.to_pylist()
+        return names
 
     def _order(self, users: IntArray, rows: IntArray) -> IntArray:
-        """The order of rows by user, then by rank."""
         keys = [users]
         shown = self._shown
         if shown.by_rank and shown.ranks is not None:
@@ -172,11 +171,14 @@ class Joined:
         sides = {"recommendations": shown, "truth": truth}
         empty = [name for name, side in sides.items() if not side.size and side.idle is None]
         if len(empty) == 1:
-            raise InputError(Setting(empty[0]), " has no rows; give the users and items of both.")
+            raise InputError(
+                "{setting} has no rows; give the users and items of both.",
+                setting=Setting(empty[0]),
+            )
         if not empty and not (self._present[0] & self._present[1]).any():
-            raise InputError(*_strangers("user", shown.users, truth.users))
+            raise InputError(_strangers("user", shown.users, truth.users))
         if shown.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
-            self.notes.append(Note(*_strangers("item", shown.items, truth.items)))
+            self.notes.append(Note(_strangers("item", shown.items, truth.items)))
 
     def note_repeats_in_truth(self) -> None:
         """Note rows that repeat an item of the same user, for systems that count them."""
@@ -245,10 +247,8 @@ class Joined:
             if (same & (np.diff(shown.ranks[order]) < 0)).any():
                 self.notes.append(
                     Note(
-                        "scores and ranks of the recommendations order the items differently; they "
-                        "are sorted by score, or with ",
-                        column("rank"),
-                        " by rank.",
+                        "scores and ranks of the recommendations order the items differently; "
+                        "they are sorted by score, or with {columns.rank=NAME} by rank."
                     )
                 )
 
@@ -271,11 +271,7 @@ class Joined:
             self.notes.append(
                 Note(
                     f"{constant}lists with equal scores for a hit and another item: {lists:,}; the "
-                    "earlier row comes first. ",
-                    Setting("ties", "worst"),
-                    " puts hits last, ",
-                    Setting("ties", "random"),
-                    " shuffles.",
+                    "earlier row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
                 )
             )
 
@@ -285,13 +281,11 @@ class Joined:
         None if they are, or if they only order: some are no whole numbers, or equal in a list.
         """
         shown, users = self._shown, self._by[0]
-        if not shown.by_rank or shown.ranks is None or not shown.size:
-            return None
-        if shown.times is not None:
+        if not shown.by_rank or shown.ranks is None or not shown.size or shown.times is not None:
             return None
         ranks = shown.ranks
         whole = bool((ranks == np.floor(ranks)).all()) and float(ranks.min()) >= 0
-        order = np.lexsort((ranks, users))
+        order, expected = by_rank(users, ranks)
         same = np.diff(users[order]) == 0
         distinct = not (same & (np.diff(ranks[order]) == 0)).any()
         if not (whole and distinct):
@@ -300,9 +294,6 @@ class Joined:
         if from_zero:
             self.notes.append(Note("ranks of the recommendations begin at 0, which is rank 1."))
         numbers = ranks.astype(np.int64) + from_zero
-        sizes = np.bincount(users)
-        starts = np.concatenate(([0], np.cumsum(sizes)))[users[order]]
-        expected = np.arange(len(order)) - starts + 1
         gaps = numbers[order] != expected
         if not gaps.any():
             return None
@@ -318,18 +309,10 @@ class Joined:
         return numbers
 
 
-def _strangers(what: str, mine: Any, theirs: Any) -> list[str]:
+def _strangers(what: str, mine: Any, theirs: Any) -> str:
     first, other = (ids[0].as_py() if len(ids) else None for ids in (mine, theirs))
     starts = f"one starts with {first!r:.40}, the other with {other!r:.40}"
-    return [f"no {what} is in both files: {starts}; write their ids alike."]
-
-
-def _coded(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
-    """The distinct ids of several arrays, in order of appearance, and the code of each entry."""
-    encoded = arrow().concat_arrays(arrays).dictionary_encode()
-    codes = encoded.indices.to_numpy().astype(np.int64)
-    edges = np.cumsum([len(array) for array in arrays])[:-1]
-    return encoded.dictionary, np.split(codes, edges)
+    return f"no {what} is in both files: {starts}; write their ids alike."
 
 
 def hashes_of(ids: Iterable[str]) -> Array:

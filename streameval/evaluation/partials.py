@@ -248,10 +248,6 @@ class Counter:
         for counted in counted_cells.values():
             if warning := counted.doubts.warning(counted.metrics):
                 warnings.warn(f"{warning}.", SuspiciousEventsWarning, stacklevel=3)
-        return self.packed(counted_cells)
-
-    def packed(self, counted_cells: Mapping[Cell, Accumulator]) -> list[Partial]:
-        """One row for each cell."""
         return [_partial(cell, counted, self._settings) for cell, counted in counted_cells.items()]
 
     def accumulators(self, batches: Iterable[Any]) -> dict[Cell, Accumulator]:
@@ -263,7 +259,7 @@ class Counter:
         for batch in batches:
             for cell, rows in self.split(batch):
                 cells.setdefault(cell, self._empty.copy()).update_many(rows)
-        return dict(sorted(cells.items(), key=_sort_key))
+        return _in_order(cells)
 
     def split(self, batch: Any) -> Iterator[tuple[Cell, Any]]:
         """The rows of each cell, as `Accumulator.update_many` takes them; raises as `rows`."""
@@ -336,7 +332,7 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
             cells[cell].merge(part)
         else:
             cells[cell] = part
-    return dict(sorted(cells.items(), key=_sort_key))
+    return _in_order(cells)
 
 
 def _check_known(inputs: Iterable[str]) -> None:
@@ -377,14 +373,16 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
     if not alike:
         raise BackfillError("it has no rows", "give the rows of `partials` or of Spark")
     made = alike[0][1]
-    columns = _columns(made.by, dimensions)
-    backfilled = [
-        BackfillRow(
-            tuple(row.labels[column] for column in columns), row.start, row.lists, state.content
-        )
-        for row, state in alike
-    ]
-    return Backfill(rows=sorted(backfilled, key=_order), every=made.every)
+    if not {*dimensions} <= {*made.by}:
+        split = f"by={list(made.by)}" if made.by else "without by="
+        problem = f"it was counted {split}, but the state is split by {', '.join(dimensions)}"
+        raise BackfillError(problem, f"count it again with by={list(dimensions)}")
+    backfilled = []
+    for row, state in alike:
+        labels = tuple(row.labels[made.by.index(name)] for name in dimensions)
+        backfilled.append(BackfillRow(labels, row.start, row.lists, state.content))
+    backfilled.sort(key=lambda row: (_sort_key(Cell(row.labels, row.start)), row.content))
+    return Backfill(rows=backfilled, every=made.every)
 
 
 def _names(by: Any) -> tuple[str, ...]:
@@ -393,19 +391,6 @@ def _names(by: Any) -> tuple[str, ...]:
         detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
         raise InvalidEventError("wrong_type", detail)
     return tuple(names)
-
-
-def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
-    missing = [name for name in dimensions if name not in by]
-    if missing:
-        split = f"by={list(by)}" if by else "without by="
-        problem = f"it was counted {split}, but the state is split by {', '.join(dimensions)}"
-        raise BackfillError(problem, f"count it again with by={list(dimensions)}")
-    return list(map(by.index, dimensions))
-
-
-def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
-    return row.start is None, row.start or 0, row.labels, row.content
 
 
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
@@ -429,14 +414,14 @@ def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
 
 
 def _span_length(every: str) -> int:
+    problem = f"found {every!r}; give at least 1s, like 15m, 1h or 1d"
     try:
         length = duration_of(str(every))
     except DurationError as error:
-        problem = f"every: {error}"
-        raise ValueError(problem) from None
+        length, problem = 0, str(error)
     if length <= 0:
-        problem = f"every: found {every!r}; give at least 1s, like 15m, 1h or 1d"
-        raise ValueError(problem)
+        message = f"every: {problem}"
+        raise ValueError(message)
     return length
 
 
@@ -469,29 +454,25 @@ def _state(data: object) -> _State:
 def _accumulator(state: _State, inputs: Known) -> Accumulator:
     for text in state.metrics:
         if (module := absent_module(text)) is not None:
-            problem = (
-                f"metric {text!r} is of module {module!r}, which this program has not loaded, and"
+            raise MetricModuleError(
+                module,
+                f"metric {text!r} is of module {module!r}, which this program has not loaded, and "
+                "saved data loads none. Import the module first.",
             )
-            problem = f"{problem} saved data loads none. Import the module first."
-            raise MetricModuleError(module, problem)
-    made = Accumulator(
-        *state.metrics,
-        depth=state.depth,
-        max_items=state.max_items,
-        ids=state.ids,
-        intervals=state.intervals,
-        experiment=state.experiment,
-        **inputs,
-    )
+    kept = ("depth", "max_items", "ids", "intervals", "experiment")
+    made = Accumulator(*state.metrics, **{name: getattr(state, name) for name in kept}, **inputs)
     if made.context.identity != state.inputs:
         raise UnlikeStateError("inputs", made.context.identity, state.inputs)
     return made
 
 
-def _sort_key(item: tuple[Cell, Any]) -> tuple[bool, int, tuple[str, ...]]:
+def _sort_key(cell: Cell) -> tuple[bool, int, tuple[str, ...]]:
     """Order by start, with lists without a time last, then by labels."""
-    (labels, start), _ = item
-    return start is None, start or 0, labels
+    return cell.start is None, cell.start or 0, cell.labels
+
+
+def _in_order(cells: Mapping[Cell, Accumulator]) -> dict[Cell, Accumulator]:
+    return {cell: cells[cell] for cell in sorted(cells, key=_sort_key)}
 
 
 def _starts_of(table: Any, every: int) -> list[IntArray]:

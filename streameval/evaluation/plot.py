@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from streameval.catalogue.reading import Reading
 from streameval.events.errors import MetricError
@@ -97,9 +97,15 @@ def over_time(
     if not isinstance(metric, str):
         raise MetricError(f"metric={metric!r:.80}: give the text of a metric, for example 'mrr'")
     drawn = axes_of(axes)
-    starts, lines = _lines(
-        [metric_row for metric_row in _check_rows(_rows_of(rows)) if metric_row["metric"] == metric]
-    )
+    points = [point for point in _points(rows) if point.metric == metric]
+    if len({point.start.tzinfo is None for point in points}) > 1:
+        raise MetricError("start: some have an offset from UTC and others not; give all one")
+    starts = sorted({point.start for point in points})
+    index_of = {start: index for index, start in enumerate(starts)}
+    lines: dict[str, list[float]] = {}
+    for point in points:
+        line = lines.setdefault(point.labels, [math.nan] * len(starts))
+        line[index_of[point.start]] = point.value
     for name, values in lines.items():
         drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
@@ -143,12 +149,12 @@ def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
             raise MetricError(f"values[{name!r}]={reading!r:.80}: give a reading of evaluate")
     drawn = axes_of(axes)
     # The method `values` of an evaluation has those of its lists.
-    for place, reading in enumerate(values[name] for name in values):
+    for index, reading in enumerate(values[name] for name in values):
         bounded = reading.interval or reading
         if reading.defined and bounded.low is not None and bounded.high is not None:
-            drawn.plot([bounded.low, bounded.high], [place, place], color="tab:blue")
+            drawn.plot([bounded.low, bounded.high], [index, index], color="tab:blue")
         if reading.defined:
-            drawn.plot([reading.value], [place], marker="o", color="tab:blue")
+            drawn.plot([reading.value], [index], marker="o", color="tab:blue")
     names = [
         f"{name}: {figure(reading.value) if reading.defined else 'no value'}"
         for name, reading in values.items()
@@ -179,55 +185,34 @@ def _moment(start: float) -> datetime:
         raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
 
 
-def _rows_of(given: Any) -> Any:
-    """The rows of an Evaluation with spans, else what is given."""
-    if not isinstance(given, SpanRows):
-        return given
-    rows = given.rows()
-    if any("start" not in span_row for span_row in rows):
-        raise MetricError('rows: this evaluation has no spans; evaluate with every="1h" or similar')
-    return rows
+class _Point(NamedTuple):
+    """One span of one slice; `labels`: its values, joined."""
+
+    start: datetime
+    metric: str
+    labels: str
+    value: float
 
 
-def _check_rows(rows: Any) -> Iterator[Mapping[str, Any]]:
-    """The rows; refuses what is no row."""
+def _points(given: Any) -> Iterator[_Point]:
+    """The points of an Evaluation with spans, or of rows; refuses what is no row."""
+    rows = given.rows() if isinstance(given, SpanRows) else given
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
         raise MetricError(f"rows={rows!r:.80}: {_ROWS}")
-    for place, given_row in enumerate(rows):
-        if not isinstance(given_row, Mapping) or not given_row.keys() >= _FIELDS:
-            raise MetricError(f"rows[{place}]={given_row!r:.80}: {_ROWS}")
-        yield given_row
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
-    """The starts of all spans, and the values of each slice in them, by its label values."""
-    starts = list(map(_start, rows))
-    if len({start.tzinfo is None for start in starts}) > 1:
-        raise MetricError("start: some have an offset from UTC and others not; give all one")
-    spans = sorted(set(starts))
-    places = {start: place for place, start in enumerate(spans)}
-    lines: dict[str, list[float]] = {}
-    for start, row in zip(starts, rows, strict=True):
-        line = lines.setdefault(_name(row), [math.nan] * len(spans))
-        line[places[start]] = math.nan if row["value"] is None else _value(row)
-    return spans, lines
-
-
-def _start(row: Mapping[str, Any]) -> datetime:
-    try:
-        return datetime.fromisoformat(row["start"])
-    except (TypeError, ValueError):
-        raise MetricError(f"start={row['start']!r:.80}: give ISO 8601 text") from None
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    labels = row["labels"]
-    if not isinstance(labels, Mapping) or not all(isinstance(n, str) for n in labels.values()):
-        raise MetricError(f"labels={labels!r:.80}: give name -> text")
-    return " / ".join(labels.values())
-
-
-def _value(row: Mapping[str, Any]) -> float:
-    if not isinstance(row["value"], Real):
-        raise MetricError(f"value={row['value']!r:.80}: give a number, or None if undefined")
-    return float(row["value"])
+    for index, row in enumerate(rows):
+        if rows is not given and "start" not in row:
+            problem = 'this evaluation has no spans; evaluate with every="1h" or similar'
+            raise MetricError(f"rows: {problem}")
+        if not isinstance(row, Mapping) or not row.keys() >= _FIELDS:
+            raise MetricError(f"rows[{index}]={row!r:.80}: {_ROWS}")
+        labels, value = row["labels"], row["value"]
+        if not isinstance(labels, Mapping) or not all(isinstance(n, str) for n in labels.values()):
+            raise MetricError(f"labels={labels!r:.80}: give name -> text")
+        if not isinstance(value, Real | None):
+            raise MetricError(f"value={value!r:.80}: give a number, or None if undefined")
+        try:
+            start = datetime.fromisoformat(row["start"])
+        except (TypeError, ValueError):
+            raise MetricError(f"start={row['start']!r:.80}: give ISO 8601 text") from None
+        number = math.nan if value is None else float(value)
+        yield _Point(start, row["metric"], " / ".join(labels.values()), number)

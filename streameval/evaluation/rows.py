@@ -122,30 +122,37 @@ class Side(NamedTuple):
 
     def without(self, seen: Side) -> Side:
         """The rows whose user has not seen the item; the others move up."""
-        pairs = []
-        users = of_one_kind([self.users, seen.users])
-        items = of_one_kind([self.items, seen.items])
-        for ids in (users, items):
-            codes = arrow().concat_arrays(ids).dictionary_encode().indices.to_numpy()
-            pairs.append(codes.astype(np.int64))
-        size = int(pairs[1].max(initial=0)) + 1
-        both = pairs[0] * size + pairs[1]
-        mine, theirs = both[: self.size], both[self.size :]
-        left = self.take(np.flatnonzero(~np.isin(mine, theirs)))._replace(idle=self.idle)
+        users = coded(of_one_kind([self.users, seen.users]))[1]
+        names, items = coded(of_one_kind([self.items, seen.items]))
+        mine, theirs = (by * len(names) + of for by, of in zip(users, items, strict=True))
+        rows = np.flatnonzero(~np.isin(mine, theirs))
+        left = self.take(rows)._replace(idle=self.idle)
         if left.ranks is None or not left.size:
             return left
-        by_user = pairs[0][: self.size][~np.isin(mine, theirs)]
-        order = np.lexsort((left.ranks, by_user))
-        sizes = np.bincount(by_user)
-        starts = np.concatenate(([0], np.cumsum(sizes)))[by_user[order]]
+        order, places = by_rank(users[0][rows], left.ranks)
         ranks = np.empty(left.size, np.float64)
-        ranks[order] = np.arange(left.size) - starts + 1
+        ranks[order] = places
         return left._replace(ranks=ranks)
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.users)
+
+
+def coded(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
+    """The distinct ids of several arrays, in order of appearance, and the code of each entry."""
+    encoded = arrow().concat_arrays(arrays).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
+    edges = np.cumsum([len(array) for array in arrays])[:-1]
+    return encoded.dictionary, np.split(codes, edges)
+
+
+def by_rank(users: IntArray, ranks: Array) -> tuple[IntArray, IntArray]:
+    """The order of rows by user and rank, and the place of each in its list, from 1."""
+    order = np.lexsort((ranks, users))
+    starts = np.concatenate(([0], np.cumsum(np.bincount(users))))[users[order]]
+    return order, np.arange(len(order)) - starts + 1
 
 
 class TimeColumn(NamedTuple):
@@ -155,31 +162,25 @@ class TimeColumn(NamedTuple):
     unit: TimeUnit
 
 
+def check_field(field: str, known: Sequence[str]) -> None:
+    """Refuse a key of `columns` that is not known."""
+    if field not in known:
+        listed = f"{', '.join(known)}.{suggestion(field, known)}"
+        raise InputError(f"{{columns}}: unknown field {field!r}; known: {listed}")
+
+
 def check_columns(columns: Mapping[str, str | None]) -> None:
     """Refuse names of fields that rows do not have."""
     both = [f"{side}.{role}" for side in _LISTS for role in OF_ONE_SIDE]
-    known = [*ROLES, *both]
     for field in columns:
-        if field not in known:
-            hint = suggestion(field, known)
-            listed = ", ".join(known)
-            raise InputError(
-                Setting("columns"), f": unknown field {field!r}; known: {listed}.{hint}"
-            )
+        check_field(field, [*ROLES, *both])
 
 
-def read_side(
-    role: Role, tables: Sequence[Table], options: Options, clock: TimeColumn | None
-) -> Side:
-    """Read one side of a pair.
+class SideReader:
+    """Reads the tables of one side: finds the columns, then explodes lists, then reads values.
 
-    `tables`: the files of a folder or pattern, or a frame. `clock`: event time, if it is read.
+    `clock`: event time, if it is read.
     """
-    return _SideReader(role, options, clock).read(tables)
-
-
-class _SideReader:
-    """Reads the tables of one side: finds the columns, then explodes lists, then reads values."""
 
     def __init__(self, role: Role, options: Options, clock: TimeColumn | None) -> None:
         self._role, self._options, self._clock = role, options, clock
@@ -190,7 +191,7 @@ class _SideReader:
         self._notes: list[Note] = []
 
     def read(self, tables: Sequence[Table]) -> Side:
-        """The rows of all tables."""
+        """The rows of all tables: the files of a folder or pattern, or a frame."""
         first = tables[0]
         self._has_usual_names = isinstance(first, Frame) and first.has_usual_names
         self._path = (
@@ -200,7 +201,7 @@ class _SideReader:
             block
             for table in tables
             for part in parts_of(table, self._options)
-            for block in blocks_of(part, self._wanted, self._options)
+            for block in blocks_of(part, self._select, self._options)
         ]
         rows = _JoinedRows(self._path, blocks)
         user, item = self._find("user", rows.names), self._find("item", rows.names)
@@ -208,14 +209,16 @@ class _SideReader:
         if item is None or (user is None and not is_wide):
             raise self._missing("item" if user is not None else "user")
         number, rank = (self._find(name, rows.names) for name in (self._number, "rank"))
-        long = _Exploded.of(rows, user, item, self._separator_of(item))
+        separator = self._options.separator.get(item, self._options.separator.get(""))
+        # What a mapping lists are ids.
+        separator = "" if self._has_usual_names else separator
+        long = _Exploded.of(rows, user, item, separator)
         if long.example is not None:
             self._notes.append(
                 Note(
                     f"cells of {self._path} like {long.example!r:.60} are read as lists of ids; "
-                    "with ",
-                    Setting("separator", "", item),
-                    " each is one id.",
+                    "with {separator} each is one id.",
+                    separator=Setting("separator", "", item),
                 )
             )
         worth = long.number(self._usual, number, self._number)
@@ -248,7 +251,7 @@ class _SideReader:
             self._notes,
         )
 
-    def _wanted(self, path: str, names: Sequence[str]) -> Collection[str]:
+    def _select(self, path: str, names: Sequence[str]) -> Collection[str]:
         """The columns to read, and all others if one of them may be the number."""
         self._path, self._names = path, names
         found = {role: self._find(role, names) for role in ("user", "item", self._number, "rank")}
@@ -258,7 +261,7 @@ class _SideReader:
             if name is not None:
                 require(path, name, names)
         if self._clock is not None:
-            require(path, self._clock.name, names, "name it with ", column("time"))
+            require(path, self._clock.name, names, "name it with {columns.time=NAME}")
         has_number = found[self._number] is not None or self._named(self._number) is None
         if not has_number or found["item"] is None:
             return {name for name in names if names.count(name) == 1}
@@ -285,35 +288,28 @@ class _SideReader:
         taken = {*self._options.columns.values()}
         return _find_column(named, usual, [name for name in names if named or name not in taken])
 
-    def _separator_of(self, name: str) -> str | None:
-        if self._has_usual_names:
-            return ""  # what a mapping lists are ids
-        return self._options.separator.get(name, self._options.separator.get(""))
-
     def _missing(self, role: str) -> InputError:
         named = self._named(role)
         problem = f"no column {named!r}" if named else f"no column has a usual name of the {role}"
         key = f"{self._role}.{role}" if role in OF_ONE_SIDE else role
         return InputError(
-            f"{self._path}: {problem}; {listing(self._names)}; name it with ",
-            column(key),
-            "; if the first line has no names, give ",
-            Setting("header"),
-            ".",
+            f"{self._path}: {problem}; {listing(self._names)}; name it with "
+            "{column}; if the first line has no names, give {header}.",
+            column=column(key),
         )
 
     def _refuse_unread(self, rows: _JoinedRows, unread: Sequence[str], *, has_rank: bool) -> None:
         """Refuse a column of numbers that may be the score or the gain, which nobody named."""
-        candidates = [name for name in unread if name in rows.present and not _is_index(name)]
+        candidates = [name for name in unread if name in rows.present]
+        candidates = [name for name in candidates if name.strip().lower() not in _INDEX]
         binary = next((name for name in candidates if _is_binary(rows.table[name])), None)
         if self._role == "truth" and binary is not None:
             self._notes.append(
                 Note(
-                    Setting("truth"),
+                    "{truth}"
                     f" has a column {binary!r} of 0 and 1, which is not read, so every row is an "
-                    "interaction; if 0 is none, give ",
-                    column("rating", _bare(binary)),
-                    ".",
+                    "interaction; if 0 is none, give {rating}.",
+                    rating=column("rating", _bare(binary)),
                 )
             )
         if has_rank:
@@ -326,11 +322,7 @@ class _SideReader:
                 Note(
                     "the recommendations keep the order of their file, because no column has a "
                     f"usual name of a score or rank (not read: {', '.join(candidates)}); name it "
-                    "with ",
-                    column("score"),
-                    " or ",
-                    column("rank"),
-                    ".",
+                    "with {columns.score=NAME} or {columns.rank=NAME}."
                 )
             )
 
@@ -339,29 +331,19 @@ class _SideReader:
         if self._role == "recommendations":
             return InputError(
                 f"{self._path}: no column has a usual name of a score or rank, and {numeric!r} has "
-                "numbers; if it orders the items, give ",
-                column("score", name),
-                " (highest first) or ",
-                column("rank", name),
-                " (lowest first); if the rows are in order, ",
-                column("score", ""),
-                ".",
+                "numbers; if it orders the items, give {score} (highest first) or {rank} (lowest "
+                "first); if the rows are in order, {columns.score=}.",
+                score=column("score", name),
+                rank=column("rank", name),
             )
-        swapped = [
-            "; or are ",
-            Setting("recommendations"),
-            " and ",
-            Setting("truth"),
-            " swapped?",
-        ]
-        is_score = _find_column("", _ONLY_SCORE, [numeric]) is not None
+        swapped = "."
+        if _find_column("", _ONLY_SCORE, [numeric]) is not None:
+            swapped = "; or are {recommendations} and {truth} swapped?"
         return InputError(
             f"{self._path}: no column has a usual name of a rating, and {numeric!r} has numbers; "
-            "if it is the gain of an interaction, give ",
-            column("rating", name),
-            "; if every row counts alike, ",
-            column("rating", ""),
-            *(swapped if is_score else ["."]),
+            "if it is the gain of an interaction, give {rating}; if every row counts alike, "
+            f"{{columns.rating=}}{swapped}",
+            rating=column("rating", name),
         )
 
 
@@ -524,10 +506,6 @@ def _is_numeric(name: str, values: Any) -> bool:
         all(_EPOCH[0] * unit <= number < _EPOCH[1] * unit for number in known)
         for unit in (1, 1_000, 1_000_000, 1_000_000_000)
     )
-
-
-def _is_index(name: str) -> bool:
-    return name.strip().lower() in _INDEX
 
 
 def _find_column(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:

@@ -101,7 +101,6 @@ class ScoredUsers:
 
 
 def _are_equal(part: Any) -> Any:
-    """Whether all scores of a row are equal."""
     if hasattr(part, "topk"):
         return part.amax(1) == part.amin(1)
     return part.max(axis=1) == part.min(axis=1)
@@ -218,7 +217,9 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
     if given is None:
         raise UsageError("a matrix of scores needs truth=, the interactions of each user.")
     if is_sparse(given):
-        _check_shape(name, given.shape, shape)
+        if tuple(given.shape) != shape:
+            sizes = f"a matrix of shape {tuple(given.shape)} for scores of shape {shape}"
+            raise UsageError(f"{name}=: {sizes}.")
         rows = given.tocsr().copy()
         rows.sum_duplicates()
         rows.eliminate_zeros()
@@ -279,11 +280,6 @@ def _of_dicts(name: str, rows: list[Any], shape: tuple[int, int]) -> tuple[Ragge
 def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, Array | None]:
     lists = Ragged(items.astype(np.int64), offsets.astype(np.int64))
     return lists, None if (gains == 1).all() else gains.astype(np.float64)
-
-
-def _check_shape(name: str, size: tuple[int, ...], shape: tuple[int, int]) -> None:
-    if tuple(size) != shape:
-        raise UsageError(f"{name}=: a matrix of shape {tuple(size)} for scores of shape {shape}.")
 
 
 def _check_items(name: str, items: Array, shape: tuple[int, int]) -> None:

@@ -18,8 +18,13 @@ from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.fields import RANKERS, check_fields, check_metrics, event_fields
 from streameval.evaluation.files import Frame
-from streameval.evaluation.options import OF_FILES, InputError, Options, Setting, refuse_given
-from streameval.evaluation.rows import TimeColumn, check_columns
+from streameval.evaluation.options import (
+    OF_FILES,
+    InputError,
+    Options,
+    refuse_given,
+)
+from streameval.evaluation.rows import check_columns
 from streameval.evaluation.sources import (
     EventSource,
     EventTables,
@@ -186,12 +191,16 @@ class Setup(NamedTuple):
         """The events of what was given."""
         given, options, fields, every = self.given, self.options, self.fields, self.every
         reads = {metric.definition.reads for metric in self.metrics}
-        users = self.intervals is not None or any(
-            metric.is_per_user or metric.definition.reads == "users" for metric in self.metrics
+        per_user = any(metric.is_per_user for metric in self.metrics)
+        users = self.intervals is not None or per_user or "users" in reads
+        needs = Needs(
+            users=users,
+            times=users or self.is_ordered or every is not None,
+            event_ids=self.config is not None and self.config.dedup is not None,
+            in_order=self.is_ordered,
+            scores=bool(reads & {"scores", "ranksums", "event"}),
+            repeats=any(metric.convention == "rectools" for metric in self.metrics),
         )
-        dedup = self.config is not None and self.config.dedup is not None
-        needs = Needs(users, users or self.is_ordered or every is not None, dedup, self.is_ordered)
-        scores = bool(reads & {"scores", "ranksums", "event"})
         if given.kind == "lines":
             return Lines(given.events, fields, self.labels)
         if given.kind == "tables":
@@ -202,20 +211,8 @@ class Setup(NamedTuple):
             return ListEvents(given)
         if given.kind == "scores":
             depth = make_plan(self.metrics, None, MAX_ITEMS).depth
-            return ScoredEvents(given, depth, options.ties, scores=scores)
-        clock = None
-        if every is not None and fields.time is not None:
-            clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
-        return Pair(
-            given,
-            options,
-            every=every,
-            clock=clock,
-            integers=fields.ids == "integer",
-            needs=needs,
-            scores=scores,
-            counts_rows=any(metric.convention == "rectools" for metric in self.metrics),
-        )
+            return ScoredEvents(given, depth, options.ties, scores=needs.scores)
+        return Pair(given, options, fields, needs, every)
 
 
 def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
@@ -228,7 +225,12 @@ def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Se
             configuration, or name what is not there.
     """
     given, options, added = request
-    _check_options(given, options)
+    if given.is_pair:
+        check_columns(options.columns)
+    if given.is_pair and options.by:
+        raise InputError("{by} splits events; {recommendations} and {truth} have no labels.")
+    if not given.is_pair and options.ties is not None:
+        raise InputError("{ties} is for {recommendations} with {truth}; leave it out.")
     # Only a daemon's configuration has what rankers need.
     if options.config is not None or any(name.startswith(RANKERS) for name in options.columns):
         return _of_config(request, analysis)
@@ -292,30 +294,6 @@ def refuse_idle(options: Options, *runs: Given) -> None:
             refuse_given(options, ("separator",), " is for cells of tables; mappings have ids.")
 
 
-def _check_options(given: Given, options: Options) -> None:
-    """Refuse options of events for rows, and options of rows for events."""
-    if given.is_pair:
-        check_columns(options.columns)
-    if given.is_pair and options.by:
-        raise InputError(
-            Setting("by"),
-            " splits events; ",
-            Setting("recommendations"),
-            " and ",
-            Setting("truth"),
-            " have no labels.",
-        )
-    if not given.is_pair and options.ties is not None:
-        raise InputError(
-            Setting("ties"),
-            " is for ",
-            Setting("recommendations"),
-            " with ",
-            Setting("truth"),
-            "; leave it out.",
-        )
-
-
 def _span_length(options: Options, fields: EventFields) -> int | None:
     """The length of a span, microseconds; None for all time."""
     if options.every is None:
@@ -323,18 +301,12 @@ def _span_length(options: Options, fields: EventFields) -> int | None:
     try:
         every = duration_of(options.every)
     except DurationError as error:
-        raise InputError(Setting("every"), f": {error}") from None
+        raise InputError(f"{{every}}: {error}") from None
     if not every:
-        raise InputError(Setting("every"), f": found {options.every!r}; give at least 1s.")
+        raise InputError(f"{{every}}: found {options.every!r}; give at least 1s.")
     if fields.time is None:
         raise InputError(
-            Setting("every"),
-            " needs event time: name its field and unit with ",
-            Setting("columns", "NAME", "time"),
-            " and ",
-            Setting("time_unit"),
-            ", or as time and time_unit under [event] in ",
-            Setting("config", "FILE"),
-            ".",
+            "{every} needs event time: name its field and unit with {columns.time=NAME} and "
+            "{time_unit}, or as time and time_unit under [event] in {config=FILE}."
         )
     return every

@@ -25,15 +25,15 @@ from streameval.evaluation.files import (
     table_name,
 )
 from streameval.evaluation.files import parts_of as table_parts
-from streameval.evaluation.options import InputError, Note, Options, Setting, Ties
+from streameval.evaluation.options import InputError, Note, Options, Ties
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.rows import (
     Role,
     Side,
+    SideReader,
     TimeColumn,
     common_topics,
     is_trec,
-    read_side,
     read_trec,
 )
 from streameval.evaluation.scores import ScoredUsers, are_scores
@@ -109,7 +109,7 @@ class Given(NamedTuple):
 
     Attributes:
         kind: "lines" and "tables" have an event in each record, "pair" rows of items in two tables,
-            "aligned" a caller's lists, and "scores" a matrix.
+            "aligned" a caller's lists, "scores" a matrix, and "state" stores of checkpoints.
         names: of the files and frames.
         events: tables or paths of lines; or the lists.
         recommendations: the rows of a pair.
@@ -117,7 +117,7 @@ class Given(NamedTuple):
         exclude: rows, or lists, of items that each list leaves out; None for none.
     """
 
-    kind: Literal["lines", "tables", "pair", "aligned", "scores"]
+    kind: Literal["lines", "tables", "pair", "aligned", "scores", "state"]
     names: Sequence[str]
     events: Any = ()
     recommendations: Any = None
@@ -140,7 +140,12 @@ class Given(NamedTuple):
     @property
     def is_columns(self) -> bool:
         """Whether events come from columns, not from JSON lines."""
-        return self.kind != "lines"
+        return self.kind not in ("lines", "state")
+
+    @property
+    def is_state(self) -> bool:
+        """Whether the events are counted already, in stores of checkpoints."""
+        return self.kind == "state"
 
 
 def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:
@@ -149,16 +154,16 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
     Raises:
         UsageError: it has none of the forms that can be evaluated.
     """
-    if are_scores(recommendations):
+    if not is_frame(recommendations) and are_scores(recommendations):
         return Given("scores", ["the scores given"], recommendations, truth=truth, exclude=exclude)
     if truth is None:
         if exclude is not None:
-            raise InputError(Setting("exclude"), " needs ", Setting("truth"), ".")
+            raise InputError("{exclude} needs {truth}.")
         return _events(recommendations, options)
     if _are_lists(recommendations):
         if exclude is not None:
             raise InputError(
-                Setting("exclude"), " is for rows, mappings and scores: leave items out of lists."
+                "{exclude} is for rows, mappings and scores: leave items out of lists."
             )
         return Given("aligned", ["the lists given"], recommendations, truth=truth)
     shown, acts = rows_of("recommendations", recommendations), rows_of("truth", truth)
@@ -182,9 +187,7 @@ def _events(given: Any, options: Options) -> Given:
     if is_frame(given):
         return Given("tables", ["the frame"], [_frame("the frame", given)])
     if isinstance(given, Mapping):
-        raise InputError(
-            "give ", Setting("truth"), ", the interactions of each user of the recommendations."
-        )
+        raise InputError("give {truth}, the interactions of each user of the recommendations.")
     if not isinstance(given, Iterable):
         raise UsageError(f"found {given!r:.80}; give {_FORMS}.")
     rows = list(given)
@@ -193,29 +196,24 @@ def _events(given: Any, options: Options) -> Given:
     if all(isinstance(row, Event) or (isinstance(row, tuple) and len(row) == 2) for row in rows):
         return Given("aligned", ["the lists given"], rows)
     raise InputError(
-        "give ",
-        Setting("truth"),
-        ", the interactions of each list; without it, events are a path, a frame with "
-        "recommendations and interactions, or pairs of them.",
+        "give {truth}, the interactions of each list; without it, events are a path, a frame with "
+        "recommendations and interactions, or pairs of them."
     )
 
 
 def _files(paths: Sequence[str], options: Options) -> Given:
-    """Files of events: all JSON lines, or all tables."""
     files = expand_paths(paths)
-    is_table = [_is_table(path, options) for path in files]
+    form = options.form
+    is_table = [
+        form != "json" if form is not None else holds_rows(path) and not is_lines(path)
+        for path in files
+    ]
     others = [path for path, table in zip(files, is_table, strict=True) if not table]
     if others and any(is_table):
         raise UsageError(
             f"{others[0]} is not a table, and other files are; evaluate them separately."
         )
     return Given("tables" if any(is_table) else "lines", files, files)
-
-
-def _is_table(path: str, options: Options) -> bool:
-    if options.form is not None:
-        return options.form != "json"
-    return holds_rows(path) and not is_lines(path)
 
 
 def expand_paths(paths: Iterable[str]) -> list[str]:
@@ -241,11 +239,8 @@ def is_frame(given: Any) -> bool:
     """Whether it is a table with columns, of any library; a lazy one is refused later."""
     if isinstance(given, Columns | Batch) or hasattr(given, "dtype"):
         return False
-    return hasattr(given, "collect_schema") or hasattr(given, "columns") or _is_arrow(given)
-
-
-def _is_arrow(given: Any) -> bool:
-    return isinstance(given, ArrowTable) and hasattr(given, "schema")
+    named = hasattr(given, "collect_schema") or hasattr(given, "columns")
+    return named or (isinstance(given, ArrowTable) and hasattr(given, "schema"))
 
 
 def _are_lists(given: Any) -> bool:
@@ -254,11 +249,8 @@ def _are_lists(given: Any) -> bool:
         return False
     if isinstance(given, Sequence) and not isinstance(given, tuple):
         return not given or not (hasattr(given[0], "_fields") or isinstance(given[0], Frame))
-    return hasattr(given, "dtype") or hasattr(given, "__arrow_c_stream__") or _is_ragged(given)
-
-
-def _is_ragged(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "dtype")
+    ragged = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "dtype")
+    return hasattr(given, "dtype") or hasattr(given, "__arrow_c_stream__") or ragged
 
 
 def _mapping(given: Any) -> Mapping[Any, Any] | None:
@@ -462,23 +454,15 @@ class Pair(_Parts):
     """Rows of recommendations and truth, joined by user."""
 
     def __init__(
-        self,
-        given: Given,
-        options: Options,
-        *,
-        every: int | None,
-        clock: TimeColumn | None,
-        integers: bool,
-        needs: Needs,
-        scores: bool,
-        counts_rows: bool = False,
+        self, given: Given, options: Options, fields: EventFields, needs: Needs, every: int | None
     ) -> None:
+        clock = None
+        if every is not None and fields.time is not None:
+            clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
         both = (given.recommendations, given.truth)
         trec = _is_trec_pair(*both, options)
         if trec and every is not None:
-            raise InputError(
-                Setting("every"), " needs event time, and trec_eval's files have none."
-            )
+            raise InputError("{every} needs event time, and trec_eval's files have none.")
         shown, truth = (
             _side(role, rows, options, clock, trec=trec)
             for role, rows in zip(_ROLES, both, strict=True)
@@ -494,14 +478,14 @@ class Pair(_Parts):
             plain = msgspec.structs.replace(options, columns=columns)
             shown = shown.without(_side("truth", given.exclude, plain, None))
         ties = options.ties or ("id_desc" if trec else None)
-        joined = Joined(shown, truth, ties, integers=integers)
-        if counts_rows:
+        joined = Joined(shown, truth, ties, integers=fields.ids == "integer")
+        if needs.repeats:
             joined.note_repeats_in_truth()
         super().__init__(given.names, [*notes, *joined.notes])
         self.ids = "integer" if joined.is_integer else "text"
         self.truth = truth
         self._joined, self._every = joined, every
-        self._what = {"users": needs.users, "scores": scores}
+        self._what = {"users": needs.users, "scores": needs.scores}
 
     @cached_property
     def spans(self) -> Sequence[tuple[int | None, Any]]:
@@ -518,15 +502,16 @@ def _side(
         return rows
     if trec:
         return read_trec(table_name(rows[0]), role)
-    return read_side(role, rows, options, clock)
+    return SideReader(role, options, clock).read(rows)
 
 
 def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
     """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
     if options.form == "trec":
         if any(isinstance(rows, list) and isinstance(rows[0], Frame) for rows in (shown, truth)):
-            files = " is for two files, the results and the qrels of trec_eval."
-            raise InputError(Setting("form", "trec"), files)
+            raise InputError(
+                "{form=trec} is for two files, the results and the qrels of trec_eval."
+            )
         return True
     if options.form is not None or options.header is not None:
         return False
@@ -536,24 +521,17 @@ def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
     )
     if not isinstance(results, str) or not isinstance(qrels, str):
         return False
-    names = [Setting(role) for role in _ROLES]
     if is_trec(results, "truth") and is_trec(qrels, "recommendations"):
         raise InputError(
             f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
-            "results as ",
-            names[0],
-            " and the qrels as ",
-            names[1],
-            ".",
+            "results as {recommendations} and the qrels as {truth}."
         )
     alike = is_trec(results, "recommendations"), is_trec(qrels, "truth")
     if alike[0] != alike[1]:
         trec, other = (results, qrels) if alike[0] else (qrels, results)
         raise InputError(
             f"{trec} looks like a file of trec_eval and {other} does not; give two of trec_eval "
-            "or two tables, or say which they are with ",
-            Setting("form"),
-            ".",
+            "or two tables, or say which they are with {form}."
         )
     return all(alike)
 
@@ -599,11 +577,8 @@ class ScoredEvents(_Parts):
         # The events of some users at a time.
         self.spans = [(None, part) for part in users.columns(depth, scores=scores)]
         equal = Note(
-            f"users whose scores are all equal: {users.undecided:,}; the first item comes first. ",
-            Setting("ties", "worst"),
-            " puts hits last, ",
-            Setting("ties", "random"),
-            " shuffles.",
+            f"users whose scores are all equal: {users.undecided:,}; the first item comes first. "
+            "{ties=worst} puts hits last, {ties=random} shuffles."
         )
         super().__init__(given.names, [equal] if users.undecided else [])
         self.ids = "integer"

@@ -6,7 +6,7 @@ Needs pyspark, and the extra `parquet` on the driver and the executors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, NamedTuple, Unpack, cast
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
@@ -131,10 +131,9 @@ def evaluate(
             columns = ", ".join(frame.columns) or "none"
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
-    known_inputs: Known = {}
-    for key in Known.__annotations__:
-        if key in inputs:
-            known_inputs[key] = inputs[key]  # type: ignore[literal-required]  # a key of both
+    known_inputs = cast(
+        "Known", {name: value for name, value in inputs.items() if name in Known.__optional_keys__}
+    )
     chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
 
     # Not functools.partial, because Spark inspects the type hints of the function.

@@ -9,20 +9,14 @@ from typing import NamedTuple
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.options import OF_FILES, Note, Setting, Surroundings, refuse_given
+from streameval.evaluation.options import OF_FILES, Note, Surroundings, refuse_given
 from streameval.evaluation.setup import Request
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Intervals, Method
-
-
-def is_state(paths: Sequence[str]) -> bool:
-    """Whether one of the paths is a store of checkpoints."""
-    return any(is_store(path) for path in paths)
 
 
 class StateCounts(NamedTuple):
@@ -94,9 +88,8 @@ def method_of(
     request: Request, method: Method | None, around: Surroundings, looks: int = 1
 ) -> Method:
     """The method asked for, else the one that survives the looks; a state is looked at often."""
-    often = is_state(request.files) or looks > 1
+    often = request.given.is_state or looks > 1
     if method == "fixed" and often:
         what = f"{looks} looks" if looks > 1 else "a state, which grows,"
-        anytime = Setting("method", "anytime")
-        around.note(Note(f"fixed holds for one look only: for {what} use ", anytime, "."))
+        around.note(Note(f"fixed holds for one look only: for {what} use {{method=anytime}}."))
     return method or ("anytime" if often else "fixed")

@@ -161,24 +161,24 @@ class _Spread(NamedTuple):
     Attributes:
         moves: minus the change of the mean without a group.
         shares: share of a group in the weighted lists.
-        rests: difference of a group's values from those of the days' means.
+        residuals: difference of a group's values from those of the days' means.
         scale: variance of the mean of the days, for lists that vary by 1; shape (1 or days,).
     """
 
     moves: FloatArray
     shares: FloatArray
-    rests: FloatArray
+    residuals: FloatArray
     scale: FloatArray
 
     @classmethod
     def of(cls, arm: _Arm, days: _Weighted, without: _Weighted, total: _Total) -> Self:
         values, lists = arm.whole
         part, weight = days.part, days.weight
-        rests = arm.values - values / lists * arm.lists
+        residuals = arm.values - values / lists * arm.lists
         return cls(
             moves=days.mean - without.mean,
             shares=total(arm.lists * part) / weight,
-            rests=total(rests * part) / weight,
+            residuals=total(residuals * part) / weight,
             scale=(total(lists * part**2) / weight**2)[:, 0],
         )
 
@@ -221,21 +221,21 @@ def _skewness(first: _Spread, second: _Spread) -> FloatArray:
     the excess, and in the difference of equal arms the skewness of both cancels.
     """
     larger = (first.scale <= second.scale)[:, None]
-    rests = np.where(larger, first.rests, second.rests)
+    residuals = np.where(larger, first.residuals, second.residuals)
     shares = np.where(larger, first.shares, second.shares)
     ratio = second.scale / first.scale
     ratio = np.maximum(ratio, 1.0 / ratio)
-    return _excess(rests, shares) * (ratio - 1.0) ** 2 / (ratio + 1.0)
+    return _excess(residuals, shares) * (ratio - 1.0) ** 2 / (ratio + 1.0)
 
 
-def _excess(rests: FloatArray, shares: FloatArray) -> FloatArray:
+def _excess(residuals: FloatArray, shares: FloatArray) -> FloatArray:
     """Excess kurtosis of a sum over groups beyond chance, at least 0.
 
     A group with many lists has large residuals of either sign, which is not a tail: those of more
     lists than the mean are divided by how many times as many it has.
     """
     groups = (shares > 0).sum(axis=1)
-    residuals = rests / np.maximum(shares * groups[:, None], 1.0)
+    residuals = residuals / np.maximum(shares * groups[:, None], 1.0)
     residuals /= np.maximum(np.abs(residuals).max(axis=1, keepdims=True), sys.float_info.min)
     squares = np.square(residuals)
     spread = np.maximum(np.square(squares.sum(axis=1)), sys.float_info.min)

@@ -159,7 +159,7 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
     assert drawn.count('data-head="variant">second &lt;b&gt;</td>') == len(CONTROL)
     assert "<b>" not in drawn
     assert "__other__" not in drawn
-    assert {row.variant for row in result.found.comparisons} == {
+    assert {row.variant for row in result.rows} == {
         "treatment",
         "second <b>",
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from streameval import Accumulator, Intervals, gap
 from streameval.accumulator.by_user import SliceSums
@@ -52,17 +53,29 @@ class Population:
     def until(self, share: float = 1.0) -> dict[str, SliceSums]:
         """The sums of the users who have come by a share of the time."""
         return {
-            name: SliceSums(_sums(groups, lists, means, came < share), None)
+            name: _sums(groups, lists, means, came < share)
             for name, (groups, lists, means, came) in zip(self.names, self._parts, strict=True)
         }
 
 
-def _sums(groups: IntArray, lists: IntArray, means: FloatArray, came: BoolArray) -> GroupSums:
+def _sums(groups: IntArray, lists: IntArray, means: FloatArray, came: BoolArray) -> SliceSums:
     x, n = (
         np.bincount(groups[came], amounts[came], minlength=GROUPS).astype(np.float64)
         for amounts in (lists * means, lists)
     )
-    return GroupSums(np.array([0]), x[None, :], n[None, :].astype(np.int64))
+    return sliced(x, n)
+
+
+def sliced(values: ArrayLike, lists: ArrayLike) -> SliceSums:
+    """The sums of a slice by group, of one day; one number of lists is that of every group."""
+    above = np.atleast_2d(np.asarray(values, np.float64))
+    below = np.broadcast_to(np.asarray(lists, np.int64), above.shape)
+    return SliceSums(GroupSums(np.array([0]), above, below), None)
+
+
+def ctr_gap(**values: SliceSums) -> Gap:
+    """The gap of click-through rates, by a fixed look."""
+    return gap_of(parse("ctr"), values, Intervals(), "fixed")
 
 
 def gap_between(values: Mapping[str, SliceSums], kind: Kind = "fixed") -> Gap:
@@ -326,10 +339,7 @@ def rare() -> dict[str, SliceSums]:
     g = np.arange(16)
     lists = [30 * (4 - j) + (7 * g + 3 * j) % 11 for j in range(4)]
     clicks = [(5 * g + j) % 4 + 2 * (2 - j) for j in (0, 1)] + [g % 3 == 0, 0 * g]
-    return {
-        f"v{j}": SliceSums(GroupSums(np.array([0]), x[None].astype(float), n[None]), None)
-        for j, (x, n) in enumerate(zip(clicks, lists, strict=True))
-    }
+    return {f"v{j}": sliced(x, n) for j, (x, n) in enumerate(zip(clicks, lists, strict=True))}
 
 
 def test_the_users_of_a_value_are_worth_what_they_and_their_lists_say() -> None:
@@ -353,7 +363,7 @@ def test_the_users_of_a_value_are_worth_what_they_and_their_lists_say() -> None:
 
 
 def test_a_gap_of_rare_clicks_is_that_of_square_roots() -> None:
-    shown = gap_of(parse("ctr"), rare(), Intervals(), "fixed")
+    shown = ctr_gap(**rare())
     assert shown.compared == ("v3", "v2", "v1", "v0")
     assert (shown.difference, shown.low, shown.high) == pytest.approx(
         (0.0439780109945, 0.0367692563675, 0.0511867656215), rel=1e-9
@@ -362,20 +372,11 @@ def test_a_gap_of_rare_clicks_is_that_of_square_roots() -> None:
 
 def test_a_value_of_a_few_clicks_by_chance_is_left_out() -> None:
     """Five groups have a click; their lists would promise no more."""
-    few = np.zeros((1, GROUPS))
-    few[0, :5] = 1.0
-    lists = np.full((1, GROUPS), 20)
     draw = np.random.default_rng(5)
-    values = {
-        "few": SliceSums(GroupSums(np.array([0]), few, lists // 20), None),
-        **{
-            name: SliceSums(
-                GroupSums(np.array([0]), draw.poisson(0.5, (1, GROUPS)).astype(float), lists), None
-            )
-            for name in ("one", "other")
-        },
-    }
-    shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
+    shown = ctr_gap(
+        few=sliced(np.arange(GROUPS) < 5, 1),
+        **{name: sliced(draw.poisson(0.5, GROUPS), 20) for name in ("one", "other")},
+    )
     assert shown.left_out == {
         "few": "Too few clicks: they are worth fewer than 12 of equally active users."
     }
@@ -387,18 +388,8 @@ def test_the_ratio_is_below_1_for_certain_only_if_the_difference_is_above_0() ->
     ratios = []
     for seed in range(40):
         draw = np.random.default_rng([48, seed])
-        values = {
-            name: SliceSums(
-                GroupSums(
-                    np.array([0]),
-                    draw.poisson(rate, (1, GROUPS)).astype(float),
-                    np.full((1, GROUPS), lists),
-                ),
-                None,
-            )
-            for name, rate, lists in (("low", 8.0, 2_000), ("high", 0.12, 20))
-        }
-        shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
+        low = sliced(draw.poisson(8.0, GROUPS), 2_000)
+        shown = ctr_gap(low=low, high=sliced(draw.poisson(0.12, GROUPS), 20))
         assert (shown.ratio_high or 1.0) == 1.0 or (shown.low or 0.0) > 0.0
         ratios.append(shown.ratio_high)
     assert any((ratio or 1.0) < 1.0 for ratio in ratios)
@@ -407,13 +398,10 @@ def test_the_ratio_is_below_1_for_certain_only_if_the_difference_is_above_0() ->
 def test_values_below_0_are_compared_by_their_differences() -> None:
     """Gains may be losses, so that a mean of them has no square root."""
     draw = np.random.default_rng(3)
-    sums = {
-        name: GroupSums(
-            np.array([0]), draw.normal(10 * level, 3.0, (1, GROUPS)), np.full((1, GROUPS), 10)
-        )
+    values = {
+        name: sliced(draw.normal(10 * level, 3.0, GROUPS), 10)
         for name, level in (("loss", -1.0), ("gain", 2.0))
     }
-    values = {name: SliceSums(each, None) for name, each in sums.items()}
     shown = gap_of(parse("value_per_list"), values, Intervals(), "fixed")
     assert shown.low is not None
     assert shown.high is not None
@@ -424,18 +412,10 @@ def test_values_below_0_are_compared_by_their_differences() -> None:
 def test_many_clicks_on_few_lists_are_enough() -> None:
     """The other values would promise a click or two of such lists."""
     draw = np.random.default_rng(6)
-    values = {
-        name: SliceSums(
-            GroupSums(
-                np.array([0]),
-                draw.poisson(clicks, (1, GROUPS)).astype(float),
-                np.full((1, GROUPS), lists),
-            ),
-            None,
-        )
-        for name, clicks, lists in (("few", 0.4, 1), ("one", 0.5, 100), ("other", 0.5, 100))
-    }
-    shown = gap_of(parse("ctr"), values, Intervals(), "fixed")
+    shapes = (("few", 0.4, 1), ("one", 0.5, 100), ("other", 0.5, 100))
+    shown = ctr_gap(
+        **{name: sliced(draw.poisson(clicks, GROUPS), lists) for name, clicks, lists in shapes}
+    )
     assert shown.compared[-1] == "few"
 
 
@@ -457,8 +437,5 @@ def test_ties_are_all_possibly_the_worst_in_the_order_of_their_names() -> None:
 
 
 def test_sums_of_unequal_numbers_of_groups_are_refused() -> None:
-    values = dict(rare())
-    wide = GroupSums(np.array([0]), np.ones((1, 32)), np.full((1, 32), 9))
-    values["wide"] = SliceSums(wide, None)
     with pytest.raises(UnlikeStateError, match="numbers of user groups"):
-        gap_of(parse("ctr"), values, Intervals(), "fixed")
+        ctr_gap(**rare(), wide=sliced(np.ones(32), 9))

@@ -171,7 +171,6 @@ def _record(change: Change) -> dict[str, Any]:
 
 
 def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
-    """One for each series and judged day."""
     for report in result.reports:
         for change in told(report).changes:
             rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, get_args
 
@@ -33,26 +33,16 @@ _OWN: Final = frozenset({"against", "direction", "metric", "verdict"})
 
 def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
     """Gauges of every series that is watched; one label names the slice, the total has none."""
-    rows = list(_labelled(report))
+    (slice_name,) = slice_labels([report.settings.label or ""], [])
+    slice_name = f"label_{slice_name}" if slice_name in _OWN else slice_name
+    rows: list[tuple[Change, dict[str, str]]] = []
+    for change in report.changes:
+        named = {} if change.slice is None else {slice_name: change.slice}
+        rows.append((change, {"metric": change.metric, "against": change.against, **named}))
     for name, attribute, text in _GAUGES:
         values = [(labels, getattr(change, attribute)) for change, labels in rows]
         yield Gauge(f"change_{name}", f"{text} Absent if unknown.", values)
-    yield from (_evidence(rows), _since(rows), _verdicts(rows), _until(report))
-
-
-def _labelled(report: ChangesReport) -> Iterator[tuple[Change, dict[str, str]]]:
-    """Each change with its labels."""
-    (name,) = slice_labels([report.settings.label or ""], [])
-    name = f"label_{name}" if name in _OWN else name
-    for change in report.changes:
-        labels = {"metric": change.metric, "against": change.against}
-        if change.slice is not None:
-            labels[name] = change.slice
-        yield change, labels
-
-
-def _evidence(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
-    return Gauge(
+    yield Gauge(
         "change_evidence_days",
         "Chance alone shows as much evidence of a change at most once in so many days, over all "
         "series together; up to 1e300. An alert above 91 is false at most once in 91 days; below "
@@ -63,24 +53,12 @@ def _evidence(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
             for direction, days in _directions(change)
         ],
     )
-
-
-def _directions(change: Change) -> tuple[tuple[str, float | None], ...]:
-    if change.worse_days is not None and change.better_days is None:
-        return (("any", change.worse_days),)
-    return ("worse", change.worse_days), ("better", change.better_days)
-
-
-def _since(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
-    return Gauge(
+    yield Gauge(
         "change_since_timestamp_seconds",
         "Day on which a change most likely began, seconds since the epoch; absent without one.",
         [(labels, _seconds(change.since)) for change, labels in rows if change.since is not None],
     )
-
-
-def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
-    return Gauge(
+    yield Gauge(
         "change_verdict",
         "1 for the verdict on a series, 0 for all other verdicts.",
         [
@@ -89,15 +67,18 @@ def _verdicts(rows: Iterable[tuple[Change, dict[str, str]]]) -> Gauge:
             for verdict in get_args(ChangeVerdict)
         ],
     )
-
-
-def _until(report: ChangesReport) -> Gauge:
     until = report.until
-    return Gauge(
+    yield Gauge(
         "change_until_timestamp_seconds",
         "End of the last day that the verdicts count, seconds since the epoch.",
         [] if until is None else [({}, _seconds(until + timedelta(1)))],
     )
+
+
+def _directions(change: Change) -> tuple[tuple[str, float | None], ...]:
+    if change.worse_days is not None and change.better_days is None:
+        return (("any", change.worse_days),)
+    return ("worse", change.worse_days), ("better", change.better_days)
 
 
 def _seconds(day: date) -> float:

@@ -16,7 +16,7 @@ from streameval.analyses.changes.reader import (
     families_in,
     watched_series,
 )
-from streameval.analyses.changes.report import Change, ChangesReport
+from streameval.analyses.changes.report import ChangesReport
 from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
 from streameval.analyses.changes.statistics import (
     WatchedSeries,
@@ -31,7 +31,7 @@ from streameval.engine.windows.times import Windowing
 from streameval.evaluation.counted import count
 from streameval.evaluation.options import NoEventsError, Surroundings
 from streameval.evaluation.setup import Request, setup_of
-from streameval.evaluation.stores import is_state, restore_states
+from streameval.evaluation.stores import restore_states
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.days import date_of, number_of_day
 from streameval.statistics.intervals import Intervals
@@ -73,7 +73,6 @@ class _Counts(NamedTuple):
 
     Attributes:
         closed: the last closed day, since 1970-01-01 (UTC); None without event time.
-        left_out: metric -> reason why it is not watched.
         open_too: whether a day after it may be asked for, as no more events come.
     """
 
@@ -81,7 +80,6 @@ class _Counts(NamedTuple):
     settings: ChangeSettings
     intervals: Intervals
     closed: int | None
-    left_out: Mapping[str, str]
     is_doubtful: bool = False
     open_too: bool = False
 
@@ -94,10 +92,8 @@ def find_changes(request: Request, options: ChangeOptions, around: Surroundings)
         NoEventsError: there is no valid event.
         ConfigError: a setting is not valid, or a day in the future is accepted.
     """
-    count = _from_states if is_state(request.files) else _from_files
+    count = _from_states if request.given.is_state else _from_files
     counts = count(request, options, around)
-    for metric, reason in counts.left_out.items():
-        around.note(f"{metric} is not watched: {reason}")
     settings = counts.settings
     series = list(watched_series(counts.families, settings))
     _check_series(series, counts, request)
@@ -110,13 +106,12 @@ def find_changes(request: Request, options: ChangeOptions, around: Surroundings)
     else:
         looks = [look(part, until, settings) for part in series]
         by_day = [judge_changes(looks, settings, precision)]
-    reports = [_report(changes, settings) for changes in by_day]
+    reports = []
+    for changes in by_day:
+        days = (change.until for change in changes if change.until is not None)
+        last = max(days, default=None)
+        reports.append(ChangesReport(settings=settings, until=last, changes=changes))
     return ChangesResult(reports, counts.is_doubtful)
-
-
-def _report(changes: Sequence[Change], settings: ChangeSettings) -> ChangesReport:
-    days = (change.until for change in changes if change.until is not None)
-    return ChangesReport(settings=settings, until=max(days, default=None), changes=changes)
 
 
 def _check_series(series: Sequence[WatchedSeries], counts: _Counts, request: Request) -> None:
@@ -156,7 +151,6 @@ def _check_fields(
 
 
 def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
-    """The last day that counts."""
     closed = counts.closed
     if closed is None:
         raise UsageError("changes need event time: name its field with --time.")
@@ -171,7 +165,6 @@ def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
 
 
 def _from_states(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
-    """The lifetime counts of saved states, all partitions together."""
     states = restore_states(request, around)
     config = states.config
     settings = _settings(config, options, request)
@@ -186,11 +179,10 @@ def _from_states(request: Request, options: ChangeOptions, around: Surroundings)
     families = families_in(states.families, settings)
     settings = _with_metrics(settings, request, families)
     closed = closed_day(states.clocks, config.windowing().lateness)
-    return _Counts(families, settings, states.intervals, closed, {})
+    return _Counts(families, settings, states.intervals, closed)
 
 
 def _from_files(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
-    """The counts of files."""
     request = request.with_options(intervals=Intervals())
     setup = setup_of(request, CHANGES)
     settings = _settings(setup.config, options, request)
@@ -202,22 +194,19 @@ def _from_files(request: Request, options: ChangeOptions, around: Surroundings) 
         raise UsageError("changes need event time: name its field with --time.")
     counted = count(setup, around)
     families = families_in(counted.families, settings)
-    left_out = {
-        metric.text: reason
-        for family in counted.families
-        for metric in family.metrics
-        if (reason := ungrouped(metric, family.table)) is not None
-    }
+    for family in counted.families:
+        for metric in family.metrics:
+            if (reason := ungrouped(metric, family.table)) is not None:
+                around.note(f"{metric.text} is not watched: {reason}")
     # Files are read to their end, so none is waited for.
     lateness = Windowing().lateness if setup.config is None else setup.config.windowing().lateness
     closed = closed_day([] if counted.clock is None else [counted.clock], lateness)
     settings = _with_metrics(settings, request, families)
     doubtful = counted.is_doubtful
-    return _Counts(families, settings, counted.intervals, closed, left_out, doubtful, open_too=True)
+    return _Counts(families, settings, counted.intervals, closed, doubtful, open_too=True)
 
 
 def _settings(config: Config | None, options: ChangeOptions, request: Request) -> ChangeSettings:
-    """The settings of the configuration, with those that were given."""
     settings_given = CHANGES.settings_in(config) or ChangeSettings()
     settings = msgspec.structs.replace(settings_given, **options.settings)
     if settings.label is None and "against" in options.settings and settings.against != WEEKS:
@@ -230,12 +219,11 @@ def _settings(config: Config | None, options: ChangeOptions, request: Request) -
 def _with_metrics(
     settings: ChangeSettings, request: Request, families: Iterable[SlicedCounts]
 ) -> ChangeSettings:
-    """The settings with the metrics that were asked for."""
     if not request.options.metrics:
         return settings
     counted = {metric.text for family in families for metric in family.metrics}
     named = [parse(text).text for text in request.options.metrics]
-    for text in named if is_state(request.files) else ():
+    for text in named if request.given.is_state else ():
         if text not in counted:
             there = ", ".join(sorted(counted))
             raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")

@@ -62,16 +62,16 @@ class DailySums(NamedTuple):
         """The sums of some strata from a day to another, inclusive."""
         shape = until - first + 1, len(strata), strata[0].numerators.shape[1]
         values, lists = np.zeros(shape), np.zeros(shape)
-        for place, sums in enumerate(strata):
+        for index, sums in enumerate(strata):
             here = (sums.days >= first) & (sums.days <= until)
-            values[sums.days[here] - first, place] = sums.numerators[here]
-            lists[sums.days[here] - first, place] = sums.denominators[here]
+            values[sums.days[here] - first, index] = sums.numerators[here]
+            lists[sums.days[here] - first, index] = sums.denominators[here]
         return cls(first, values, lists)
 
     def without(self, days: Iterable[int]) -> DailySums:
         """The sums without those of some days, which then count nowhere."""
-        places = [day - self.first for day in days]
-        here = [place for place in places if 0 <= place < len(self.values)]
+        indices = [day - self.first for day in days]
+        here = [index for index in indices if 0 <= index < len(self.values)]
         values, lists = self.values.copy(), self.lists.copy()
         values[here] = lists[here] = 0.0
         return DailySums(self.first, values, lists)
@@ -163,14 +163,14 @@ class Shifts:
         self._weeks = weeks
         self.first = arms[0].first
         self.days = len(arms[0].values)
-        places = sorted(day - self.first for day in accepted)
-        self._breaks = [place for place in places if 0 < place < self.days]
+        indices = sorted(day - self.first for day in accepted)
+        self._breaks = [index for index in indices if 0 < index < self.days]
         self.moves, self._chance = self._from_week_to_week()
 
     @property
     def start(self) -> int:
         """The first of the latest days that has days before it to be compared with."""
-        return max(self.days - LATEST, *(place + 1 for place in self._breaks), 1)
+        return max(self.days - LATEST, *(index + 1 for index in self._breaks), 1)
 
     @property
     def is_long(self) -> bool:
@@ -185,7 +185,7 @@ class Shifts:
         A day is left out if too few days before it show how days move, or if no day since then has
         a reference.
         """
-        spans = [DaySpan(place, place, self.days) for place in range(self.start, self.days)]
+        spans = [DaySpan(index, index, self.days) for index in range(self.start, self.days)]
         return [shift for shift in self.between(spans) if shift is not None]
 
     def between(
@@ -196,25 +196,25 @@ class Shifts:
         `movement`: of the days; by default estimated from the days before each span.
         """
         movements = [movement or self.movement(span.before) for span in spans]
-        places = [place for place, moved in enumerate(movements) if moved is not None]
+        indices = [index for index, moved in enumerate(movements) if moved is not None]
         shifts: list[Shift | None] = [None] * len(spans)
         some = [moved for moved in movements if moved is not None]
         if some:
-            rows = self._between([spans[place] for place in places], some)
-            for place, shift in zip(places, rows, strict=True):
-                shifts[place] = shift
+            rows = self._between([spans[index] for index in indices], some)
+            for index, shift in zip(indices, rows, strict=True):
+                shifts[index] = shift
         return shifts
 
     def movement(self, before: int) -> Movement | None:
-        """How the days before a place move; None if there are too few."""
+        """How the days before an index move; None if there are too few."""
         some = np.flatnonzero(np.isfinite(self.moves[:before]))
         if some.size < FEWEST_MOVES:
             return None
         moves = self.moves[some]
-        rests = moves - median(moves.tolist())
-        spread = (_NORMAL * median(np.abs(rests).tolist())) ** 2
+        residuals = moves - median(moves.tolist())
+        spread = (_NORMAL * median(np.abs(residuals).tolist())) ** 2
         variance = max(0.0, spread - median(self._chance[some].tolist())) / 2.0
-        alike = min(max(_autocorrelation(rests, some), 0.0), _MOST_ALIKE)
+        alike = min(max(_autocorrelation(residuals, some), 0.0), _MOST_ALIKE)
         freedom = _EFFICIENCY * some.size
         return Movement(variance * (1.0 + alike) / (1.0 - alike), freedom)
 
@@ -223,7 +223,7 @@ class Shifts:
     ) -> Iterator[Shift | None]:
         first = min(span.start for span in spans)
         begins = [
-            max((place for place in self._breaks if place <= span.before), default=0)
+            max((index for index in self._breaks if index <= span.before), default=0)
             for span in spans
         ]
         references = [
@@ -268,8 +268,8 @@ class Shifts:
         for other in others:
             change, apart = change - other[0], apart - other[1]
         moves[WEEK:], chance[WEEK:] = change, _variance(apart)
-        for place in self._breaks:
-            moves[place : place + WEEK] = math.nan
+        for index in self._breaks:
+            moves[index : index + WEEK] = math.nan
         return moves, chance
 
 
@@ -337,7 +337,7 @@ class _DayRows(NamedTuple):
         return cls(whole, rates, moves, lists / some[:, :, np.newaxis])
 
     def since(self, first: int) -> _DayRows:
-        """The rows from a place on."""
+        """The rows from an index on."""
         return _DayRows(*(column[first:] for column in self))
 
     def of_weeks(self) -> tuple[_DayRows, _DayRows]:
@@ -361,24 +361,24 @@ class _References(NamedTuple):
     Attributes:
         rows: the distinct references.
         days: share of each calendar day in the lists of a row; shape (rows, strata, days).
-        place: the row of each span and weekday; shape (spans, weekdays).
+        row_of: the row of each span and weekday; shape (spans, weekdays).
     """
 
     rows: _DayRows
     days: FloatArray
-    place: IntArray
+    row_of: IntArray
 
     @property
     def lists(self) -> FloatArray:
         """Lists by span, weekday and stratum."""
-        lists: FloatArray = self.rows.lists[self.place]
+        lists: FloatArray = self.rows.lists[self.row_of]
         return lists
 
     def by_row(self, weights: FloatArray, weekdays: IntArray) -> FloatArray:
         """The weights of days, added up by their reference; shape (spans, rows, strata)."""
         sums = np.zeros((len(weights), *self.rows.lists.shape))
         spans = np.arange(len(weights))[:, np.newaxis]
-        np.add.at(sums, (spans, self.place[:, weekdays]), weights)
+        np.add.at(sums, (spans, self.row_of[:, weekdays]), weights)
         return sums
 
     def means(self, weights: FloatArray, weekdays: IntArray) -> _Means:
@@ -405,22 +405,22 @@ class _ShiftArm:
         some = np.flatnonzero(self.rows.lists.sum(axis=1) > 0).tolist()
         weekdays = [[day for day in some if day % WEEK == weekday] for weekday in range(WEEK)]
         rows: dict[tuple[int, ...], int] = {}
-        place = np.zeros((len(begins), WEEK), np.int64)
+        index = np.zeros((len(begins), WEEK), np.int64)
         for span, (begin, before) in enumerate(zip(begins, befores, strict=True)):
             for weekday, days in enumerate(weekdays):
                 stop = bisect_left(days, before)
                 start = max(bisect_left(days, begin), stop - weeks)
-                place[span, weekday] = rows.setdefault(tuple(days[start:stop]), len(rows))
+                index[span, weekday] = rows.setdefault(tuple(days[start:stop]), len(rows))
         # The last day is empty, and stands for those that a reference lacks.
-        index = np.full((len(rows), weeks), len(self.rows.lists))
+        members = np.full((len(rows), weeks), len(self.rows.lists))
         for row, summed in enumerate(rows):
-            index[row, : len(summed)] = summed
-        whole = _DayRows.of(*(sums[index].sum(axis=1) for sums in self._padded))
+            members[row, : len(summed)] = summed
+        whole = _DayRows.of(*(sums[members].sum(axis=1) for sums in self._padded))
         lists = np.pad(self.rows.lists, ((0, 1), (0, 0)))
         shares = np.zeros((*whole.lists.shape, len(lists)))
-        parts = lists[index] / np.maximum(whole.lists, 1.0)[:, np.newaxis]
-        shares[np.arange(len(rows))[:, np.newaxis], :, index] = parts
-        return _References(whole, shares[:, :, :-1], place)
+        parts = lists[members] / np.maximum(whole.lists, 1.0)[:, np.newaxis]
+        shares[np.arange(len(rows))[:, np.newaxis], :, members] = parts
+        return _References(whole, shares[:, :, :-1], index)
 
 
 def _weights(sizes: Sequence[FloatArray]) -> FloatArray:
@@ -447,11 +447,11 @@ def _change(
     return change, apart
 
 
-def _autocorrelation(rests: FloatArray, days: IntArray) -> float:
+def _autocorrelation(residuals: FloatArray, days: IntArray) -> float:
     """The correlation of consecutive days; 0 if nothing varies."""
     follows = np.flatnonzero(days[1:] - days[:-1] == 1)
-    total = float(np.square(rests).sum())
-    return float((rests[follows] * rests[follows + 1]).sum()) / total if total else 0.0
+    total = float(np.square(residuals).sum())
+    return float((residuals[follows] * residuals[follows + 1]).sum()) / total if total else 0.0
 
 
 def _variance(moves: FloatArray) -> FloatArray:

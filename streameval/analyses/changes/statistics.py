@@ -174,7 +174,6 @@ def look(
 
 
 def _too_short(slices: Sequence[WatchedSlice], settings: ChangeSettings) -> str:
-    """Why there is not enough to compare."""
     if len(slices) > 1 and not slices[1].sums.days.size:
         return "what it is compared with has no lists"
     later = ", and some weeks after an accepted day" if settings.accepted else ""

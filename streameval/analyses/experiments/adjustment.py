@@ -260,11 +260,9 @@ class UsersBefore:
                 )
 
     def _values(self, metric: str) -> FloatArray:
-        """The numerator of each user before."""
         return np.asarray(self._before.totals[metric].numerators[self._order] * UNIT, np.float64)
 
     def _counts(self, metric: str) -> FloatArray:
-        """The denominator of each user before."""
         return np.asarray(self._before.totals[metric].denominators[self._order], np.float64)
 
     def _pair(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from streameval.accumulator.by_user import ungrouped, unlike_metrics
 from streameval.accumulator.table import Table
-from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.files import (
     CompareResult,
     ExperimentOptions,
     check_users,
+    experiment_of,
     experiment_setup,
     with_caution,
 )
 from streameval.analyses.experiments.reader import everyone_in
-from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counted import count
+from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.options import NoEventsError, Surroundings
 from streameval.evaluation.setup import Request
-from streameval.evaluation.stores import chosen_metrics, is_state, method_of, restore_states
+from streameval.evaluation.stores import (
+    StateCounts,
+    chosen_metrics,
+    method_of,
+    restore_states,
+)
 from streameval.events.errors import UsageError
-from streameval.statistics.intervals import Intervals
 
 POLICY = "policy"
 """The name of the policy that is compared; control has the name of its metric."""
-
-
-class _Log(NamedTuple):
-    """The lists of a log, counted in all metrics."""
-
-    experiment: Experiment
-    intervals: Intervals
-    families: Sequence[SliceTable]
-    is_doubtful: bool = False
 
 
 def compare_policies(
@@ -63,27 +56,41 @@ def compare_policies(
             '-m "snips(target=uniform)".'
         )
     request = request.with_options(metrics=metrics)
-    options = _paired(options, control)
-    log_of = _of_state if is_state(request.files) else _of_files
-    log = log_of(request, options, around)
+    # Every user meets both policies.
+    whole = {"control": control.text, "same_users": True, "shares": {}}
+    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
+    options = options._replace(experiment=deciding | dict(options.experiment) | whole)
+    log: FileCounts | StateCounts
+    if request.given.is_state:
+        log = restore_states(request, around)
+        experiment = experiment_of(log.config, log.config.event, request, options)
+    else:
+        setup, experiment = experiment_setup(request, options, around)
+        log = count(setup.without_labels(), around)
+    intervals = msgspec.structs.replace(log.intervals, **options.intervals)
     counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
         raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
     check_users([everyone.audience], request)
-    _check_control(control, counted, log)
+    tables = {metric: family.table for family in log.families for metric in family.metrics}
+    if control not in counted:
+        texts = ", ".join(metric.text for metric in counted)
+        raise UsageError(f"--against {against}: not counted here; there are {texts}.")
+    if reason := ungrouped(control, tables[control]):
+        raise UsageError(f"--against {against}: {reason}")
     chosen = [metric for metric in chosen_metrics(request, counted) if metric != control]
-    compared = _compared(chosen, control, log, around)
-    log.experiment.check(compared, "command line")
+    compared = _compared(chosen, control, tables, around)
+    experiment.check(compared, "command line")
     method = method_of(request, options.method, around, options.looks)
     variants = {
         control.text: _as_control(everyone, control, compared),
         POLICY: everyone,
     }
-    report = compare_with_control(log.experiment, compared, variants, log.intervals, method)
+    report = compare_with_control(experiment, compared, variants, intervals, method)
     result = CompareResult(
         report,
-        log.experiment,
-        log.intervals,
+        experiment,
+        intervals,
         method,
         log.is_doubtful,
         control.text,
@@ -108,46 +115,15 @@ def _refuse_options(request: Request, options: ExperimentOptions) -> None:
         )
 
 
-def _paired(options: ExperimentOptions, control: Metric) -> ExperimentOptions:
-    """The options of an experiment in which every user meets both policies."""
-    whole = {"control": control.text, "same_users": True, "shares": {}}
-    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
-    return options._replace(experiment=deciding | dict(options.experiment) | whole)
-
-
-def _of_files(request: Request, options: ExperimentOptions, around: Surroundings) -> _Log:
-    setup, experiment = experiment_setup(request, options, around)
-    counted = count(setup.without_labels(), around)
-    return _Log(experiment, counted.intervals, counted.families, counted.is_doubtful)
-
-
-def _of_state(request: Request, options: ExperimentOptions, around: Surroundings) -> _Log:
-    states = restore_states(request, around)
-    known = EXPERIMENTS.settings_in(states.config) or Experiment()
-    experiment = msgspec.structs.replace(known, **options.experiment)
-    intervals = msgspec.structs.replace(states.intervals, **options.intervals)
-    return _Log(experiment, intervals, states.families)
-
-
-def _check_control(control: Metric, counted: Sequence[Metric], log: _Log) -> None:
-    """Raise a UsageError if nothing can be compared with the control metric."""
-    if control not in counted:
-        texts = ", ".join(metric.text for metric in counted)
-        raise UsageError(f"--against {control.text}: not counted here; there are {texts}.")
-    if reason := ungrouped(control, _table_of(control, log)):
-        raise UsageError(f"--against {control.text}: {reason}")
-
-
-def _table_of(metric: Metric, log: _Log) -> Table:
-    return next(family.table for family in log.families if metric in family.metrics)
-
-
 def _compared(
-    chosen: Sequence[Metric], control: Metric, log: _Log, around: Surroundings
+    chosen: Sequence[Metric],
+    control: Metric,
+    tables: Mapping[Metric, Table],
+    around: Surroundings,
 ) -> list[Metric]:
     """The metrics that can be compared with control; notes or raises why others cannot."""
     reasons = {
-        metric: ungrouped(metric, _table_of(metric, log)) or unlike_metrics(control, metric)
+        metric: ungrouped(metric, tables[metric]) or unlike_metrics(control, metric)
         for metric in chosen
     }
     left_out = {metric: reason for metric, reason in reasons.items() if reason is not None}

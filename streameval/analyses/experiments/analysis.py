@@ -18,7 +18,9 @@ from streameval.engine.analysis import Analysis
 
 
 def _answer(report: Report | None) -> Comparisons | None:
-    return None if report is None else report.found
+    if report is None:
+        return None
+    return Comparisons(checks=report.checks, comparisons=report.rows)
 
 
 def _baseline(report: Report) -> tuple[str, str]:

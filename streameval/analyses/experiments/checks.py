@@ -102,10 +102,13 @@ def check_audiences(
     newest = splits[-1]
     imbalance = smallest_imbalance(sum(newest.users.values()), list(newest.shares.values()))
     arms = list(audiences.values())
+    # The product of independent e-values is one.
+    logs = math.fsum(math.log(split.evidence) for split in splits)
+    evidence = math.exp(min(logs, math.log(LARGEST_EVIDENCE)))
     checks = Checks(
         users={name: audience.users for name, audience in audiences.items()},
         shares=newest.shares,
-        ratio_evidence=1.0 if same_users else _product([split.evidence for split in splits]),
+        ratio_evidence=1.0 if same_users else evidence,
         shared=crowd.shared / crowd.users if crowd.users else 0.0,
         shared_evidence=1.0 if same_users else shared_evidence(crowd.shared, crowd.users),
         same_users=same_users,
@@ -113,7 +116,11 @@ def check_audiences(
         left_out=tuple(left_out),
         splits=splits,
         smallest_imbalance=None if same_users else imbalance,
-        moved={} if same_users else _moved(crowd),
+        moved={
+            f"{origin} -> {goal}": users / crowd.users
+            for (origin, goal), users in crowd.moves().items()
+            if origin != goal and not same_users
+        },
         uneven_evidence=uneven_evidence(arms),
     )
     return msgspec.structs.replace(checks, trouble=tuple(_trouble(checks)))
@@ -145,20 +152,6 @@ def _splits(crowd: Crowd, plans: Sequence[PlannedShares]) -> Iterator[Split]:
         users = dict(zip(crowd.names, crowd.counts(first, end), strict=True))
         evidence = ratio_evidence(list(users.values()), list(shares.values()))
         yield Split(since=plan.since, users=users, shares=shares, evidence=evidence)
-
-
-def _product(evidence: Sequence[float]) -> float:
-    """The e-value of independent e-values."""
-    logs = math.fsum(map(math.log, evidence))
-    return math.exp(min(logs, math.log(LARGEST_EVIDENCE)))
-
-
-def _moved(crowd: Crowd) -> dict[str, float]:
-    return {
-        f"{origin} -> {goal}": users / crowd.users
-        for (origin, goal), users in crowd.moves().items()
-        if origin != goal
-    }
 
 
 def _trouble(checks: Checks) -> Iterator[str]:

@@ -353,7 +353,11 @@ def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     rows, segments = result.report.rows, result.report.segments
     yield from _promises(result)
     yield from (comparison_table(of) for of in (rows, segments) if of)
-    yield from (*_checks(result), *_guardrails(rows), *_reasons(rows))
+    yield from _checks(result)
+    for row in rows:
+        if row.guardrail is not None:
+            yield f"{row.metric}: {guardrail_text(row)}."
+    yield from _reasons(rows)
 
 
 def _promises(result: CompareResult) -> Iterator[str]:
@@ -370,7 +374,6 @@ def _promises(result: CompareResult) -> Iterator[str]:
 
 
 def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
-    """Reasons that the table does not show."""
     for row in rows:
         if row.lift_low is None and row.verdict != "do not trust":
             yield f"{row.metric} of {row.variant}: {row.sentence}"
@@ -391,9 +394,3 @@ def _checks(result: CompareResult) -> Iterator[str]:
         yield f"Note: {note}."
     if checks.left_out:
         yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
-
-
-def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:
-    for row in rows:
-        if row.guardrail is not None:
-            yield f"{row.metric}: {guardrail_text(row)}."

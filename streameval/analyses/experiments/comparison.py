@@ -252,22 +252,17 @@ def compare_accumulators(
         )
     comparison = judge(contrast, settings)
     audiences = [arm.audience for arm in (control, treatment) if arm.audience is not None]
-    if objections := _objections((control, beside), (treatment, asked)):
+    objections = [
+        *objections_to([beside], control.table, [0]).values(),
+        *objections_to([asked], treatment.table, [0]).values(),
+    ]
+    if objections:
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
         bounded = msgspec.structs.replace(comparison, **bounds, evidence=1.0, p_value=1.0)
         return distrusted(bounded, objections[0])
     if lack_ids(audiences):
         return msgspec.structs.replace(comparison, verdict="do not trust")
     return comparison
-
-
-def _objections(*arms: tuple[Accumulator, Metric]) -> list[Objection]:
-    """Why not to trust an estimate of these arms."""
-    return [
-        objection
-        for accumulator, metric in arms
-        for objection in objections_to([metric], accumulator.table, [0]).values()
-    ]
 
 
 def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
@@ -386,18 +381,6 @@ def _verdict(comparison: Comparison, precision: float, higher_is_better: bool | 
     )
 
 
-def nearest_lift(comparison: Comparison) -> float:
-    """The bound of the lift nearest to 0; 0 without bounds.
-
-    Example:
-        >>> nearest_lift(Comparison(lift_low=-0.3, lift_high=-0.06, kind="fixed", confidence=0.95))
-        -0.06
-    """
-    if comparison.lift_low is None or comparison.lift_high is None:
-        return 0.0
-    return min(comparison.lift_low, comparison.lift_high, key=abs)
-
-
 def verdict_text(row: Comparison) -> str:
     """A verdict in a few words.
 
@@ -419,7 +402,8 @@ def verdict_text(row: Comparison) -> str:
 
 def bound_text(row: Comparison) -> str:
     """By how much at least a decided comparison differs."""
-    nearest = nearest_lift(row)
+    bounded = row.lift_low is not None and row.lift_high is not None
+    nearest = min(row.lift_low or 0.0, row.lift_high or 0.0, key=abs) if bounded else 0.0
     side = "" if row.verdict != "different" else "higher " if nearest > 0 else "lower "
     return f"{side}by at least {percent(abs(nearest), '', math.floor)}"
 

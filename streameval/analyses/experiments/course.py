@@ -89,16 +89,9 @@ def compare_days(course: Course, settings: Settings = _ANYTIME) -> list[Day]:
     """The results of a comparison at the end of each day; the last one is the current one."""
     days = []
     for number, contrast in course:
-        comparison = judge(contrast, settings)
-        days.append(
-            Day(
-                date_of(number),
-                comparison.evidence,
-                comparison.lift,
-                comparison.lift_low,
-                comparison.lift_high,
-            )
-        )
+        row = judge(contrast, settings)
+        bounds = row.lift, row.lift_low, row.lift_high
+        days.append(Day(date_of(number), row.evidence, *bounds))
     return days
 
 
@@ -137,16 +130,9 @@ def lifts_alone(
     for span in np.unique(spans).tolist():
         rows = spans == span
         first, other = (arm.rows(rows) for arm in common)
-        comparison = judge(contrast_of(first, other), settings)
-        start = span * days + (_MONDAY if days == _WEEK else 0)
-        lifts.append(
-            SpanLift(
-                start=date_of(start),
-                lift=comparison.lift,
-                low=comparison.lift_low,
-                high=comparison.lift_high,
-            )
-        )
+        row = judge(contrast_of(first, other), settings)
+        start = date_of(span * days + (_MONDAY if days == _WEEK else 0))
+        lifts.append(SpanLift(start=start, lift=row.lift, low=row.lift_low, high=row.lift_high))
     return lifts
 
 
@@ -167,16 +153,7 @@ def days_left(course: Course, settings: Settings) -> float | None:
         return None
     _, now = course[-1]
     wanted = error_at(
-        settings.precision,
-        lift_error(now),
-        lambda error: half_width(
-            error,
-            now.groups,
-            settings.alpha,
-            settings.method,
-            settings.precision,
-            level=settings.level,
-        ),
+        settings.precision, lift_error(now), lambda error: _half_width(error, now.groups, settings)
     )
     times = math.log(lift_error(now) / wanted) / power
     return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
@@ -190,10 +167,13 @@ def detectable_lift(contrast: Contrast, settings: Settings) -> float:
 
 def detectable_effect(error: float, groups: float, settings: Settings, power: float) -> float:
     """The logarithm of the lift that is found with a standard error and degrees of freedom."""
-    half = half_width(
+    return _half_width(error, groups, settings) + normal_quantile(1.0 - power) * error
+
+
+def _half_width(error: float, groups: float, settings: Settings) -> float:
+    return half_width(
         error, groups, settings.alpha, settings.method, settings.precision, level=settings.level
     )
-    return half + normal_quantile(1.0 - power) * error
 
 
 def power_of_time(days: int, error: Callable[[int], float]) -> float | None:

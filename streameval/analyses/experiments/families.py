@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, get_args
 
-from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import Verdict
 from streameval.analyses.experiments.report import Report
 from streameval.engine.analysis import Gauge
@@ -101,10 +100,7 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
             if row.guardrail is not None
         ],
     )
-    yield from _audience(report.checks)
-
-
-def _audience(checks: Checks) -> Iterator[Gauge]:
+    checks = report.checks
     yield Gauge(
         "audience_users",
         "Distinct users of a variant; estimated if there are very many.",

@@ -33,20 +33,21 @@ from streameval.analyses.experiments.statistics import (
     with_segments,
 )
 from streameval.catalogue.metric import Metric
+from streameval.config import Config
 from streameval.config.config import with_analyses
 from streameval.decoding.fields import EventFields
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import Configured, Finding
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counted import count
+from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.counting import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.options import InputError, NoEventsError, Setting, Surroundings, column
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
 from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.stores import (
+    StateCounts,
     chosen_metrics,
-    is_state,
     method_of,
     restore_states,
     without_sets,
@@ -85,10 +86,9 @@ class ExperimentOptions(NamedTuple):
         """
         if self.by is not None and experiment.within not in {None, self.by}:
             raise InputError(
-                Setting("by", self.by),
-                " and ",
-                Setting("within", experiment.within),
-                " are two fields; give one of them.",
+                "{by} and {within} are two fields; give one of them.",
+                by=Setting("by", self.by),
+                within=Setting("within", experiment.within),
             )
         return self.by or experiment.within
 
@@ -111,20 +111,50 @@ class ArmCounts(NamedTuple):
     before: Before | None = None
 
 
-def count_files(
+def count_arms(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, ArmCounts]:
-    """The counts of files."""
-    setup, experiment = experiment_setup(request, options, around)
-    arms = count(setup, around)
-    metrics, variants = variants_in(arms.families, experiment.label)
-    counted = ArmCounts(metrics, variants, _left_out(arms.families), arms.is_doubtful)
-    counted = counted._replace(before=before_in(arms.families, experiment.label))
+    """The counts of files, or of saved states, all partitions together."""
+    counted: FileCounts | StateCounts
+    if request.given.is_state:
+        counted, experiment = _restore(request, options, around)
+    else:
+        setup, experiment = experiment_setup(request, options, around)
+        counted = count(setup, around)
+    families, label = counted.families, experiment.label
+    counted_metrics, variants = variants_in(families, label)
+    metrics: Sequence[Metric] = counted_metrics
+    if request.given.is_state:
+        metrics = chosen_metrics(request._replace(added=deciding_metrics(experiment)), metrics)
     segment = options.segment(experiment)
-    if segment is not None:
-        segments = segments_in(arms.families, experiment.label, segment)
-        counted = counted._replace(segments=segments)
-    return experiment, arms.intervals, counted
+    arms = ArmCounts(
+        metrics,
+        variants,
+        _left_out(families),
+        counted.is_doubtful,
+        {} if segment is None else segments_in(families, label, segment),
+        before_in(families, label),
+    )
+    return experiment, msgspec.structs.replace(counted.intervals, **options.intervals), arms
+
+
+def _restore(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[StateCounts, Experiment]:
+    """The counts of saved states, which have the label and the segment of the experiment."""
+    states = restore_states(request, around)
+    config = states.config
+    experiment = experiment_of(config, config.event, request, options)
+    labels = config.series_labels()
+    if experiment.label not in labels:
+        problem = f"no such label in the state; its labels: {', '.join(labels) or 'none'}."
+        raise UsageError(f"--label {experiment.label}: {problem}")
+    by, names = options.segment(experiment), [*labels, *config.segments]
+    if by is not None and by not in names:
+        option = Setting("within" if options.by is None else "by", by)
+        problem = f"neither a label nor a segment of the state: {', '.join(names)}."
+        raise InputError(f"{{option}}: {problem}", option=option)
+    return states, experiment
 
 
 def experiment_setup(
@@ -133,10 +163,7 @@ def experiment_setup(
     """What is counted, and the experiment."""
     request = without_sets(request, around).with_options(intervals=Intervals())
     setup = setup_of(request, EXPERIMENTS)
-    known = EXPERIMENTS.settings_in(setup.config) or Experiment()
-    if request.options.by:
-        known = msgspec.structs.replace(known, label=request.options.by[0])
-    experiment = of_rankers(setup.fields, msgspec.structs.replace(known, **options.experiment))
+    experiment = experiment_of(setup.config, setup.fields, request, options)
     request = request._replace(added=deciding_metrics(experiment))
     segment = options.segment(experiment)
     labels = [experiment.label] if segment is None else [experiment.label, segment]
@@ -147,9 +174,8 @@ def experiment_setup(
     setup = setup_of(request, EXPERIMENTS)
     is_dated = isinstance(experiment.shares, list)
     if setup.fields.time is None and (is_dated or experiment.since is not None):
-        what = [Setting("shares"), " with dates"] if is_dated else [Setting("since")]
-        time = Setting("columns", "FIELD", "time")
-        raise InputError(*what, " needs event time: name its field with ", time, ".")
+        what = "{shares} with dates" if is_dated else "{since}"
+        raise InputError(f"{what} needs event time: name its field with {{columns.time=FIELD}}.")
     setup = setup._replace(experiment=pre_period_of(experiment, setup.metrics))
     if setup.config is not None:
         counting = Configured(EXPERIMENTS, experiment)
@@ -158,8 +184,14 @@ def experiment_setup(
     return setup.with_intervals(intervals), experiment
 
 
-def of_rankers(fields: EventFields, experiment: Experiment) -> Experiment:
-    """The experiment; every user meets all rankers, if these are its variants."""
+def experiment_of(
+    config: Config | None, fields: EventFields, request: Request, options: ExperimentOptions
+) -> Experiment:
+    """The experiment of a configuration, as far as options do not override it."""
+    named = {"label": request.options.by[0]} if request.options.by else {}
+    known = EXPERIMENTS.settings_in(config) or Experiment()
+    experiment = msgspec.structs.replace(known, **named | dict(options.experiment))
+    # Every user meets all rankers, if these are the variants.
     ranked = bool(fields.rankers) and experiment.label == RANKER
     return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
 
@@ -177,20 +209,16 @@ def count_models(
     variants: dict[str, Variant] = {}
     metrics: Sequence[Metric] = ()
     left_out: Mapping[str, str] = {}
-    for name, model in _with_truth_read(request, options).items():
+    models, first = options.models, next(iter(options.models.values()))
+    if first.kind == "pair":
+        # The rows of the truth that the models share are read once.
+        truth = truth_of(first.truth, request.options)
+        models = {name: model._replace(truth=truth) for name, model in models.items()}
+    for name, model in models.items():
         families = count(setup._replace(given=model), around.about(name)).families
         metrics, variants[name] = everyone_in(families)
         left_out = _left_out(families)
     return experiment, setup.intervals or Intervals(), ArmCounts(metrics, variants, left_out)
-
-
-def _with_truth_read(request: Request, options: ExperimentOptions) -> Mapping[str, Given]:
-    """The models, with the rows of the truth that they share read once."""
-    first = next(iter(options.models.values()))
-    if first.kind != "pair":
-        return options.models
-    truth = truth_of(first.truth, request.options)
-    return {name: model._replace(truth=truth) for name, model in options.models.items()}
 
 
 def _check_models(request: Request, options: ExperimentOptions) -> None:
@@ -205,17 +233,13 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
     }
     for name in filter(given.get, given):
         raise InputError(
-            Setting(name),
-            " is for events; with ",
-            Setting("recommendations"),
-            " and ",
-            Setting("truth"),
-            " every user meets every model, once. Leave it out.",
+            "{setting} is for events; with {recommendations} and {truth} every user meets every "
+            "model, once. Leave it out.",
+            setting=Setting(name),
         )
 
 
 def _left_out(families: Iterable[SliceTable]) -> dict[str, str]:
-    """The metrics that cannot be compared, each with the reason."""
     return {
         metric.text: reason
         for family in families
@@ -223,37 +247,6 @@ def _left_out(families: Iterable[SliceTable]) -> dict[str, str]:
         if (reason := ungrouped(metric, family.table)) is not None
         and not has_user_means(metric, family.table)
     }
-
-
-def count_states(
-    request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, ArmCounts]:
-    """The lifetime counts of saved states, all partitions together."""
-    states = restore_states(request, around)
-    config, families = states.config, states.families
-    known = EXPERIMENTS.settings_in(config) or Experiment()
-    if request.options.by:
-        known = msgspec.structs.replace(known, label=request.options.by[0])
-    if known.label not in config.series_labels():
-        label_names = ", ".join(config.series_labels()) or "none"
-        raise UsageError(
-            f"--label {known.label}: no such label in the state; its labels: {label_names}."
-        )
-    metrics, variants = variants_in(families, known.label)
-    experiment = of_rankers(config.event, msgspec.structs.replace(known, **options.experiment))
-    request = request._replace(added=deciding_metrics(experiment))
-    counted = ArmCounts(chosen_metrics(request, metrics), variants, _left_out(families))
-    counted = counted._replace(before=before_in(families, known.label))
-    by = options.segment(experiment)
-    if by is not None:
-        names = [*config.series_labels(), *config.segments]
-        if by not in names:
-            option = Setting("within" if options.by is None else "by", by)
-            problem = f": neither a label nor a segment of the state: {', '.join(names)}."
-            raise InputError(option, problem)
-        counted = counted._replace(segments=segments_in(families, known.label, by))
-    intervals = msgspec.structs.replace(states.intervals, **options.intervals)
-    return experiment, intervals, counted
 
 
 def variant_of(counted: Accumulator) -> Variant:
@@ -290,11 +283,19 @@ def compare_variants(
         NoEventsError: there is no valid event.
         ConfigError: a primary metric, guardrail or share does not fit.
     """
-    experiment, intervals, counted = _count(request, options, around)
+    refuse_idle(request.options, *(options.models.values() or [request.given]))
+    counting = count_models if options.models else count_arms
+    experiment, intervals, counted = counting(request, options, around)
     judged = [metric for metric in counted.metrics if metric.text not in counted.left_out]
     experiment.check(judged, "the options")
     _check_variants(counted.variants, request, experiment)
-    _check_segments(counted.segments, request, options, experiment)
+    if set(counted.segments) == {MISSING_LABEL}:
+        name, option = options.segment(experiment) or "", "within" if options.by is None else "by"
+        raise InputError(
+            f"no event in {', '.join(request.files)} has the field {name!r} of {{{option}}}; name "
+            f"it with {{{option}=FIELD}} or {{column}}.",
+            column=column(name, "FIELD"),
+        )
     missing = counted.variants.get(MISSING_LABEL)
     # Lists from before the experiment need no variant.
     unnamed = missing.since(day_number(experiment.since)).audience.lists if missing else 0
@@ -329,21 +330,8 @@ def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareRes
     if not has_estimates(metrics):
         return result
     checks = result.report.checks
-    notes = (CAUTION.removesuffix("."), *checks.notes)
-    checks = msgspec.structs.replace(checks, notes=notes)
-    found = msgspec.structs.replace(result.report.found, checks=checks)
-    report = result.report._replace(found=found)
-    return result._replace(report=report)
-
-
-def _count(
-    request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, ArmCounts]:
-    refuse_idle(request.options, *(options.models.values() or [request.given]))
-    if options.models:
-        return count_models(request, options, around)
-    count = count_states if is_state(request.files) else count_files
-    return count(request, options, around)
+    checks = msgspec.structs.replace(checks, notes=(CAUTION.removesuffix("."), *checks.notes))
+    return result._replace(report=result.report._replace(checks=checks))
 
 
 def _check_variants(
@@ -356,20 +344,17 @@ def _check_variants(
     variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variant_names:
         raise InputError(
-            f"no event in {files} has the label {label!r}; name the field of the variant with ",
-            Setting("label", "FIELD"),
-            " or ",
-            column(label, "FIELD"),
-            ".",
+            f"no event in {files} has the label {label!r}; name the field of the variant with "
+            "{label=FIELD} or {column}.",
+            column=column(label, "FIELD"),
         )
     if experiment.control not in variants:
         hint = suggestion(experiment.control, variant_names)
         found = ", ".join(variant_names)
         raise InputError(
             f"no event has {label}={experiment.control}; found: {found}. Name the control variant "
-            "with ",
-            Setting("baseline"),
-            f".{hint}",
+            "with {baseline}"
+            f".{hint}"
         )
     if len(variant_names) < 2:
         raise UsageError(
@@ -383,29 +368,7 @@ def check_users(audiences: Sequence[Audience], request: Request) -> None:
     if all(audience.anonymous == audience.lists for audience in audiences):
         raise InputError(
             f"no event in {', '.join(request.files)} names its user. Lists of one user are "
-            "correlated, so a comparison needs users; name their field with ",
-            column("user", "FIELD"),
-            ".",
-        )
-
-
-def _check_segments(
-    segments: Mapping[str, Mapping[str, Variant]],
-    request: Request,
-    options: ExperimentOptions,
-    experiment: Experiment,
-) -> None:
-    """Raise a UsageError if no event has the field of the segments."""
-    name, option = options.segment(experiment) or "", "within" if options.by is None else "by"
-    if set(segments) == {MISSING_LABEL}:
-        raise InputError(
-            f"no event in {', '.join(request.files)} has the field {name!r} of ",
-            Setting(option),
-            "; name it with ",
-            Setting(option, "FIELD"),
-            " or ",
-            column(name, "FIELD"),
-            ".",
+            "correlated, so a comparison needs users; name their field with {columns.user=FIELD}."
         )
 
 

@@ -163,7 +163,11 @@ def unlike_lengths(
         for metric, _ in metrics
         if metric.definition.per == "list" and (metric.k or 0) > fewest
     ]
-    reasons = [f"{_list_of(per_item)} {_are(per_item)} per item shown"] if per_item else []
+    reasons = (
+        [f"{_list_of(per_item)} {'are' if len(per_item) > 1 else 'is'} per item shown"]
+        if per_item
+        else []
+    )
     if cut:
         shorter = control if lift > 0 else variant
         reasons.append(f"lists of {shorter} end before the cut-off of {_list_of(cut)}")
@@ -178,7 +182,3 @@ def unlike_lengths(
 def _list_of(texts: Sequence[str]) -> str:
     *others, last = texts
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _are(texts: Sequence[str]) -> str:
-    return "are" if len(texts) > 1 else "is"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from streameval.analyses.experiments.checks import Checks, imbalance_text, planned_text
+from streameval.analyses.experiments.checks import imbalance_text, planned_text
 from streameval.analyses.experiments.comparison import e_value_text, verdict_text
 from streameval.analyses.experiments.course import Day, SpanLift
 from streameval.analyses.experiments.report import Report
@@ -38,7 +38,7 @@ _Fact: TypeAlias = tuple[str, str, str]
 
 def section(report: Report) -> str:
     """A table of all comparisons, and the checks."""
-    rows, checks = report.rows, report.checks
+    rows = report.rows
     trusted = [row for row in rows if row.verdict != "do not trust"]
     return render(
         "analyses/experiments/section.html",
@@ -55,7 +55,7 @@ def section(report: Report) -> str:
             for row in rows
             if sum(day.low is not None for day in row.daily) > 1
         ],
-        facts=[*_facts(report), *_remarks(checks)] if rows else (),
+        facts=list(_facts(report)) if rows else (),
     )
 
 
@@ -221,9 +221,6 @@ def _facts(report: Report) -> Iterator[_Fact]:
     if weight := heaviest_weight(report.rows):
         yield "group of users that weighs most", *weight
     yield "period", checks.period, ""
-
-
-def _remarks(checks: Checks) -> Iterator[_Fact]:
     if checks.notes:
         yield "note", "; ".join(checks.notes), ""
     if checks.left_out:

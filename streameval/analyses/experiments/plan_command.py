@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from typer import Option
@@ -13,15 +13,13 @@ from typer import Option
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
-from streameval.analyses.experiments.statistics import Variant
-from streameval.catalogue.metric import Metric
 from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.options import Surroundings, as_usage_error
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.evaluation.stores import StateCounts, chosen_metrics, is_state, restore_states
+from streameval.evaluation.stores import StateCounts, chosen_metrics, restore_states
 from streameval.events.errors import (
     InvalidEventError,
     MetricError,
@@ -76,25 +74,19 @@ def plan(
             shares=tuple(_number("--shares", text) for text in aim.shares.split(":")),
         )
     with as_usage_error(SourceError, InvalidEventError):
-        planned = plan_experiments(read.request(), wanted, intervals.given, SURROUNDINGS)
-    plans = planned.plans
+        plans, is_doubtful = plan_experiments(read.request(), wanted, intervals.given, SURROUNDINGS)
     forms = Forms(
         partial(_parts, plans), partial(msgspec.to_builtins, plans), partial(_records, plans)
     )
-    read.write(forms, format, is_doubtful=planned.is_doubtful)
-
-
-class _Plans(NamedTuple):
-    """A plan for each metric; `is_doubtful`: whether most records are invalid."""
-
-    plans: Sequence[ExperimentPlan]
-    is_doubtful: bool
+    read.write(forms, format, is_doubtful=is_doubtful)
 
 
 def plan_experiments(
     request: Request, wanted: Wanted, options: Mapping[str, Any], around: Surroundings
-) -> _Plans:
-    """A plan for each metric that an experiment can compare; notes those left out.
+) -> tuple[list[ExperimentPlan], bool]:
+    """A plan for each metric that an experiment can compare, and whether most records are invalid.
+
+    Notes the metrics that are left out.
 
     `options`: given fields of Intervals.
 
@@ -103,36 +95,27 @@ def plan_experiments(
         NoEventsError: there is no valid event.
     """
     counted: StateCounts | FileCounts
-    if is_state(request.files):
+    if request.given.is_state:
         counted = restore_states(request, around)
     else:
         setup = setup_of(request.with_options(intervals=Intervals()), EXPERIMENTS)
         # A table need not have the columns of labels.
         counted = count(setup.without_labels() if request.given.is_columns else setup, around)
     metrics, everyone = everyone_in(counted.families)
-    if is_state(request.files):
+    if request.given.is_state:
         metrics = [*chosen_metrics(request, metrics)]
     intervals = msgspec.structs.replace(counted.intervals, **options)
-    plans = list(_plans(metrics, everyone, intervals, wanted, around))
-    if not plans:
-        raise UsageError("no metric that an experiment can compare; give another one with -m.")
-    return _Plans(plans, counted.is_doubtful)
-
-
-def _plans(
-    metrics: Sequence[Metric],
-    everyone: Variant,
-    intervals: Intervals,
-    wanted: Wanted,
-    around: Surroundings,
-) -> Iterator[ExperimentPlan]:
+    plans = []
     for metric in metrics:
         sums = everyone.sums.get(metric.text)
         if sums is None:
             around.note(f"{metric.text} is left out: it is not a mean over lists or items.")
             continue
         with as_usage_error(NotComparableError):
-            yield plan_sums(metric.text, sums, everyone.audience, intervals, wanted)
+            plans.append(plan_sums(metric.text, sums, everyone.audience, intervals, wanted))
+    if not plans:
+        raise UsageError("no metric that an experiment can compare; give another one with -m.")
+    return plans, counted.is_doubtful
 
 
 def _share(option: str, text: str) -> float:
@@ -152,12 +135,8 @@ def _number(option: str, text: str) -> float:
 
 def _records(plans: Sequence[ExperimentPlan]) -> Iterator[dict[str, object]]:
     for of_metric, effort in _efforts(plans):
-        yield {
-            "metric": of_metric.metric,
-            "value": of_metric.value,
-            "lift": of_metric.lift,
-            **msgspec.structs.asdict(effort),
-        }
+        named = {name: getattr(of_metric, name) for name in ("metric", "value", "lift")}
+        yield {**named, **msgspec.structs.asdict(effort)}
 
 
 def _efforts(plans: Sequence[ExperimentPlan]) -> list[tuple[ExperimentPlan, Effort]]:
@@ -182,7 +161,11 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
         TextColumn("users needed", lambda row: _needed(row[1].users), "right"),
         *[adjusted][:is_adjusted],
         TextColumn("days needed", lambda row: _needed(row[1].days), "right"),
-        TextColumn("lift detectable today", lambda row: _detectable(row[1]), "right"),
+        TextColumn(
+            "lift detectable today",
+            lambda row: "unknown" if row[1].detectable is None else percent(row[1].detectable),
+            "right",
+        ),
     ]
     yield TextTable(columns, _efforts(plans))
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
@@ -200,7 +183,3 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
 
 def _needed(number: float | None) -> str:
     return "unknown" if number is None else f"{math.ceil(number):,}"
-
-
-def _detectable(effort: Effort) -> str:
-    return "unknown" if effort.detectable is None else percent(effort.detectable)

@@ -56,21 +56,14 @@ def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
         if _since(entry) is None:
             return f"since = {entry[SINCE]!r:.80}; give a day, like 2026-03-01."
     plans = plans_of(shares)
-    problems = (_order_problem(*pair) for pair in pairwise(plans))
-    wrong = next((problem for problem in problems if problem), None)
-    return wrong or next(
-        (problem for plan in plans if (problem := _plan_problem(plan.shares, control))), None
-    )
-
-
-def _order_problem(earlier: PlannedShares, later: PlannedShares) -> str | None:
-    if (day_number(earlier.since) or 0) >= (day_number(later.since) or 0):
-        problem = f"{later.since} follows {earlier.since}"
-        return f"{problem}; give the oldest first, and each day once."
-    if earlier.shares.keys() != later.shares.keys():
-        names = " and ".join(", ".join(shares.shares) for shares in (earlier, later))
-        return f"they are of {names}; give each variant in every entry."
-    return None
+    for earlier, later in pairwise(plans):
+        if (day_number(earlier.since) or 0) >= (day_number(later.since) or 0):
+            problem = f"{later.since} follows {earlier.since}"
+            return f"{problem}; give the oldest first, and each day once."
+        if earlier.shares.keys() != later.shares.keys():
+            names = " and ".join(", ".join(part.shares) for part in (earlier, later))
+            return f"they are of {names}; give each variant in every entry."
+    return next(filter(None, (_plan_problem(plan.shares, control) for plan in plans)), None)
 
 
 def _plan_problem(shares: Mapping[str, Any], control: str) -> str | None:

@@ -46,16 +46,16 @@ def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Ax
                 f"comparisons[{name!r}]={comparison!r:.80}: give the result of compare"
             )
     drawn = axes_of(axes)
-    for place, comparison in enumerate(comparisons.values()):
+    for index, comparison in enumerate(comparisons.values()):
         if comparison.lift is None or comparison.lift_low is None or comparison.lift_high is None:
             continue
         colour = {"better": "tab:green", "worse": "tab:red"}.get(comparison.verdict, "tab:gray")
         drawn.plot(
             [100.0 * comparison.lift_low, 100.0 * comparison.lift_high],
-            [place, place],
+            [index, index],
             color=colour,
         )
-        drawn.plot([100.0 * comparison.lift], [place], marker="o", color=colour)
+        drawn.plot([100.0 * comparison.lift], [index], marker="o", color=colour)
     drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
     names = [f"{name}: {verdict_text(comparison)}" for name, comparison in comparisons.items()]
     name_rows(drawn, names)

@@ -31,27 +31,19 @@ class Report(NamedTuple):
     """The current results of an experiment.
 
     Attributes:
-        found: of all users.
+        checks: of the experiment's validity.
+        rows: the comparisons of all users.
         label: whose values are the variants.
-        segments: comparisons of each segment by itself, which share the error among themselves.
         intervals: settings; the share `confidence` of verdicts and bounds is right, however many
             there are.
+        segments: comparisons of each segment by itself, which share the error among themselves.
     """
 
-    found: Comparisons
+    checks: Checks
+    rows: list[Compared]
     label: str
     intervals: Intervals
     segments: Sequence[Compared] = ()
-
-    @property
-    def checks(self) -> Checks:
-        """The checks of the experiment's validity."""
-        return self.found.checks
-
-    @property
-    def rows(self) -> list[Compared]:
-        """The comparisons of all users."""
-        return self.found.comparisons
 
     @property
     def control(self) -> str:
@@ -65,8 +57,7 @@ class Report(NamedTuple):
             [explain_row(row, checks.trouble, self.control) for row in rows]
             for rows in (self.rows, self.segments)
         )
-        found = Comparisons(checks=checks, comparisons=rows)
-        return self._replace(found=found, segments=segments)
+        return self._replace(checks=checks, rows=rows, segments=segments)
 
 
 def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:

@@ -174,7 +174,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         return comparison_table(list(self._rows.values()))
 
 
-class _Asked(NamedTuple):
+class _Call(NamedTuple):
     """What `compare` was called with.
 
     Attributes:
@@ -283,7 +283,7 @@ def compare(  # noqa: PLR0913  each is an option
         >>> compare(one, other, "hit_rate").verdict
         'better'
     """
-    asked = _asked(control, runs_and_metrics, names)
+    call = _call_of(control, runs_and_metrics, names)
     check_method(method or "fixed", get_args(Method))
     _check_kind("by", by or "", str, "the name of a field")
     _check_kind("primary", primary, Sequence, "a metric, or a list of metrics")
@@ -303,12 +303,12 @@ def compare(  # noqa: PLR0913  each is an option
         "looks": looks > 1,
     }
     decided = {"pre_period": pre_period, "primary": primary, "guardrails": guardrails, **reading}
-    if _are_counted(asked, truth, given_options(**of_events, **decided)):
-        return _of_counts(asked, method or "fixed", chosen, against)
+    if _are_counted(call, truth, given_options(**of_events, **decided)):
+        return _of_counts(call, method or "fixed", chosen, against)
     if against is not None:
         raise UsageError("against= is for two accumulators and one metric.")
     experiment = given_options(
-        control=baseline or (next(iter(asked.runs)) if len(asked.runs) > 1 else None),
+        control=baseline or (next(iter(call.runs)) if len(call.runs) > 1 else None),
         since=since,
         pre_period=pre_period,
         shares=shares,
@@ -319,8 +319,8 @@ def compare(  # noqa: PLR0913  each is an option
     )
     options = ExperimentOptions(experiment, chosen, method, looks, by)
     with warned_notes() as around:
-        how = options_of(reading, metrics=asked.metrics, by=[label] if label else [])
-        given = _given(asked, truth, exclude, how)
+        how = options_of(reading, metrics=call.metrics, by=[label] if label else [])
+        given = _given(call, truth, exclude, how)
         added = [*experiment.get("primary", []), *experiment.get("guardrails", {})]
         request = Request(next(iter(given.values())), how, added)
         options = options._replace(models=given if len(given) > 1 else {})
@@ -332,9 +332,9 @@ def _check_kind(name: str, given: object, kind: type, what: str) -> None:
         raise UsageError(f"{name}=: found {given!r:.80}; give {what}.")
 
 
-def _are_counted(asked: _Asked, truth: Any, options: Mapping[str, Any]) -> bool:
+def _are_counted(call: _Call, truth: Any, options: Mapping[str, Any]) -> bool:
     """Whether the runs are counted already; refuses some that are and others that are not."""
-    runs = list(asked.runs.values())
+    runs = list(call.runs.values())
     given = [run for run in runs if not isinstance(run, Accumulator | Evaluation)]
     if len(given) == len(runs):
         return False
@@ -352,7 +352,7 @@ def _are_counted(asked: _Asked, truth: Any, options: Mapping[str, Any]) -> bool:
     return True
 
 
-def _asked(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Asked:
+def _call_of(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Call:
     runs = [control]
     metrics = []
     for given in others:
@@ -364,63 +364,62 @@ def _asked(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Asked:
             runs.append(given)
     if names and len(names) != len(runs):
         raise UsageError(f"names={list(names)!r}: give one for each of {len(runs)} runs.")
-    chosen = list(names) or [_name_of(run, place) for place, run in enumerate(runs)]
+    chosen = list(names) or [_name_of(run, index) for index, run in enumerate(runs)]
     if len(set(chosen)) < len(chosen):
         raise UsageError(f"several runs are called alike ({', '.join(chosen)}); give names=.")
-    return _Asked(dict(zip(chosen, runs, strict=True)), metrics)
+    return _Call(dict(zip(chosen, runs, strict=True)), metrics)
 
 
-def _name_of(run: Any, place: int) -> str:
+def _name_of(run: Any, index: int) -> str:
     if is_path(run):
         return os.path.basename(os.fspath(run)).split(".")[0] or str(run)  # noqa: PTH119  a URL
     name = getattr(run, "name", None)
     if isinstance(name, str) and name:
         return name
     usual = ("control", "treatment")
-    return usual[place] if place < len(usual) else f"treatment {place}"
+    return usual[index] if index < len(usual) else f"treatment {index}"
 
 
-def _given(asked: _Asked, truth: Any, exclude: Any, options: Options) -> dict[str, Given]:
+def _given(call: _Call, truth: Any, exclude: Any, options: Options) -> dict[str, Given]:
     """What is counted for each run; one without a name of its own for events and stores."""
-    runs = list(asked.runs.values())
+    runs = list(call.runs.values())
     if len(runs) == 1:
         if truth is not None:
             raise UsageError("one run alone: give the others, too, before the metrics.")
         if exclude is None and is_path(runs[0]) and is_store(os.fspath(runs[0])):
-            path = os.fspath(runs[0])
-            return {"": Given("lines", [path], [path])}
+            return {"": Given("state", [os.fspath(runs[0])])}
         return {"": given_of(runs[0], None, exclude, options)}
     if truth is None:
         raise UsageError("several runs need truth=, the interactions that they share.")
-    return {name: given_of(run, truth, exclude, options) for name, run in asked.runs.items()}
+    return {name: given_of(run, truth, exclude, options) for name, run in call.runs.items()}
 
 
 def _of_counts(
-    asked: _Asked, method: Method, chosen: Mapping[str, float], against: str | None
+    call: _Call, method: Method, chosen: Mapping[str, float], against: str | None
 ) -> Comparison | ComparisonReport:
     """Compare what is counted already; the split of the users is not checked."""
     counts = {
         name: run.accumulator() if isinstance(run, Evaluation) else run
-        for name, run in asked.runs.items()
+        for name, run in call.runs.items()
     }
     if len(counts) < 2:
         raise UsageError("there is one run; give another one to compare it with.")
     first, *_ = counts.values()
     if (
         len(counts) == 2
-        and len(asked.metrics) == 1
-        and isinstance(next(iter(asked.runs.values())), Accumulator)
+        and len(call.metrics) == 1
+        and isinstance(next(iter(call.runs.values())), Accumulator)
     ):
         one, other = counts.values()
         if "confidence" in chosen:
             raise UsageError("confidence= of two accumulators is that of their intervals.")
         precision = chosen.get("precision")
         return pairwise.compare_accumulators(
-            one, other, asked.metrics[0], against=against, method=method, precision=precision
+            one, other, call.metrics[0], against=against, method=method, precision=precision
         )
     if against is not None:
         raise UsageError("against= is for two accumulators and one metric.")
-    texts = asked.metrics or [metric.text for metric in first.metrics]
+    texts = call.metrics or [metric.text for metric in first.metrics]
     for name, counted in counts.items():
         if counted.intervals is None:
             reason = f"Count {name} with intervals=Intervals()."

@@ -46,16 +46,6 @@ def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
     return math.exp(min(most + math.log(mean), math.log(LARGEST_EVIDENCE)))
 
 
-def mean_evidence(evidence: Sequence[float]) -> float:
-    """The e-value of several that need not be independent: their mean.
-
-    Example:
-        >>> mean_evidence([0.5, 0.5, 8.0])
-        3.0
-    """
-    return math.fsum(evidence) / len(evidence)
-
-
 def _log_evidence(users: Sequence[int], shares: Sequence[float], certainty: float) -> float:
     evidence = math.lgamma(certainty) - math.lgamma(certainty + sum(users))
     for count, share in zip(users, shares, strict=True):

@@ -23,6 +23,9 @@ _LONGEST: Final = 366
 """Most days of a pre-period."""
 
 
+_PER_USER: Final = frozenset(metric.text for metric in USER_METRICS)
+
+
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The variants and the deciding metrics of an experiment.
 
@@ -165,12 +168,10 @@ def experiment_line(experiment: Experiment) -> str:
 
 def metric_name(text: str) -> str:
     """The name of a metric as a comparison has it: canonical, or of a metric per user."""
-    per_user = {metric.text for metric in USER_METRICS}
-    return text if text in per_user else parse(text).text
+    return text if text in _PER_USER else parse(text).text
 
 
 def deciding_metrics(experiment: Experiment) -> list[str]:
     """The metrics that are counted because they decide: primary ones and guardrails."""
-    per_user = {metric.text for metric in USER_METRICS}
     named = dict.fromkeys([*experiment.primary, *experiment.guardrails])
-    return [name for name in named if name not in per_user]
+    return [name for name in named if name not in _PER_USER]

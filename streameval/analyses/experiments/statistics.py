@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,7 +15,6 @@ from streameval.accumulator.activity import (
     NEVER,
     USER_METRICS,
     Activity,
-    Counted,
     Judged,
 )
 from streameval.accumulator.objections import Objection
@@ -52,8 +52,8 @@ from streameval.analyses.experiments.planned_shares import (
     day_number,
     plans_of,
 )
-from streameval.analyses.experiments.report import Comparisons, Report
-from streameval.analyses.experiments.sample_ratio import ALARM, mean_evidence
+from streameval.analyses.experiments.report import Report
+from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.analyses.experiments.settings import Experiment, judged_metric, judged_metrics
 from streameval.analyses.experiments.verdicts import (
     Compared,
@@ -65,7 +65,6 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import NOT_VALUES
-from streameval.inference.contrasts import Contrast
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
 from streameval.inference.words import percent
@@ -179,8 +178,7 @@ def compare_with_control(
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
         checks = msgspec.structs.replace(checks, notes=notes)
     rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
-    found = Comparisons(checks=checks, comparisons=rows)
-    return Report(found, experiment.label, intervals)
+    return Report(checks, rows, experiment.label, intervals)
 
 
 def with_segments(
@@ -209,7 +207,7 @@ def with_segments(
         }
         comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1).joined(before)
         drafts += [
-            _in_segment(comparisons.draft(metric, variant), name)
+            comparisons.draft(metric, variant, segment=name)
             for metric in judged_metrics(metrics)
             if metric.counted is None and comparisons.has(metric)
             for variant in chosen
@@ -227,17 +225,10 @@ def with_segments(
     return report._replace(segments=rows)
 
 
-class _SegmentSplit(NamedTuple):
-    """How users are split within the values of a segment: evidence, and the worst value."""
-
-    evidence: float
-    worst: str
-
-
 def _split_within(
     experiment: Experiment, audiences: Mapping[str, Mapping[str, Audience]], segment: str
-) -> _SegmentSplit:
-    """The mean of the e-values of the planned split, over the values of a segment.
+) -> tuple[float, str]:
+    """The mean of the e-values of the planned split over a segment's values; the worst, in words.
 
     The mean of e-values is one, whatever their dependence, so no number of values makes an alarm
     likelier. `audiences`: value -> variant -> its users, of all variants and control first.
@@ -248,12 +239,11 @@ def _split_within(
         if value not in NOT_VALUES
     }
     if not checked:
-        return _SegmentSplit(1.0, "")
-    evidence = mean_evidence([checks.ratio_evidence for checks in checked.values()])
+        return 1.0, ""
+    evidence = math.fsum(checks.ratio_evidence for checks in checked.values()) / len(checked)
     worst = max(checked, key=lambda value: checked[value].ratio_evidence)
     users = ", ".join(f"{name} {count:,.0f}" for name, count in checked[worst].users.items())
-    text = f"in {segment} = {worst} users are not split as planned ({users})"
-    return _SegmentSplit(evidence, text)
+    return evidence, f"in {segment} = {worst} users are not split as planned ({users})"
 
 
 def check_segment(
@@ -272,7 +262,7 @@ def check_segment(
     if segment == experiment.within:
         return report
     first = day_number(experiment.since)
-    split = _split_within(
+    evidence, worst = _split_within(
         experiment,
         {
             value: {name: arms.get(name, NOBODY).since(first) for name in report.checks.users}
@@ -280,16 +270,15 @@ def check_segment(
         },
         segment,
     )
-    evidence = max(split.evidence, report.checks.segment_evidence or 0.0)
-    checks = msgspec.structs.replace(report.checks, segment_evidence=evidence)
-    if split.evidence >= ALARM > checks.ratio_evidence:
+    largest = max(evidence, report.checks.segment_evidence or 0.0)
+    checks = msgspec.structs.replace(report.checks, segment_evidence=largest)
+    if evidence >= ALARM > checks.ratio_evidence:
         trouble = (
-            f"{split.worst}, although in all they are: compare within {segment} "
-            f"(--within {segment})"
+            f"{worst}, although in all they are: compare within {segment} (--within {segment})"
         )
         checks = msgspec.structs.replace(checks, trouble=(*checks.trouble, trouble))
     rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
-    return report._replace(found=Comparisons(checks=checks, comparisons=rows))
+    return report._replace(checks=checks, rows=rows)
 
 
 def _check_within(
@@ -306,16 +295,12 @@ def _check_within(
         for value in values
         if all(value in arm.strata and arm.strata[value].audience.lists for arm in arms.values())
     }
-    split = _split_within(experiment, audiences, segment)
+    evidence, worst = _split_within(experiment, audiences, segment)
     trouble = (
-        f"{split.worst}: something loses or adds users of one variant there, or a variant moves "
+        f"{worst}: something loses or adds users of one variant there, or a variant moves "
         f"users to another {segment}"
     )
-    return within_values(checks, split.evidence, [trouble] * (split.evidence >= ALARM))
-
-
-def _in_segment(draft: DraftComparison, name: str) -> DraftComparison:
-    return draft._replace(row=msgspec.structs.replace(draft.row, segment=name))
+    return within_values(checks, evidence, [trouble] * (evidence >= ALARM))
 
 
 def _select(
@@ -502,9 +487,10 @@ class _Comparisons(NamedTuple):
                 "clicks at every rank were not kept by user"
             )
 
-    def draft(self, metric: Judged, name: str) -> DraftComparison:
+    def draft(self, metric: Judged, name: str, segment: str | None = None) -> DraftComparison:
         """A comparison before the selection among all."""
         control, treatment = self._pair(metric, name)
+        arms = self.arms[self.experiment.control], self.arms[name]
         primary = metric.text in self.experiment.primary
         alpha = 1.0 - self.intervals.confidence
         settings = Settings(
@@ -514,18 +500,21 @@ class _Comparisons(NamedTuple):
             metric.higher_is_better,
             cells=self.cells,
         )
-        objection = self._objection(metric, name)
+        objection = {**arms[0].objections, **arms[1].objections}.get(metric.text)
         raw = contrast_of(control, treatment) if objection is None else None
         covariates = self._covariates(metric, name)
         if raw is not None and not self.values:
-            arms = (self.arms[self.experiment.control], self.arms[name])
             raw = raw.with_values(*(arm.exact(metric.text) for arm in arms))
         contrast = raw if raw is None or covariates is None else covariates.adjust(raw)
         comparison = judge(contrast, settings)
         if objection is not None:
             comparison = distrusted(comparison, objection)
         limit = self.experiment.guardrails.get(metric.text)
-        guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
+        guardrail: GuardrailVerdict | None = None
+        if limit is not None:
+            guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
+            guardrail = guardrail_verdict(contrast, guarded, limit)
+            guardrail = guardrail if objection is None else "do not trust"
         common = on_common_days(control, treatment)
         shown = common if common[0].days.size else (control, treatment)
         more = dict(zip(("control", "treatment"), map(_value, shown), strict=True))
@@ -535,6 +524,11 @@ class _Comparisons(NamedTuple):
             plain = judge(raw, settings)
             saved = narrower(plain, comparison)
             more = {"raw_lift": plain.lift, "known": covariates.known, "narrower": saved}
+        some, lists = (
+            sum(float(sums.denominators.sum()) for sums in arms_of)
+            for arms_of in (common, (control, treatment))
+        )
+        comparable = some / lists if lists else None
         row = Compared(
             **(msgspec.structs.asdict(comparison) | more),
             metric=metric.text,
@@ -542,8 +536,9 @@ class _Comparisons(NamedTuple):
             primary=primary,
             among=self.primaries if primary else 1,
             guardrail=limit,
-            guardrail_verdict=_guard(contrast, guarded, limit, objection),
-            comparable=_comparable(common, (control, treatment)) if self.values else None,
+            guardrail_verdict=guardrail,
+            segment=segment,
+            comparable=comparable if self.values else None,
         )
         return DraftComparison(row, contrast, settings)
 
@@ -551,11 +546,6 @@ class _Comparisons(NamedTuple):
         """What adjusts a metric of a variant; None if nothing does."""
         users = self.before.get(name)
         return None if users is None else users.covariates(metric.text)
-
-    def _objection(self, metric: Judged, name: str) -> Objection | None:
-        """Why not to judge a metric of a variant or of control; None without a reason."""
-        control, variant = self.arms[self.experiment.control], self.arms[name]
-        return {**control.objections, **variant.objections}.get(metric.text)
 
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
         """The row with its outlook; `daily` adds its results by day and week."""
@@ -588,7 +578,6 @@ class _Comparisons(NamedTuple):
         return max(len(self.values), 1)
 
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
-        """The sums of control and a variant."""
         arms = (self._parts(self.arms[arm]) for arm in (self.experiment.control, name))
         pairs = [self._pair_of(metric, *parts) for parts in zip(*arms, strict=True)]
         if not self.values:
@@ -597,19 +586,19 @@ class _Comparisons(NamedTuple):
         return first, other
 
     def _pair_of(self, metric: Judged, *arms: Variant) -> tuple[GroupSums, GroupSums]:
-        if metric.counted in ("clicks", "lists"):
-            return self._per_user(metric.counted, *arms)
-        kind = "sums" if metric.counted is None else "means"
-        first, other = (getattr(arm, kind).get(metric.text, self._nothing) for arm in arms)
+        counted = metric.counted
+        if counted in ("clicks", "lists"):
+            first_day = max(map(self._first_day, arms))
+            first, other = (
+                arm.activity.per_user(arm.audience, counted, first_day)
+                if arm.activity
+                else self._nothing
+                for arm in arms
+            )
+        else:
+            kind = "sums" if counted is None else "means"
+            first, other = (getattr(arm, kind).get(metric.text, self._nothing) for arm in arms)
         return first, other
-
-    def _per_user(self, counted: Counted, *arms: Variant) -> tuple[GroupSums, GroupSums]:
-        first = max(map(self._first_day, arms))
-        first_sums, other = (
-            arm.activity.per_user(arm.audience, counted, first) if arm.activity else self._nothing
-            for arm in arms
-        )
-        return first_sums, other
 
     @staticmethod
     def _first_day(arm: Variant) -> int:
@@ -620,23 +609,6 @@ class _Comparisons(NamedTuple):
     def _nothing(self) -> GroupSums:
         empty = np.zeros((0, self.intervals.groups))
         return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
-
-
-def _guard(
-    contrast: Contrast | None, settings: Settings, limit: float | None, objection: Objection | None
-) -> GuardrailVerdict | None:
-    """The verdict about a limit; None without one."""
-    if limit is None:
-        return None
-    return "do not trust" if objection is not None else guardrail_verdict(contrast, settings, limit)
-
-
-def _comparable(
-    common: tuple[GroupSums, GroupSums], whole: tuple[GroupSums, GroupSums]
-) -> float | None:
-    """The share of the lists that are in rows of both arms; None without lists."""
-    some, lists = (sum(float(sums.denominators.sum()) for sums in arms) for arms in (common, whole))
-    return some / lists if lists else None
 
 
 def _value(sums: GroupSums) -> float | None:

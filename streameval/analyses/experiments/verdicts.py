@@ -221,7 +221,6 @@ def promise(method: Method, confidence: float) -> str:
 
 
 def _sentence(row: Compared, control: str) -> str:
-    """The reason for a verdict."""
     if row.verdict == "not judged":
         return f"not judged: {row.segment} stands for events of other values, or of none."
     if row.verdict == "do not trust":

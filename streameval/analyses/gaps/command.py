@@ -27,7 +27,6 @@ from streameval.evaluation.shell.options import (
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
 from streameval.evaluation.stores import (
     StateCounts,
-    is_state,
     method_of,
     restore_states,
     without_sets,
@@ -83,7 +82,7 @@ def _find(
     kind = method_of(request, method, SURROUNDINGS)
     counted: StateCounts | FileCounts
     chosen: Sequence[str] = []
-    if is_state(request.files):
+    if request.given.is_state:
         counted, chosen = restore_states(request, SURROUNDINGS), request.options.metrics
         names = counted.config.series_dimensions()
         if by not in names:
@@ -101,7 +100,6 @@ def _find(
 
 
 def _check(gaps: Sequence[Gap], by: str, files: str) -> None:
-    """Raise an error if there is nothing to compare."""
     if not gaps:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     values = {value.name for gap in gaps for value in gap.values}
@@ -115,7 +113,6 @@ def _check(gaps: Sequence[Gap], by: str, files: str) -> None:
 
 
 def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:
-    """One for each metric and value."""
     for gap in gaps:
         whole: dict[str, Any] = msgspec.to_builtins(gap)
         values = whole.pop("values")

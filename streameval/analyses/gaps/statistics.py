@@ -10,7 +10,7 @@ for being extreme, theirs is among them. A value may be the worst unless another
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self, get_args
 
 import msgspec
@@ -80,7 +80,13 @@ def gap(
         (0.167, True, ('nl',))
     """
     check_method(method, get_args(Kind))
-    first = _first(values)
+    given: Any = values
+    if not isinstance(given, Mapping) or not given:
+        raise MetricError(f"values={values!r:.80}: give value -> Accumulator, at least one")
+    for name, value in given.items():
+        if not isinstance(value, Accumulator):
+            raise MetricError(f"values[{name!r}]={value!r:.80}: give a streameval.Accumulator")
+    first = next(iter(values.values()))
     asked = metric_of(metric, first.metrics)
     intervals = first.intervals
     if intervals is None:
@@ -91,16 +97,6 @@ def gap(
     how, whole = IntervalMethod(intervals, method), np.array([0])
     sums = {name: user_sums(asked, value.table, whole, how) for name, value in values.items()}
     return gap_of(asked, sums, intervals, method)
-
-
-def _first(values: Any) -> Accumulator:
-    if not isinstance(values, Mapping) or not values:
-        raise MetricError(f"values={values!r:.80}: give value -> Accumulator, at least one")
-    for name, value in values.items():
-        if not isinstance(value, Accumulator):
-            raise MetricError(f"values[{name!r}]={value!r:.80}: give a streameval.Accumulator")
-    first: Accumulator = next(iter(values.values()))
-    return first
 
 
 def gap_of(
@@ -339,15 +335,11 @@ class _Tests:
         """Lower bound of the largest difference, at least 0; None without a spread."""
         if not self._pairs.error.size:
             return None
-        possible = (self._pairs.difference - self._limits[0]) * self._pairs.stretch
-        return max(0.0, self._largest(possible, lambda at: self._bound(at, -1.0)))
+        return max(0.0, self._largest(-1.0))
 
     def high(self) -> float | None:
         """Upper bound of the largest difference; None without a spread."""
-        if not self._pairs.error.size:
-            return None
-        possible = (self._pairs.difference + self._limits[1]) * self._pairs.stretch
-        return self._largest(possible, lambda at: self._bound(at, 1.0))
+        return self._largest(1.0) if self._pairs.error.size else None
 
     def extremes(self, values: int, *, highest: bool) -> BoolArray:
         """Which values may be the lowest, or the highest; shape (values,)."""
@@ -363,13 +355,14 @@ class _Tests:
                 possible[chosen[at]] = False
         return possible
 
-    def _largest(self, possible: FloatArray, exact: Callable[[int], float]) -> float:
-        """The largest exact bound; `possible` are upper limits of all."""
-        largest = -math.inf
+    def _largest(self, sign: float) -> float:
+        """The largest lower (-1) or upper (1) bound; limits of all choose those computed."""
+        limit, largest = self._limits[int(sign > 0)], -math.inf
+        possible = (self._pairs.difference + sign * limit) * self._pairs.stretch
         for at in np.argsort(-possible, kind="stable").tolist():
             if possible[at] <= largest:
                 break
-            largest = max(largest, exact(at))
+            largest = max(largest, self._bound(at, sign))
         return largest
 
     def _bound(self, at: int, sign: float) -> float:

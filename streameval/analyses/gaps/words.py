@@ -53,7 +53,6 @@ def gap_table(gap: Gap, by: str, title: str = "") -> TextTable[GapValue]:
 
 
 def _ends(gap: Gap) -> tuple[float, float]:
-    """The smallest and the largest number drawn."""
     numbers = [
         end
         for value in gap.values

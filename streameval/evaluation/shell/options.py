@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 import msgspec
 from typer import Argument, Exit, Option
 
+from streameval.checkpoints.store import is_store
 from streameval.decoding.fields import TimeUnit
-from streameval.evaluation.options import Form, Options, Ties
+from streameval.evaluation.options import Form, Options, Ties, separators_of
 from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.shell.errors import FAILED, refuse_invalid
 from streameval.evaluation.shell.terminal import Forms
 from streameval.evaluation.sources import Given, given_of
-from streameval.evaluation.stores import is_state
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
 
@@ -102,7 +102,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             metrics=self.metric,
             columns=columns_option(self.column, self.time),
             time_unit=self.time_unit,
-            separator=separators_option(self.separator),
+            separator=separators_of(self.separator),
             config=self.config,
             processes=self.processes,
             **others,
@@ -254,20 +254,6 @@ def columns_option(texts: Sequence[str], time: str | None = None) -> dict[str, s
     return columns
 
 
-def separators_option(texts: Iterable[str]) -> dict[str, str]:
-    """Separators by column, from "|" (for every column, with the key "") and "column=|".
-
-    Example:
-        >>> separators_option(["|", "clicks=;", "titles=", "="])
-        {'': '=', 'clicks': ';', 'titles': ''}
-    """
-    separators: dict[str, str] = {}
-    for text in texts:
-        name, is_named, separator = text.partition("=")
-        separators |= {name: separator} if name and is_named else {"": text}
-    return separators
-
-
 def inputs_option(catalog: str | None) -> dict[str, object]:
     """The catalogue of --catalog, a number or a file."""
     if catalog is None:
@@ -318,6 +304,6 @@ def events_given(
     Raises:
         UsageError: there are none, and no configuration names some.
     """
-    if truth is None and exclude is None and is_state(paths):
-        return Given("lines", paths, paths)
+    if truth is None and exclude is None and any(map(is_store, paths)):
+        return Given("state", paths)
     return files_given(paths, None, truth, exclude, options)

@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from rich.text import Text
 
-from streameval.catalogue.reading import Reading, UndefinedReading
+from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counting import SpanReadings, page_of
+from streameval.evaluation.counting import SpanReadings, labels_of, page_of, records_of
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.terminal import Forms, command_text
 from streameval.events.printable import printable
@@ -36,7 +35,9 @@ def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "
     for metric, problem in _refusals(spans).items():
         report(f"{metric} has no value: {problem}.")
     html = {"html": lambda: page_of(title, spans, command_text())}
-    forms = Forms(lambda: _parts(spans), lambda: list(_objects(spans)), lambda: _rows(spans), html)
+    forms = Forms(
+        lambda: _parts(spans), lambda: list(records_of(spans)), lambda: _rows(spans), html
+    )
     forms.write(format_name)
 
 
@@ -65,7 +66,7 @@ def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
     The span's start comes first, and the window before the value, if there are any; estimated,
     low and high come last, if any value is inexact, then the bounds of intervals.
     """
-    objects, labels = list(_objects(spans)), _columns(spans)
+    objects, labels = list(records_of(spans)), _columns(spans)
 
     def present(*names: str) -> list[str]:
         return [name for name in names if any(name in row for row in objects)]
@@ -83,66 +84,6 @@ def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
 
 
 _ENDS: Final = ("low", "high")
-
-
-def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
-    """One for each reading: metric, labels, value (None if undefined) and count.
-
-    `start` of the span, `window` and `since` (the value is complete from then on) are present only
-    if there are any; `estimated`, `low` and `high` only for inexact values, None without bounds.
-    With intervals, `interval` is an object, or None with the reason in `no_interval`. `estimate`,
-    `weight`, `verdict` and `note` are present only if there are any.
-    """
-    windowed = any(span.snapshot.has_windows for span in spans)
-    for span in spans:
-        for entry in span.snapshot.series:
-            fields: dict[str, Any] = {}
-            if span.start is not None:
-                fields["start"] = moment_text(span.start)
-            fields |= {"metric": entry.metric.text, "labels": _labels(span.snapshot, entry)}
-            if windowed:
-                fields["window"] = entry.window
-            if entry.since is not None:
-                fields["since"] = entry.since
-            reading = entry.reading
-            value = reading.value if reading.defined else None
-            fields |= {"value": value, "count": reading.count}
-            yield fields | _bounds(reading) | _interval(reading) | _remarked(entry)
-
-
-def _bounds(reading: Reading) -> dict[str, object]:
-    """The bounds of an estimate; nothing for an exact value."""
-    if not reading.estimated and reading.low is None:
-        return {}
-    return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
-
-
-def _interval(reading: Reading) -> dict[str, object]:
-    """The interval, or the reason that there is none; nothing without intervals."""
-    if reading.interval is not None:
-        return {"interval": msgspec.structs.asdict(reading.interval)}
-    return (
-        {}
-        if reading.no_interval is None
-        else {"interval": None, "no_interval": reading.no_interval}
-    )
-
-
-def _remarked(entry: Series) -> dict[str, object]:
-    """That a value is an estimate, its weight, verdict and note; nothing for most metrics."""
-    reading = entry.reading
-    remarks: dict[str, object] = {
-        "estimate": entry.metric.definition.estimates_policy or None,
-        "weight": reading.weight,
-        "verdict": reading.verdict,
-        "note": reading.note,
-    }
-    return {name: value for name, value in remarks.items() if value is not None}
-
-
-def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
-    names = snapshot.families[entry.family].label_names
-    return dict(zip(names, entry.labels, strict=True))
 
 
 def _columns(spans: Iterable[SpanReadings]) -> list[str]:
@@ -255,7 +196,7 @@ def _over_time(spans: Sequence[SpanReadings]) -> TextTable[_Line]:
     for start, snapshot in spans:
         begin = "" if start is None else moment_text(start)
         for entry in snapshot.series:
-            labels = _labels(snapshot, entry)
+            labels = labels_of(snapshot, entry)
             words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
             rows.append(_Line(words, {None: entry}))
     return _listed(("start", "metric", *names), rows)
