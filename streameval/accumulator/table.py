@@ -122,9 +122,6 @@ class _Waiting(NamedTuple):
         """These events, then others of this kind."""
         parts = (self, *others)
         batch = self.batch.joined(*(part.batch for part in others))
-        if self.batch.matches is not None:
-            matches: list[Any] = [part.batch.matches for part in others]
-            batch = replace(batch, matches=self.batch.matches.joined(*matches))
         times = None if self.times is None else np.concatenate([part.times for part in parts])
         cells = np.concatenate([part.cells for part in parts])
         return _Waiting(batch, cells, times, [*chain.from_iterable(part.values for part in parts)])

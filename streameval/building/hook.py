@@ -41,7 +41,8 @@ _COMMAND = (
 )
 
 
-SOURCE = Path("streameval/statistics/kernel/match.c")
+SOURCES = Path("streameval/statistics/kernel")
+"""Folder of the kernel's sources."""
 COMPILED = Path("streameval/statistics/kernel/_match.abi3.so")
 """Python 3.11 and every later one load this file."""
 
@@ -122,7 +123,7 @@ class BuildHook(BuildHookInterface[Any]):
         if os.environ.get(KERNEL) == "pure":
             return
         try:
-            compile_kernel(root / SOURCE, target)
+            compile_kernel(root / SOURCES, target)
         except KernelError as error:
             self._go_on_without(KERNEL, "the compiled kernel", error)
             return
@@ -181,8 +182,8 @@ def _digest(lock: Path) -> str:
     return hashlib.sha256((lock / "package-lock.json").read_bytes()).hexdigest()
 
 
-def compile_kernel(source: Path, target: Path) -> None:
-    """Compile the kernel; the variables CC, CFLAGS and LDFLAGS mean what they do for setuptools.
+def compile_kernel(folder: Path, target: Path) -> None:
+    """Compile the sources in a folder; CC, CFLAGS and LDFLAGS mean what they do for setuptools.
 
     Raises:
         KernelError: there is no C compiler, or it failed, or this Python has no stable ABI.
@@ -191,7 +192,8 @@ def compile_kernel(source: Path, target: Path) -> None:
         raise KernelError("this Python has no stable ABI")
     more = [shlex.split(os.environ.get(name, "")) for name in ("CFLAGS", "LDFLAGS")]
     linking = _LINKING.get(sys.platform, ("-shared",))
-    files = (f"-I{sysconfig.get_path('include')}", str(source), "-o", str(target))
+    sources = map(str, sorted(folder.glob("*.c")))
+    files = (f"-I{sysconfig.get_path('include')}", *sources, "-o", str(target))
     command = [*_compiler(), *_FLAGS, *more[0], *linking, *files, *more[1]]
     try:
         done = subprocess.run(  # noqa: S603  the compiler of whoever builds

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
@@ -17,6 +18,9 @@ from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import row_decoders
+from streameval.decoding.scan import record_scanner
+from streameval.events import Batch
+from streameval.events.batch import IntArray
 from streameval.statistics.matching import Search
 
 _MOST_DOUBLINGS = 6
@@ -49,7 +53,8 @@ class _DecodedRecords(msgspec.Struct):
 class Decoder:
     """Decodes records of any accepted form; compiled once from the configured fields.
 
-    Records in a plain form (lists of ids, no objects) take one call into C. The general decoder
+    The compiled scanner reads plain records (lists of ids, no objects) into columns; without it,
+    and with fields that it does not read, they take one call into C each. The general decoder
     decodes all others, with the same result.
 
     `search`: how lists are searched for hits; None if records hold recommendations only.
@@ -71,17 +76,35 @@ class Decoder:
         self._general = GeneralDecoder(fields, dimensions, shown_only=search is None)
         self._forms = row_decoders(fields, dimensions, search)
         self._prediction = _FormPrediction(len(self._forms))
+        self._scanner = record_scanner(fields, dimensions, search, self._batch_of)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
+        scanner = self._scanner
+        if scanner is None or scanner.pauses():
+            return self._decoded(values)
+        decoded, places = scanner.scan(values)
+        if not places.size:
+            return decoded
+        others = _moved(self._decoded([values[place] for place in places.tolist()]), places)
+        if others.places:
+            decoded = decoded.joined(others)
+            decoded = decoded.take(np.argsort(decoded.places))
+            valid: list[Any] = [values[place] for place in decoded.places]
+            decoded = replace(decoded, batch=scanner.with_lists(decoded.batch, valid))
+        return replace(decoded, invalid=others.invalid, tombstones=others.tombstones)
+
+    def _batch_of(self, values: Sequence[bytes]) -> Batch:
+        return self._decoded(values).batch
+
+    def _decoded(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode records without the scanner."""
         records = self._sorted(values)
         parts = self._parts(values, records)
         decoded = parts[0].joined(*parts[1:])
         if len(parts) > 1:
             decoded = decoded.take(np.argsort(decoded.places))
-        return msgspec.structs.replace(
-            decoded, invalid=records.invalid, tombstones=records.tombstones
-        )
+        return replace(decoded, invalid=records.invalid, tombstones=records.tombstones)
 
     def _sorted(self, values: Sequence[bytes | None]) -> _DecodedRecords:
         """Decode and sort records by kind; within a kind they keep their order."""
@@ -139,8 +162,8 @@ class Decoder:
                 decoded = form.columns(rows, places)
                 odd = form.unsound(rows, decoded.batch)
                 parts.append(self._sound(decoded, odd, values, records))
+        records.sort()
         if records.events or not parts:
-            records.sort()
             parts.append(self._general.columns(records.events, records.event_places))
         return parts
 
@@ -158,6 +181,17 @@ class Decoder:
             place = decoded.places[row]
             self._decode_one(values[place], place, records)
         return decoded.take(np.delete(np.arange(len(decoded.places)), odd))
+
+
+def _moved(decoded: Decoded, places: IntArray) -> Decoded:
+    """What was decoded of the records at these places of a batch."""
+    at = places.tolist()
+    return replace(
+        decoded,
+        places=[at[place] for place in decoded.places],
+        invalid=[(at[place], event) for place, event in decoded.invalid],
+        tombstones=[at[place] for place in decoded.tombstones],
+    )
 
 
 class _FormPrediction:

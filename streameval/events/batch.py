@@ -39,12 +39,10 @@ _NO_FIELDS: Final = tuple(absent for _, absent in OPTIONAL_COLUMNS.values())
 class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Columns of one length: lists, arrays, ragged arrays, or sets of columns.
 
-    A column may be None. Attributes in `whole` are no columns: they stay as they are; those in
-    `derived` are dropped, because they follow from the columns.
+    A column may be None. Attributes in `whole` are no columns: they stay as they are.
     """
 
     whole: ClassVar[frozenset[str]] = frozenset()
-    derived: ClassVar[frozenset[str]] = frozenset()
     absent: ClassVar[Mapping[str, object]] = {}
     """Column -> its value in the rows of a part that lacks it; None by default."""
 
@@ -66,16 +64,15 @@ class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return self
         parts = (self, *others)
         columns = {name: _joined(parts, name, self.absent.get(name)) for name in self._column_names}
-        return msgspec.structs.replace(self, **columns | dict.fromkeys(self.derived))
+        return msgspec.structs.replace(self, **columns)
 
     @property
     def _column_names(self) -> Iterator[str]:
-        others = self.whole | self.derived
-        return (name for name in self.__struct_fields__ if name not in others)
+        return (name for name in self.__struct_fields__ if name not in self.whole)
 
     def _selected(self, rows: IntArray | slice) -> Self:
         columns = {name: select(getattr(self, name), rows) for name in self._column_names}
-        return msgspec.structs.replace(self, **columns | dict.fromkeys(self.derived))
+        return msgspec.structs.replace(self, **columns)
 
 
 def select(column: Any, rows: IntArray | slice) -> Any:
@@ -101,6 +98,9 @@ def _joined(parts: Sequence[Any], name: str, absent: object) -> Any:
         return None
     if isinstance(first, np.ndarray):
         return np.concatenate(columns)
+    if isinstance(first, Matches):
+        alike = all(column is not None and column.search == first.search for column in columns)
+        return first.joined(*columns[1:]) if alike else None
     join = getattr(first, "joined", None)
     if join is not None:
         return join(*columns[1:])
@@ -152,6 +152,29 @@ class Matches(NamedTuple):
         """Whether this search or a narrower one finds no other hits."""
         return self.depth >= depth and self.every >= every
 
+    def rows(self, start: int, stop: int) -> Matches:
+        """The rows start, ..., stop - 1."""
+        return self.take(np.arange(start, min(stop, self.length.size)))
+
+    def take(self, rows: IntArray) -> Matches:
+        """These rows, in this order."""
+        owner, hits = _spans(np.bincount(self.owner, minlength=self.length.size), rows)
+        sizes = np.zeros_like(self.interacted)
+        sizes[self.graded] = self.interacted[self.graded]
+        _, gains = _spans(sizes, rows)
+        return self._replace(
+            odd=np.flatnonzero(np.isin(rows, self.odd)),
+            interacted=self.interacted[rows],
+            given=self.given[rows],
+            length=self.length[rows],
+            owner=owner,
+            place=self.place[hits],
+            item=self.item[hits],
+            gain=self.gain[hits] if self.gain.size else self.gain,
+            graded=np.flatnonzero(sizes[rows]),
+            gains=self.gains[gains],
+        )
+
     def joined(self, *others: Matches) -> Matches:
         """These rows, then those of others of the same search."""
         if not others:
@@ -169,6 +192,15 @@ class Matches(NamedTuple):
             gains = [part.gain if part.gain.size else np.ones(part.owner.size) for part in parts]
             columns["gain"] = np.concatenate(gains)
         return self._replace(**columns)
+
+
+def _spans(sizes: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """The entries of these rows of a column with so many for each row: new owners, and indices."""
+    taken = sizes[rows]
+    ends = np.cumsum(sizes)
+    shifts = ends[rows] - np.cumsum(taken)
+    owners = np.repeat(np.arange(rows.size), taken)
+    return owners, np.arange(owners.size) + shifts[owners]
 
 
 class ItemGroup(NamedTuple):
@@ -232,7 +264,6 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         (2, True)
     """
 
-    derived: ClassVar[frozenset[str]] = frozenset({"matches"})
     absent: ClassVar[Mapping[str, object]] = {"typed": ()}
 
     recommendations: Sequence[Sequence[Id]]

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from streameval.events import Batch, Event, Id
+from streameval.events.lazy import LazyColumn
 from streameval.events.ragged import IdColumn
 from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.relation import Shape
@@ -110,6 +111,8 @@ class ItemsShown(Statistic):
 
     def _shown(self, batch: Batch) -> Sequence[Sequence[Id]]:
         k, lists = self.options.cutoff, batch.recommendations
+        if isinstance(lists, LazyColumn):
+            lists = lists.whole
         if batch.positions is not None:
             rows = zip(lists, batch.positions, strict=True)
             return [_up_to(items, ranks, k) for items, ranks in rows]

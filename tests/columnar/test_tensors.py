@@ -13,30 +13,10 @@ import pytest
 from streameval import Accumulator, Columns, Similarity
 from streameval.evaluation.partials import merged, partials
 from streameval.events.columns import as_numpy
-from streameval.events.errors import InvalidEventError, MetricError
+from streameval.events.errors import InvalidEventError
+from tests.columnar.given import TOP, TRUTH, Tensor
 
-TOP = [[3, 1, 2], [5, 4, 6], [7, 8, 9]]
-TRUTH = [1, 9, 9]
 WORDS = {"recommendations": [["a", "b"], ["c", "d"]], "interactions": [["b"], []]}
-
-
-class Tensor:
-    """A tensor with DLPack that is on a device until `cpu` is called."""
-
-    def __init__(self, values: Any, device: int = 1) -> None:
-        self.values, self.device, self.requires_grad = np.asarray(values), device, False
-        self.dtype, self.shape = self.values.dtype, self.values.shape
-
-    def __dlpack__(self, **asked: Any) -> Any:
-        if self.device != 1:
-            raise BufferError("not in the main memory")
-        return self.values.__dlpack__(**asked)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device, 0
-
-    def cpu(self) -> Tensor:
-        return Tensor(self.values)
 
 
 def value_of(*given: Any, metric: str = "mrr") -> float:
@@ -75,33 +55,6 @@ def test_vectors_of_items_may_be_tensors() -> None:
     weight = Tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], device=2)
     similarity = Similarity([1, 2, 3], vectors=weight)  # type: ignore[arg-type]  # of another library
     assert (similarity.between(1, 2), similarity.between(1, 3)) == (0.0, 1.0)
-    with pytest.raises(MetricError, match=r"similarity: float64 of shape \(1, 1\) cannot be"):
-        Similarity([1], vectors=Stuck([[1.0]], 2))  # type: ignore[arg-type]  # likewise
-
-
-class Stuck(Tensor):
-    def cpu(self) -> Tensor:
-        return self
-
-
-@pytest.mark.parametrize(
-    ("top", "truth", "says"),
-    [
-        (
-            Stuck(TOP, 2),
-            Tensor(TRUTH),
-            "recommendations: int64 of shape (3, 3) cannot become a numpy array",
-        ),
-        (Tensor(TOP), Tensor([[True]] * 3), "interactions: bool is not a type of ids; give integ"),
-        (Tensor([[0.5]] * 3), Tensor(TRUTH), "recommendations: float64 is not a type of ids"),
-        (Tensor([TOP]), Tensor(TRUTH), "recommendations: int64 of shape (1, 3, 3); give a matrix"),
-        (Tensor(TOP), Tensor(TRUTH[:2]), "3 recommendations and 2 interactions"),
-    ],
-)
-def test_an_unreadable_tensor_is_named_with_type_and_shape(top: Any, truth: Any, says: str) -> None:
-    with pytest.raises(InvalidEventError) as error:
-        value_of(top, truth)
-    assert says in str(error.value)
 
 
 def test_string_views_are_text() -> None:

@@ -17,7 +17,7 @@ from streameval.evaluation.partials import Counter
 from streameval.events import Batch, Event
 from streameval.events.errors import InvalidEventError
 from tests.cli.program import json_lines, metric_options, run
-from tests.columnar.test_tensors import Tensor
+from tests.columnar.given import Tensor
 
 METRICS: Final = ("hit_rate@3", "ctr", "precision(denominator=length)@3")
 SCORED: Final = (*METRICS, "log_loss")
@@ -365,7 +365,7 @@ MAKERS: Final = frozenset(
             # Without its lists, for the batch after it.
             "accumulator/table.py",
         ),
-        *("decoding/general.py", "decoding/rows.py"),
+        *("decoding/general.py", "decoding/rows.py", "decoding/scan.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         *("evaluation/pairs.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),

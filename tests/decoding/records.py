@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.decoding.general import DecodedEvent
+from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.events import Event
+from streameval.events import Batch, Event, Matches, columns_of
+from streameval.statistics.matching import Search, hits_of
 
 FIELDS = [
     EventFields(),
@@ -142,6 +145,52 @@ def events_of(decoded: Decoded) -> list[DecodedEvent]:
         event.rankers = () if decoded.rankers is None else tuple(decoded.rankers[row])
         event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
     return events
+
+
+def alike(left: Batch, right: Batch) -> bool:
+    """Whether batches have equal events."""
+    return [*left.events()] == [*right.events()]
+
+
+def assert_alike(one: Matches, other: Matches) -> None:
+    """Check that two searches found the same."""
+    for name, mine, theirs in zip(Matches._fields, one, other, strict=True):
+        assert np.array_equal(np.asarray(mine), np.asarray(theirs)), name
+
+
+Row = tuple[int, Event]
+"""An event with its place in the batch."""
+
+
+def rows_of(decoded: Decoded, begin: int = 0) -> list[Row]:
+    """The events of columns, each with its place in the log."""
+    events = zip(decoded.places, events_of(decoded), strict=True)
+    return [(begin + place, event) for place, event in events]
+
+
+def _alone(
+    fields: EventFields, labels: Sequence[str], value: bytes | None
+) -> Event | InvalidEvent | None:
+    return None if value is None else GeneralDecoder(fields, labels).decode(value)
+
+
+def assert_as_alone(
+    fields: EventFields, labels: Sequence[str], values: Sequence[bytes | None]
+) -> None:
+    """Check that a batch is decoded as the general decoder decodes each of its records."""
+    search = Search(depth=3)
+    many = Decoder(fields, labels, search).decode_many(values)
+    alone = [_alone(fields, labels, value) for value in values]
+    assert rows_of(many) == [pair for pair in enumerate(alone) if isinstance(pair[1], Event)]
+    assert many.invalid == [pair for pair in enumerate(alone) if isinstance(pair[1], InvalidEvent)]
+    assert many.tombstones == [place for place, value in enumerate(values) if value is None]
+    # Columns that no event has are None in both decoders.
+    events = columns_of(list(many.batch.events()))
+    assert alike(many.batch, events)
+    assert_alike(hits_of(many.batch, search), hits_of(events, search))
+    assert (many.times is None) == (fields.time is None)
+    assert (many.dimensions is None) == (not labels)
+    assert (many.event_ids is None) == (fields.event_id is None)
 
 
 def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:

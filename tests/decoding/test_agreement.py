@@ -13,24 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.general import DecodedEvent, GeneralDecoder
-from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
 from streameval.decoding.times import microsecond_column, microseconds
-from streameval.events import Batch, Event, columns_of
+from streameval.events import Event, columns_of
 from streameval.statistics.matching import Search
 from tests.decoding.records import (
     FIELDS,
     LABELS,
+    alike,
+    assert_as_alone,
     events_of,
     json_values,
     mutilated,
     plain_records,
     records,
+    rows_of,
 )
 from tests.effort import many_examples
 
@@ -73,26 +74,6 @@ def test_the_usual_record_is_decoded_as_a_row() -> None:
     )
 
 
-def alike(left: Batch, right: Batch) -> bool:
-    """Whether batches have equal events."""
-    return [*left.events()] == [*right.events()]
-
-
-Row = tuple[int, Event]
-"""An event with its place in the batch."""
-
-
-def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
-    events = zip(decoded.places, events_of(decoded), strict=True)
-    return [(begin + place, event) for place, event in events]
-
-
-def _alone(
-    fields: EventFields, labels: list[str], value: bytes | None
-) -> Event | InvalidEvent | None:
-    return None if value is None else GeneralDecoder(fields, labels).decode(value)
-
-
 values_of_any_kind = st.none() | records() | mutilated(records()) | json_values() | st.binary()
 
 
@@ -101,16 +82,7 @@ values_of_any_kind = st.none() | records() | mutilated(records()) | json_values(
 def test_a_batch_equals_its_records_one_by_one(
     fields: EventFields, labels: list[str], values: list[bytes | None]
 ) -> None:
-    many = Decoder(fields, labels).decode_many(values)
-    alone = [_alone(fields, labels, value) for value in values]
-    assert _rows(many) == [pair for pair in enumerate(alone) if isinstance(pair[1], Event)]
-    assert many.invalid == [pair for pair in enumerate(alone) if isinstance(pair[1], InvalidEvent)]
-    assert many.tombstones == [place for place, value in enumerate(values) if value is None]
-    # Columns that no event has are None in both decoders.
-    assert alike(many.batch, columns_of(list(many.batch.events())))
-    assert (many.times is None) == (fields.time is None)
-    assert (many.dimensions is None) == (not labels)
-    assert (many.event_ids is None) == (fields.event_id is None)
+    assert_as_alone(fields, labels, values)
 
 
 @given(some_fields, some_labels, st.lists(records()), st.integers(0, 40))
@@ -120,12 +92,12 @@ def test_earlier_records_never_change_how_a_record_is_decoded(
     decoder = Decoder(fields, labels)
     first, second = (decoder.decode_many(half) for half in (values[:cut], values[cut:]))
     whole = Decoder(fields, labels).decode_many(values)
-    assert _rows(first) + _rows(second, len(values[:cut])) == _rows(whole)
+    assert rows_of(first) + rows_of(second, len(values[:cut])) == rows_of(whole)
 
 
 @pytest.mark.parametrize("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
 def test_almost_every_record_of_a_steady_stream_has_the_predicted_form(item: bytes) -> None:
-    decoder = Decoder(EventFields(), [])
+    decoder = Decoder(EventFields(positions="ranks"), [])
     tried: list[bool] = []
     for form in decoder._forms:
         form.decode = _watched(form.decode, tried)

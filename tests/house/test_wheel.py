@@ -24,7 +24,7 @@ from streameval.building.hook import (
     FILES,
     KERNEL,
     REQUIRED,
-    SOURCE,
+    SOURCES,
     BuildHook,
     ChartsError,
     install,
@@ -36,6 +36,7 @@ BUILDING = PACKAGE / "building"
 START = PACKAGE / "cli" / "start.py"
 """Installed as a separate module, because importing the package dominates the start."""
 CHARTS = "streameval/exporters/web/static/uplot"
+_SOURCES = {str(path.relative_to(ROOT)) for path in (ROOT / SOURCES).glob("*.[ch]")}
 NOWHERE = "http://127.0.0.1:9/"
 """An address where no registry listens."""
 
@@ -104,7 +105,7 @@ def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str
 def test_the_wheel_contains_package_licence_and_charts_only(wheel: Path) -> None:
     package = (path for path in files() if path.is_relative_to(PACKAGE))
     tracked = {str(path.relative_to(ROOT)) for path in package if not path.is_relative_to(BUILDING)}
-    tracked.remove(str(SOURCE))
+    tracked -= _SOURCES
     charts = {f"{CHARTS}/{name}" for name in FILES}
     names = _names(wheel)
     assert {"streameval/py.typed", "streameval/metrics/ndcg.py"} <= tracked
@@ -150,7 +151,7 @@ def test_a_source_distribution_contains_charts_and_their_lock_file(dist: Path) -
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"{CHARTS}/{name}" for name in FILES} <= names
-    assert {"streameval/building/package-lock.json", str(SOURCE)} <= names
+    assert {"streameval/building/package-lock.json", *_SOURCES} <= names
     assert str(COMPILED) not in names
 
 

@@ -1,4 +1,4 @@
-"""What Python says of mistakes with metrics: mistakes.toml has each call, the error, and its words.
+"""What Python says of mistakes: mistakes.toml has each call, the error, and its words.
 
 `python -m tests.metrics.mistakes` writes the words anew; read the difference before you commit it.
 """

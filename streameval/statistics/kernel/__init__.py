@@ -45,6 +45,18 @@ else:
     _compiled = import_module(_COMPILED)
     Block, _match, _match_codes = _compiled.Block, _compiled.match, _compiled.match_codes
 
+Scanner: Final[Any] = import_module(_COMPILED).Scanner if COMPILED else None
+"""Reads records of JSON into columns; None where nothing is compiled.
+
+`Scanner(names, unit, are_text, most_shown, most_acts, depth, every)` takes the names of the fields
+(recommendations, interactions, time, user, event id, labels...; None for one that is not read), the
+unit of the time or "", whether ids are text, the longest list, the most interactions, and a search.
+`scan(values, are_items)` gives, for the plain records of a sequence in their order: the columns of
+`match`, with the places of all other records as `odd`; the codes and names of the users, the event
+ids and each label; and the times in microseconds. With `are_items`, there are only `odd`, the
+lengths of the lists, and the codes and names of their items.
+"""
+
 WHOLE: Final = sys.maxsize
 """The depth of whole lists."""
 
@@ -59,6 +71,7 @@ __all__ = [
     "KERNEL",
     "WHOLE",
     "Block",
+    "Scanner",
     "match",
     "match_codes",
     "match_of_row",

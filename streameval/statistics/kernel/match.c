@@ -1,109 +1,12 @@
 /* The kernel in C: `pure.py` beside this file says what `match` and `Block` do, and gives the same
- * arrays. Ids are exactly str or exactly int, so that nothing here runs code of a caller; where
- * Python may run nevertheless (signals, and the garbage collector when an iterator is made), no
- * borrowed reference and no half-written row is kept. */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030b0000
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
+ * arrays; scan.c reads records of JSON. Ids are exactly str or exactly int, so that nothing here
+ * runs code of a caller; where Python may run nevertheless (signals, and the garbage collector when an
+ * iterator is made), no borrowed reference and no half-written row is kept. */
+#include "matcher.h"
 
-/* Raised with every change of what Python sees; a kernel of another number is not used. */
-#define INTERFACE 4
-#define LARGEST_GAIN 0x1p1000
 #define LARGEST_RANK 0x7fffffff
 
-enum { COLUMNS = 11, MATCHED = 10, HEAD = 5, BLOCK = 512, FEWEST = 64, CHUNK = 64, FEWEST_BITS = 5, PATIENCE = 1 << 16 };
-enum { ODD, INTERACTED, GIVEN, LENGTH, OWNER, PLACE, ITEM, GAIN, GRADED, GAINS, RANKS };
-
-/* What became of a row. */
-typedef enum { TAKEN, REFUSED, FAILED } Outcome;
-
-typedef union { int64_t whole; double real; } Value;
-
-typedef struct {
-    Value *values;
-    Py_ssize_t size, capacity;
-} Column;
-
-/* An interaction of the row, if its stamp is the row's. The row's collection owns the id. */
-typedef struct {
-    PyObject *id;
-    int64_t hash;
-    int64_t stamp, item; /* item: -1 before the first hit */
-    double gain;
-} Slot;
-
-typedef struct {
-    PyTypeObject *kind;
-    Py_ssize_t depth;
-    int every, sound, is_graded;
-    Column columns[COLUMNS];
-    Slot *slots;
-    int bits, most_bits; /* this row uses 2 ** bits slots of 2 ** most_bits */
-    int64_t stamp;
-    uint64_t filter; /* a bit for each interaction of the row: most items shown need no look */
-    int64_t given, interacted, marks, hits;
-    Py_ssize_t work; /* since signals were looked for */
-} Matcher;
-
-static int grow(Column *column) {
-    Py_ssize_t capacity = column->capacity ? column->capacity * 2 : FEWEST;
-    Value *values = PyMem_Realloc(column->values, (size_t)capacity * sizeof *values);
-    if (!values) return PyErr_NoMemory(), -1;
-    column->values = values;
-    column->capacity = capacity;
-    return 0;
-}
-
-static inline int append(Column *column, Value value) {
-    if (column->size == column->capacity && grow(column)) return -1;
-    column->values[column->size++] = value;
-    return 0;
-}
-
-static inline int append_whole(Matcher *matcher, int column, int64_t whole) {
-    return append(&matcher->columns[column], (Value){.whole = whole});
-}
-
-static void release(Matcher *matcher) {
-    for (int column = 0; column < COLUMNS; column++) {
-        PyMem_Free(matcher->columns[column].values);
-        matcher->columns[column] = (Column){0};
-    }
-    PyMem_Free(matcher->slots);
-    matcher->slots = NULL;
-    matcher->most_bits = 0;
-}
-
-static int begin_row(Matcher *matcher, Py_ssize_t interactions) {
-    matcher->bits = FEWEST_BITS;
-    while ((Py_ssize_t)1 << (matcher->bits - 1) < interactions) matcher->bits++;
-    if (matcher->bits > matcher->most_bits) {
-        PyMem_Free(matcher->slots);
-        matcher->slots = PyMem_Calloc((size_t)1 << matcher->bits, sizeof *matcher->slots);
-        matcher->most_bits = matcher->slots ? matcher->bits : 0;
-        if (!matcher->slots) return PyErr_NoMemory(), -1;
-    }
-    matcher->stamp++;
-    matcher->filter = 0;
-    matcher->given = matcher->interacted = matcher->marks = matcher->hits = 0;
-    matcher->is_graded = 0;
-    return 0;
-}
-
-static inline uint64_t mix(int64_t hash) { return (uint64_t)hash * 0x9E3779B97F4A7C15u; }
-
-/* The slot of an id, or a free one. A code is its own hash, and has no object: `id` is NULL. */
-static Slot *find(const Matcher *matcher, PyObject *id, int64_t hash, uint64_t mixed) {
-    size_t last = ((size_t)1 << matcher->bits) - 1, at = (size_t)(mixed >> (64 - matcher->bits));
-    for (Slot *slot;; at = (at + 1) & last) {
-        slot = &matcher->slots[at];
-        if (slot->stamp != matcher->stamp) return slot;
-        if (slot->hash != hash) continue;
-        if (!id || PyObject_RichCompareBool(slot->id, id, Py_EQ) == 1) return slot;
-    }
-}
+enum { HEAD = 5, BLOCK = 512, CHUNK = 64, PATIENCE = 1 << 16 };
 
 /* See `RESERVED` and `MARKS` in events/rules.py. */
 typedef enum { PLAIN, MARK, RESERVED } Meaning;
@@ -124,22 +27,16 @@ static inline Meaning meaning(const Matcher *matcher, PyObject *id) {
     return first == '-' && PyUnicode_ReadChar(id, 1) == '1' ? RESERVED : PLAIN;
 }
 
-static inline void put_slot(Matcher *matcher, PyObject *id, int64_t hash, double gain) {
-    uint64_t mixed = mix(hash);
-    Slot *slot = find(matcher, id, hash, mixed);
-    matcher->given++;
-    if (slot->stamp == matcher->stamp) return;
-    *slot = (Slot){.id = id, .hash = hash, .stamp = matcher->stamp, .item = -1, .gain = gain};
-    matcher->filter |= (uint64_t)1 << (mixed >> 58);
-    matcher->interacted++;
-}
+static inline Id id_of(PyObject *object) { return (Id){object, OBJECT, PyObject_Hash(object)}; }
+
+static inline Id id_of_code(int64_t code) { return (Id){NULL, 0, code}; }
 
 static Outcome take_interaction(Matcher *matcher, PyObject *id, double gain) {
     if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
     Meaning what = meaning(matcher, id);
     if (what == RESERVED) return REFUSED;
     matcher->marks += what == MARK;
-    put_slot(matcher, id, PyObject_Hash(id), gain);
+    put_slot(matcher, id_of(id), gain);
     return TAKEN;
 }
 
@@ -212,27 +109,11 @@ static Outcome take_interactions(Matcher *matcher, PyObject *ids, PyObject *iter
     return get ? take_sequence(matcher, ids, size, get) : REFUSED;
 }
 
-static int append_hit(Matcher *matcher, Slot *slot, Py_ssize_t place) {
-    if (slot->item < 0) slot->item = matcher->hits++;
-    int64_t row = matcher->columns[LENGTH].size;
-    return append_whole(matcher, OWNER, row) || append_whole(matcher, PLACE, place) ||
-           append_whole(matcher, ITEM, slot->item) ||
-           append(&matcher->columns[GAIN], (Value){.real = slot->gain});
-}
-
-static inline Outcome look_up(Matcher *matcher, PyObject *id, int64_t hash, Py_ssize_t place) {
-    uint64_t mixed = mix(hash);
-    if (!(matcher->filter >> (mixed >> 58) & 1)) return TAKEN;
-    Slot *slot = find(matcher, id, hash, mixed);
-    if (slot->stamp != matcher->stamp || (slot->item >= 0 && !matcher->every)) return TAKEN;
-    return append_hit(matcher, slot, place) ? FAILED : TAKEN;
-}
-
 static Outcome look_at(Matcher *matcher, PyObject *id, Py_ssize_t place) {
     if (!Py_IS_TYPE(id, matcher->kind)) return REFUSED;
     if (meaning(matcher, id) == RESERVED) return REFUSED;
     if (!matcher->filter || place >= matcher->depth) return TAKEN;
-    return look_up(matcher, id, PyObject_Hash(id), place);
+    return look_up(matcher, id_of(id), place);
 }
 
 /* In chunks, so that their ids are on the way from memory before the first is looked at. */
@@ -251,13 +132,6 @@ static Outcome look_for_hits(Matcher *matcher, PyObject *shown, Py_ssize_t size,
         }
     }
     return TAKEN;
-}
-
-static int end_row(Matcher *matcher, Py_ssize_t length) {
-    int64_t row = matcher->columns[LENGTH].size;
-    if (matcher->is_graded && append_whole(matcher, GRADED, row)) return -1;
-    return append_whole(matcher, INTERACTED, matcher->interacted) ||
-           append_whole(matcher, GIVEN, matcher->given) || append_whole(matcher, LENGTH, length);
 }
 
 /* The explicit rank of each of `size` items. */
@@ -302,20 +176,6 @@ static Outcome match_row(Matcher *matcher, Given row) {
         matcher->columns[column].size = sizes[column];
     Py_XDECREF(iterator);
     return outcome;
-}
-
-/* The first columns as bytes; all are empty afterwards. */
-static PyObject *take_columns(Matcher *matcher, int count) {
-    PyObject *columns = PyTuple_New(count);
-    if (!matcher->columns[GRADED].size) matcher->columns[GAIN].size = 0; /* all are 1 */
-    for (int column = 0; columns && column < count; column++) {
-        Column *values = &matcher->columns[column];
-        Py_ssize_t size = values->size * (Py_ssize_t)sizeof(Value);
-        PyObject *bytes = PyBytes_FromStringAndSize((char *)values->values, size);
-        if (!bytes || PyTuple_SetItem(columns, column, bytes)) Py_CLEAR(columns);
-    }
-    if (columns) release(matcher);
-    return columns;
 }
 
 static int set_kind(Matcher *matcher, const char *kind) {
@@ -384,9 +244,9 @@ static int match_code_row(Matcher *matcher, Lists shown, Lists acts, Py_ssize_t 
     const int64_t *items = shown.values + shown.offsets[row];
     if (begin_row(matcher, acts.offsets[row + 1] - acts.offsets[row])) return -1;
     for (int64_t at = acts.offsets[row]; at < acts.offsets[row + 1]; at++)
-        put_slot(matcher, NULL, (int64_t)acts.values[at], 1.0);
+        put_slot(matcher, id_of_code(acts.values[at]), 1.0);
     for (Py_ssize_t place = 0; place < length && matcher->filter; place++)
-        if (look_up(matcher, NULL, (int64_t)items[place], place) == FAILED) return -1;
+        if (look_up(matcher, id_of_code(items[place]), place) == FAILED) return -1;
     matcher->work += size;
     return end_row(matcher, length);
 }
@@ -543,7 +403,8 @@ static int add_block(PyObject *module) {
     PyObject *type = PyType_FromModuleAndSpec(module, &block_spec, NULL);
     int failed = !type || PyModule_AddType(module, (PyTypeObject *)type);
     Py_XDECREF(type);
-    return failed || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) ? -1 : 0;
+    if (failed || add_scanner(module)) return -1;
+    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 
 static PyMethodDef functions[] = {

@@ -17,7 +17,7 @@ from streameval.events import LARGEST_GAIN, LARGEST_RANK
 from streameval.events.ids import BUILT_IN, IdKind
 from streameval.events.rules import MARKS, RESERVED
 
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
 
 BLOCK: Final = 512

@@ -1,0 +1,80 @@
+"""A column of lists that is read when a statistic asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from streameval.events.batch import IntArray
+
+
+class LazyColumn(Sequence[Any]):
+    """A column of which only the sources are at hand.
+
+    Attributes:
+        sources: one for each row.
+        read: reads the rows of sources.
+
+    Example:
+        >>> column = LazyColumn(["a b", "c"], lambda texts: [text.split() for text in texts])
+        >>> column.rows(1, 2), column[0], [*column]
+        ([['c']], ['a', 'b'], [['a', 'b'], ['c']])
+    """
+
+    __slots__ = ("_column", "read", "sources")
+
+    def __init__(
+        self, sources: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[Any]]
+    ) -> None:
+        self.sources, self.read = sources, read
+        self._column: Sequence[Any] | None = None
+
+    @property
+    def whole(self) -> Sequence[Any]:
+        """The column, once it is read."""
+        if self._column is None:
+            self._column = self.read(self.sources)
+        return self._column
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def __getitem__(self, row: Any) -> Any:
+        if self._column is not None:
+            return self._column[row]
+        read = self.read(self.sources[row] if isinstance(row, slice) else [self.sources[row]])
+        return [*read] if isinstance(row, slice) else read[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._column is None and self.sources:
+            yield self[0]  # Some look at the first one only.
+            yield from [*self.whole][1:]
+        else:
+            yield from self.whole
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Iterable) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        return repr([*self])
+
+    def take(self, rows: IntArray) -> LazyColumn:
+        """These rows, in this order."""
+        return self._of([self.sources[row] for row in rows.tolist()])
+
+    def rows(self, start: int, stop: int) -> LazyColumn:
+        """The rows start, ..., stop - 1."""
+        return self._of(self.sources[start:stop])
+
+    def joined(self, *others: Any) -> Sequence[Any]:
+        """These rows, then those of others."""
+        parts = (self, *others)
+        if all(isinstance(part, LazyColumn) and part.read == self.read for part in parts):
+            return self._of([*chain.from_iterable(part.sources for part in parts)])
+        return [*chain.from_iterable(parts)]
+
+    def _of(self, sources: Sequence[Any]) -> LazyColumn:
+        return LazyColumn(sources, self.read)
