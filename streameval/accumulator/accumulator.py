@@ -9,15 +9,15 @@ from weakref import WeakMethod
 
 import numpy as np
 
-from streameval.accumulator.blocks import Adder, Blocks, add_nothing, frozen
+from streameval.accumulator.blocks import Adder, Blocks, add_nothing
 from streameval.accumulator.codec import content_of, state_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
 from streameval.accumulator.formulas import check_inputs
-from streameval.accumulator.guard import Guard
+from streameval.accumulator.guard import Guard, between
 from streameval.accumulator.intake import (
     Pair,
-    as_column,
     checked_batch,
+    checked_event,
     kind_of_users,
     side_by_side,
 )
@@ -122,6 +122,11 @@ class Accumulator:
     _running: Running | None
     """Means that follow the events; None while something else than a single event is counted."""
 
+    _add: Adder
+    _add_ranked: Adder
+    _add_fields: Adder
+    """What appends an event without a look at it; False for one that must be looked at."""
+
     _calm: tuple[int, int]
     """After so many changes there was no advice, and none is looked for up to so many lists."""
 
@@ -220,23 +225,20 @@ class Accumulator:
                         return
                 elif self._add_fields(recommendations, interactions, positions, scores, user, ts):
                     return
-                if self._observe(recommendations, interactions, positions, scores, user, ts):
-                    return
-            self._take(
-                Batch(
-                    recommendations=[recommendations],
-                    interactions=[interactions],
-                    positions=as_column(positions),
-                    scores=as_column(scores),
-                    baselines=as_column(baseline),
-                    typed=as_column(typed),
-                    histories=as_column(history),
-                    per_item=as_column(per_item),
-                    shown_instead=as_column(shown_instead),
-                    users=as_column(user),
-                    times=as_column(ts),
-                ),
-                alone=True,
+            self._check_and_add(
+                Event(
+                    recommendations=recommendations,
+                    interactions=interactions,
+                    positions=positions,
+                    scores=scores,
+                    baseline=baseline,
+                    typed=() if typed is None else typed,
+                    history=history,
+                    per_item=per_item,
+                    shown_instead=shown_instead,
+                    user=user,
+                    ts=ts,
+                )
             )
 
     def update_many(
@@ -515,18 +517,18 @@ class Accumulator:
     def _empty_table(self) -> Table:
         return Table(self._plan, self.context, ids=self._ids)
 
-    def _take(self, given: Any, *, alone: bool = False) -> None:
-        """Count events; `alone`: one, with fields, ids or metrics which no block takes."""
+    def _take(self, given: Any) -> None:
+        """Count events."""
         table = self._table
         kind, checked = checked_batch(table.ids, given, table.search)
         refuse_unshown(checked, table)
-        users, values = kind_of_users(table.users, checked), table.event_values(checked)
+        users, values = kind_of_users(table.users, checked.users), table.event_values(checked)
+        if kind != table.ids:
+            self._count_blocks()
         with self._guard:
             self._changes, self._running = self._changes + 1, None  # Also if it fails.
-            if alone and (table.reads_ids or checked.positions is not None):
-                checked = frozen(checked)
-            table.count(checked, values=values, lent=not alone)
-            self.doubts.observe_batch(checked, self.lists if alone else None)
+            table.count(checked, values=values, lent=True)
+            self.doubts.observe_batch(checked)
             table.users, table.ids = users, kind
             self._note_change(len(checked))
 
@@ -535,40 +537,55 @@ class Accumulator:
         self.doubts = doubts or Doubts(self.context.attributes)
         # Weak, because a cycle would keep the table until the next garbage collection.
         self._table, self._lists = table, lists
-        self._guard = Guard(WeakMethod(self._refuse_updates))
+        self._guard = Guard(WeakMethod(self._check_each))
         self._blocks = Blocks(self._plan)
         self._running, self._calm = None, (0, 0)
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
-        self._blocks.begin(self._table.ids, self._table.users, self._table.search)
+        self._blocks.begin(self._table.ids, self._table.users)
         self._choose_adder()
         self._lists += lists
         self._changes += 1
 
     def _choose_adder(self) -> None:
-        """Set what appends a list, which nothing does while all are observed."""
-        few, blocks = self.doubts.lists < FIRST_OBSERVED, self._blocks
-        self._add: Adder = add_nothing if few else blocks.add
-        self._add_ranked: Adder = add_nothing if few else blocks.add_ranked
-        self._add_fields: Adder = add_nothing if few else blocks.add_event
+        """Set what appends an event without a look at it, if none needs one."""
+        self._check_each()
+        few = self.doubts.lists < FIRST_OBSERVED or self._table.ids is None
+        if not (few or self._plan.has_formulas):
+            blocks = self._blocks
+            self._add, self._add_ranked = blocks.add, blocks.add_ranked
+            self._add_fields = blocks.add_event
 
-    def _refuse_updates(self) -> None:
-        """Refuse the next event, rather than append what can never be counted."""
-        self._add = self._add_fields = self._guard.refuse
+    def _check_each(self) -> None:
+        """Look at each event from now on."""
+        self._add = self._add_ranked = self._add_fields = add_nothing
 
-    def _observe(self, shown: Any, acts: Any, positions: Any, scores: Any, *more: Any) -> bool:
+    def _check_and_add(self, given: Event) -> None:
         """Append an event; the first ones, and the first after a full block, are observed."""
-        blocks = self._blocks
-        observed = self.doubts.lists < FIRST_OBSERVED
-        added = blocks.add_event(shown, acts, positions, scores, *more)
-        if not added and blocks.are_full:
+        self._guard.check_sound()
+        table = self._table
+        kind, event = checked_event(table.ids, given)
+        refuse_unshown(event, table)
+        users = table.users
+        if event.user is not None:
+            users = kind_of_users(users, [event.user])
+        values = table.values_of(event)
+        if kind != table.ids or users != table.users:
+            if kind != table.ids:
+                self._count_blocks()
+            with self._guard:
+                table.ids, table.users = kind, users
+                self._note_change(0)
+        is_first = self.doubts.lists < FIRST_OBSERVED
+        if not self._blocks.add_checked(event, values):
             self._count_blocks()
-            observed = added = blocks.add_event(shown, acts, positions, scores, *more)
-        if added and observed:
-            self.doubts.observe_list(shown, acts, positions, scores)
+            is_first = True
+            if not self._blocks.add_checked(event, values):
+                raise between()
+        if is_first:
+            self.doubts.observe(event)
             self._choose_adder()
-        return added
 
     def _count_blocks(self) -> None:
         """Count the events given one by one."""
@@ -576,9 +593,9 @@ class Accumulator:
         if running is not None:
             running.leave(self._blocks)
         with self._guard:
-            for batch in self._blocks.take():
+            for batch, values in self._blocks.take():
                 # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
-                self._table.count(batch)
+                self._table.count(batch, values=values)
                 self._lists += len(batch)
         self._running = running
 
@@ -590,7 +607,7 @@ class Accumulator:
             return reading
         metric = metric_of(given, self.metrics)
         (reading,) = readings_of(metric, self.table, _HERE, method)
-        if followed and self._blocks.waiting:
+        if followed:
             running = self._running or Running(self._table, self._changes, self._lists)
             self._use(running, lambda: running.note_read(str(given), metric))
         return reading

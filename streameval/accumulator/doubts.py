@@ -124,19 +124,6 @@ class Doubts:
         if self.lists > _MOST:
             self._halve()
 
-    def observe_list(
-        self, recommendations: Any, interactions: Any, positions: Any = None, scores: Any = None
-    ) -> None:
-        """`observe` for an event without other fields."""
-        self.observe(
-            Event(
-                recommendations=recommendations,
-                interactions=interactions,
-                positions=positions,
-                scores=scores,
-            )
-        )
-
     def observe_batch(self, batch: Batch, observed: int | None = None) -> None:
         """Count some events of a batch: its first ones.
 
@@ -188,7 +175,7 @@ class Doubts:
 
         Example:
             >>> doubts = Doubts([("genre", Attribute({"a": "news"}))])
-            >>> doubts.observe_list(["a", "x", "y", "a"], [])
+            >>> doubts.observe(Event(recommendations=["a", "x", "y", "a"], interactions=[]))
             >>> doubts.unknown_items
             {'genre': 0.5}
         """

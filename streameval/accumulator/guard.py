@@ -7,7 +7,7 @@ between any two instructions of a change.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final
 
 from streameval.events.errors import HalfCountedError
 
@@ -16,7 +16,7 @@ _BETWEEN: Final = "an interrupt or a signal handler came in between"
 _AVOID: Final = "only set a flag in a handler"
 
 
-_CHANGES: Final = frozenset({"table", "merge", "_take", "_count_blocks"})
+_CHANGES: Final = frozenset({"table", "merge", "_take", "_count_blocks", "_check_and_add"})
 """Methods that enter a guard."""
 
 
@@ -37,9 +37,10 @@ class Guard:
         self._changing, self._cause = False, ""
         self._stopped = stopped
 
-    def refuse(self, *_: object) -> NoReturn:
-        """Refuse an event after an exception."""
-        raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
+    def check_sound(self) -> None:
+        """Refuse a change after an exception."""
+        if self._cause:
+            raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
 
     def check_idle(self, owner: object) -> None:
         """Refuse to replace the counts in the middle of a change, which would go on in them.
@@ -59,8 +60,7 @@ class Guard:
             frame = frame.f_back
 
     def __enter__(self) -> None:
-        if self._cause:
-            self.refuse()
+        self.check_sound()
         if self._changing:
             raise between()
         self._changing = True

@@ -28,10 +28,12 @@ from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.batch import check_lengths, unequal_error
 from streameval.events.columns import Columns, read
 from streameval.events.errors import InvalidEventError, SuspiciousEventsWarning
-from streameval.events.ids import IdKind, of_kind
+from streameval.events.ids import BUILT_IN, IdKind, of_kind
 from streameval.events.per_item import item_values
 from streameval.events.ragged import IdColumn, is_list
 from streameval.events.rules import (
+    MARKS,
+    RESERVED,
     are_marks_throughout,
     check_id,
     end_of,
@@ -57,6 +59,7 @@ NOWADAYS = (946_684_800_000_000, 4_102_444_800_000_000)
 """The years 2000 to 2099, in microseconds since the epoch."""
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
 _LISTS = frozenset({list, tuple})
+_NONE: Final = ()
 _COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """Types that statistics take unchanged; other types are converted event by event."""
 
@@ -96,9 +99,55 @@ def _are_labelled_differently(first: Any, other: Any) -> bool:
     return equals is not None and hasattr(theirs, "equals") and not equals(theirs)
 
 
-def as_column(value: T | None) -> list[T] | None:
-    """A field of one event as a column."""
-    return None if value is None else [value]
+def checked_event(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Event]:
+    """An event by itself, checked and converted as `checked_batch` does with those of a batch.
+
+    `event`: its fields are replaced.
+    """
+    shown, acts = event.recommendations, event.interactions
+    kind = kind or _kind_of_first([shown, acts])
+    is_plain = _is_plain(kind, shown, acts)
+    if not is_plain:
+        event.recommendations, event.interactions = _as_containers(shown, acts)
+    _check_fields(event)
+    for field, read_ids in _OTHER_IDS.values():
+        ids = getattr(event, field)
+        if ids is not None and ids is not _NONE:
+            kind, ids = read_ids(kind, field, ids)
+            setattr(event, field, ids)
+    if is_plain:
+        return kind, event
+    kind, event = _normalise(kind, event)
+    return kind, sound_event(event)
+
+
+def _check_fields(event: Event) -> None:
+    """Check and convert the positions, scores, values of items, time and user of an event."""
+    shown = event.recommendations
+    if event.positions is not None:
+        event.positions = checked_ranks(shown, event.positions)
+    if event.ts is not None:
+        (event.ts,) = _whole_times([event.ts])
+    if event.scores is not None:
+        event.scores = checked_scores(shown, event.scores)
+    if event.per_item is not None:
+        event.per_item = item_values(event.per_item, end_of(shown), len(shown))
+    if event.user is not None:
+        (event.user,) = _checked_users([event.user]) or (None,)
+
+
+def _is_plain(kind: IdKind | None, shown: Any, acts: Any) -> bool:
+    """Whether a list and its interactions without gains are as statistics take them, unchanged."""
+    if kind is None or type(shown) not in _LISTS or type(acts) not in _COLLECTIONS:
+        return False
+    are_built_in = BUILT_IN[kind].issuperset
+    return (
+        are_built_in(map(type, shown))
+        and are_built_in(map(type, acts))
+        and RESERVED.isdisjoint(shown)
+        and RESERVED.isdisjoint(acts)
+        and not (len(acts) > 1 and MARKS.issuperset(acts))
+    )
 
 
 def checked_batch(
@@ -121,7 +170,8 @@ def checked_batch(
         InvalidEventError: an event is invalid, or has ids of the other kind.
     """
     batch = _columns(given)
-    kind = _kind_of_codes(kind, batch) or _kind_of_first(batch)
+    lists = chain(batch.recommendations, batch.interactions)
+    kind = _kind_of_codes(kind, batch) or _kind_of_first(lists)
     matches, odd = _searched(kind, batch, search)
     batch = _with_values(msgspec.structs.replace(_with_containers(batch, odd), matches=None))
     kind, batch = _with_other_ids(kind, batch)
@@ -149,9 +199,9 @@ def _columns(given: Any) -> Batch:
     return batch
 
 
-def _kind_of_first(batch: Batch) -> IdKind | None:
+def _kind_of_first(lists: Iterable[Any]) -> IdKind | None:
     """The kind of the first id, which may be no valid one; None without ids."""
-    for ids in chain(batch.recommendations, batch.interactions):
+    for ids in lists:
         # Anything else may be an iterator, which gives each id once.
         if isinstance(ids, Collection):
             with suppress(TypeError):  # an array of no dimension
@@ -179,7 +229,8 @@ def _searched(
     depth, every = search.of(batch)
     matches = batch.matches
     # The decoder has checked its ids, but they may be of the other kind.
-    if matches is not None and matches.covers(depth, every) and kind == _kind_of_first(batch):
+    is_alike = matches is not None and kind == _kind_of_first(chain(shown, acts))
+    if matches is not None and is_alike and matches.covers(depth, every):
         return matches, matches.odd.tolist()
     matches = match(shown, acts, kind or "text", depth, every=every)
     return matches, matches.odd.tolist()
@@ -191,13 +242,19 @@ def _with_containers(batch: Batch, rows: Sequence[int]) -> Batch:
         return batch
     shown, acts = [*batch.recommendations], list[Any](batch.interactions)
     for row in rows:
-        if type(shown[row]) not in _LISTS:
-            shown[row] = _as_list("recommendations", shown[row])
-        if isinstance(acts[row], Mapping):
-            acts[row] = _gains(acts[row])
-        elif type(acts[row]) not in _COLLECTIONS:
-            acts[row] = _as_list("interactions", acts[row])
+        shown[row], acts[row] = _as_containers(shown[row], acts[row])
     return msgspec.structs.replace(batch, recommendations=shown, interactions=acts)
+
+
+def _as_containers(shown: Any, acts: Any) -> tuple[Any, Any]:
+    """A list and its interactions as plain lists and dicts."""
+    if type(shown) not in _LISTS:
+        shown = _as_list("recommendations", shown)
+    if isinstance(acts, Mapping):
+        acts = _gains(acts)
+    elif type(acts) not in _COLLECTIONS:
+        acts = _as_list("interactions", acts)
+    return shown, acts
 
 
 def _with_values(batch: Batch) -> Batch:
@@ -212,13 +269,16 @@ def _with_values(batch: Batch) -> Batch:
     if batch.per_item is not None:
         columns["per_item"] = _per_item(batch)
     if batch.users is not None:
-        users = named_users(batch.users)
-        if users is not None and not set(map(type, users)) <= _USERS:
-            users = [
-                None if user is None else of_kind(None, [user], "user")[1][0] for user in users
-            ]
-        columns["users"] = users
+        columns["users"] = _checked_users(batch.users)
     return msgspec.structs.replace(batch, **columns) if columns else batch
+
+
+def _checked_users(given: Sequence[Any]) -> Sequence[Id | None] | None:
+    """Users with built-in ids; None if no event has one."""
+    users = named_users(given)
+    if users is None or set(map(type, users)) <= _USERS:
+        return users
+    return [None if user is None else of_kind(None, [user], "user")[1][0] for user in users]
 
 
 def _with_other_ids(kind: IdKind | None, batch: Batch) -> tuple[IdKind | None, Batch]:
@@ -254,14 +314,13 @@ def _sound(kind: IdKind | None, batch: Batch, rows: Sequence[int]) -> tuple[IdKi
     return kind, columns_of(events)
 
 
-def kind_of_users(kind: IdKind | None, batch: Batch) -> IdKind | None:
+def kind_of_users(kind: IdKind | None, users: Sequence[Id | None] | None) -> IdKind | None:
     """The common kind of the user ids; None without users.
 
     Raises:
         InvalidEventError: a user id is not of this kind, or of the kind of the others.
     """
-    named = [user for user in batch.users or () if user is not None]
-    return of_kind(kind, named, "user")[0]
+    return of_kind(kind, [user for user in users or () if user is not None], "user")[0]
 
 
 def _normalise(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
@@ -437,7 +496,7 @@ def checked_ranks(
         if not isinstance(rank, int) or not 1 <= rank <= LARGEST_RANK:
             detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)
-    return ranks
+    return [int(rank) if isinstance(rank, int) else rank for rank in ranks]
 
 
 def _are_ranks(numbers: list[Any]) -> bool:

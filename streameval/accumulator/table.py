@@ -39,7 +39,7 @@ from streameval.accumulator.plan import (
 )
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.events import Batch
+from streameval.events import Batch, Event, columns_of
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IdColumn, Ragged
@@ -253,16 +253,22 @@ class Table:
 
     def event_values(self, batch: Batch) -> EventValues:
         """For each event, the value of each metric of events; raises what a formula raises."""
-        formulas, read = self._formulas, [metric.part_read for metric in self._event_metrics]
+        formulas, read = self._formulas, self._parts_read
         if not formulas:
             return []
-        if not any(among for among, _ in read):
+        if not read:
             return [[value(event) for value in formulas] for event in batch.events()]
         parts = {part: [*self._among(batch, *part).events()] for part in {*read}}
         columns = [
             list(map(value, parts[part])) for value, part in zip(formulas, read, strict=True)
         ]
         return list(zip(*columns, strict=True))
+
+    def values_of(self, event: Event) -> Sequence[float | Sequence[float] | None]:
+        """The value of an event by each metric of events; likewise."""
+        if self._parts_read:
+            return self.event_values(columns_of([event]))[0]
+        return [value(event) for value in self._formulas]
 
     def flush(self) -> None:
         """Count the events that wait, and reduce cells that are too large."""
@@ -534,6 +540,12 @@ class Table:
     @cached_property
     def _event_metrics(self) -> Sequence[Metric]:
         return (*self.plan.events, *self.plan.events_by_user)
+
+    @cached_property
+    def _parts_read(self) -> Sequence[tuple[str, int | None]]:
+        """The part of each list that each metric of events reads; empty if all read the whole."""
+        parts = [metric.part_read for metric in self._event_metrics]
+        return parts if any(among for among, _ in parts) else ()
 
     @cached_property
     def _formulas(self) -> Sequence[Formula]:

@@ -10,7 +10,7 @@ from streameval.accumulator.overlap import bias_reason
 from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.events import Batch
+from streameval.events import Batch, Event
 from streameval.events.errors import InvalidEventError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution, Values
@@ -27,13 +27,13 @@ def overlap_kept(table: Table) -> Metric | None:
     return max(kept, key=lambda metric: metric.k or math.inf, default=None)
 
 
-def refuse_unshown(batch: Batch, table: Table) -> None:
+def refuse_unshown(given: Batch | Event, table: Table) -> None:
     """Refuse lists that were not shown where nothing would tell them from others.
 
     Raises:
         InvalidEventError: there are some, and the metric `overlap` is not kept.
     """
-    if batch.shown_instead is not None and overlap_kept(table) is None:
+    if given.shown_instead is not None and overlap_kept(table) is None:
         detail = "shown_instead needs the metric 'overlap', which tells how far users saw the list"
         raise InvalidEventError("wrong_type", f"{detail}; count it beside the others")
 

@@ -60,10 +60,11 @@ def weights(event: Event, k: int | None, chances: Chances, slots: Slots) -> list
     if latest is not None and latest[0] is event and latest[1] == how:
         return latest[2]
     values, indices = event.per_item or {}, indices_by_rank(event, k)
-    ratios = _ratios(values, chances, indices) or None
-    if ratios is None:
+    ratios = _ratios(values, chances, indices)
+    if not ratios:
         _refuse_words(values, chances[:2], indices)
-    if ratios is not None and len(ratios) > 1 and slots != "item":
+        ratios = None
+    elif len(ratios) > 1 and slots != "item":
         ratios = list(accumulate(ratios, mul))
         if slots == "list":
             ratios = ratios[-1:] * len(ratios)
@@ -80,7 +81,8 @@ _LATEST: Final[list[_Latest | None]] = [None]
 
 def _ratios(values: PerItem, chances: Chances, indices: Sequence[int]) -> list[float] | None:
     """Chance of the policy / chance of the log; None if one is missing or impossible."""
-    logged, judged = values.get(chances.propensity), values.get(chances.target)
+    propensity, target, least = chances
+    logged, judged = values.get(propensity), values.get(target)
     if logged is None or judged is None:
         return None
     ratios: list[float] = []
@@ -88,7 +90,7 @@ def _ratios(values: PerItem, chances: Chances, indices: Sequence[int]) -> list[f
         below, above = logged[index], judged[index]
         if not (isinstance(below, float) and isinstance(above, float)):
             return None
-        if not (0.0 < below <= _MOST and 0.0 <= above <= _MOST) or below < chances.least:
+        if not (0.0 < below <= _MOST and 0.0 <= above <= _MOST) or below < least:
             return None
         ratios.append(above / below)
     return ratios

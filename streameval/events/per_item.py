@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ ItemValue: TypeAlias = float | str | None
 PerItem: TypeAlias = Mapping[str, Sequence[ItemValue]]
 """Name -> one value for each item shown, in the order of the list."""
 
-_NUMBERS, _WORDS = frozenset({float}), frozenset({str, type(None)})
+_NAMES, _NUMBERS, _WORDS = frozenset({str}), frozenset({float}), frozenset({str, type(None)})
 
 
 def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemValue]] | None:
@@ -36,7 +36,9 @@ def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemVal
     """
     if columns is None:
         return None
-    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+    # Built-in types first, because a check of Mapping is slow.
+    is_mapping = isinstance(columns, (dict, Mapping))
+    if not is_mapping or not (_NAMES.issuperset(map(type, columns)) or _are_names(columns)):
         raise _error(f"per_item: give a list of values for each name, found {columns!r:.80}")
     lists = {
         name: _values(name, column, items, padded)
@@ -46,18 +48,23 @@ def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemVal
     return lists or None
 
 
+def _are_names(names: Iterable[object]) -> bool:
+    return all(isinstance(name, str) for name in names)
+
+
 def _values(name: str, column: Any, items: int, padded: int) -> list[ItemValue]:
-    values = column.tolist() if isinstance(column, np.ndarray) else column
-    if not isinstance(values, (list, tuple)):
+    given = column.tolist() if isinstance(column, np.ndarray) else column
+    if not isinstance(given, (list, tuple)):
         raise _error(f"{name}: found {column!r:.80} instead of a list")
+    values = [*given]
     if len(values) == padded:
-        values = values[:items]
+        del values[items:]
     if len(values) != items:
         raise _error(f"{name}: {len(values)} values for {items} items")
     kinds = set(map(type, values))
     # A sum of finite numbers may overflow; then they are looked at one by one.
     if (kinds == _NUMBERS and math.isfinite(sum(values))) or kinds <= _WORDS:
-        return list(values)
+        return values
     return [_value(f"{name}[{index}]", value) for index, value in enumerate(values)]
 
 

@@ -28,6 +28,6 @@ def reward_limit(event: Event, k: int | None) -> float | None:
         >>> reading.value, reading.count, reading.lists
         (2.0, 1, 2)
     """
-    if any(gain > 1.0 for gain in gains_of(event.interactions).values()):
+    if max(gains_of(event.interactions).values(), default=0.0) > 1.0:
         return None
     return float(len(indices_by_rank(event, k)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, repeat
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -93,9 +93,9 @@ def samples(batch: Batch, options: RankSumsOptions, cells: Cells) -> Iterator[Sa
 
 def gains_of(interactions: Interactions) -> Mapping[object, float]:
     """Item -> gain; 1 if interactions have no gains."""
-    if isinstance(interactions, Mapping):
-        return interactions  # type: ignore[return-value]  # ids are objects
-    return dict.fromkeys(interactions, 1.0)
+    if type(interactions) in _WITHOUT_GAINS or not isinstance(interactions, Mapping):
+        return dict.fromkeys(interactions, 1.0)
+    return interactions  # type: ignore[return-value]  # ids are objects
 
 
 def relevant_items(interactions: Interactions) -> set[Id]:
@@ -105,10 +105,13 @@ def relevant_items(interactions: Interactions) -> set[Id]:
         >>> relevant_items({"a": 1.0, "b": 0.0})
         {'a'}
     """
-    if not isinstance(interactions, Mapping):
+    if type(interactions) in _WITHOUT_GAINS or not isinstance(interactions, Mapping):
         return set(interactions)
     return {item for item, gain in interactions.items() if gain > 0}
 
+
+_WITHOUT_GAINS: Final = frozenset({list, tuple, set, frozenset})
+"""Looked at first, because a check of Mapping is slow."""
 
 _MOST_LISTS = 8_192
 

@@ -360,7 +360,6 @@ MAKERS: Final = frozenset(
     {
         *(
             "accumulator/accumulator.py",
-            "accumulator/doubts.py",
             "accumulator/intake.py",
             # Without its lists, for the batch after it.
             "accumulator/table.py",

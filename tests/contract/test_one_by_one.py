@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 from copy import deepcopy
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals
@@ -81,6 +85,47 @@ def test_events_of_several_blocks_give_the_bits_of_one_batch(
             assert single.read("hit_rate@2" if metrics is ANY else "ndcg@2").lists == at + 1
     many.update_many(given)
     assert single.lists == BLOCK + 400
+    assert laws.bits(single) == laws.bits(many)
+
+
+_AS_GIVEN: tuple[dict[str, Any], ...] = (
+    {},
+    {"recommendations": np.array(["aa", "bb", "cc"]), "interactions": np.array(["bb"])},
+    {"recommendations": ["aa", "bb", "cc", "", "-1"], "interactions": {"bb": np.float32(2)}},
+    {"positions": np.array([3, 1, 2]), "scores": np.array([0.5, 0.25, 0.125])},
+    {"baseline": ("aa", "bb"), "history": ["cc"], "user": "u", "ts": _NOON},
+    {"typed": [Interaction("bb", type="buy")]},
+    {"per_item": {"propensity": [0.5, 0.5, 0.5], "target": np.array([0.25, 0.5, 0.75])}},
+)
+_FORMULAS = (*ANY, "overlap@2", "bpref(among=tier:tail)")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "given"),
+    [
+        *((metrics, given) for metrics in (METRICS, _FORMULAS) for given in _AS_GIVEN),
+        (_FORMULAS, {"shown_instead": ["bb", "dd"]}),
+    ],
+)
+def test_an_event_waits_for_others_whatever_is_given_and_read(
+    metrics: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    single, many = (Accumulator(*metrics, attributes=TIERS, intervals=Intervals()) for _ in "ab")
+    event = {"recommendations": ["aa", "bb", "cc"], "interactions": ["bb"], **given}
+    called: set[str] = set()
+
+    def note(frame: FrameType, what: str, _: Any) -> None:
+        if what == "call" and Path(frame.f_code.co_filename).name == "table.py":
+            called.add(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        for _ in range(BLOCK):
+            single.update(**event)
+    finally:
+        sys.setprofile(None)
+    assert "count" not in called
+    many.update_many([Event(**event)] * BLOCK)
     assert laws.bits(single) == laws.bits(many)
 
 

@@ -21,7 +21,7 @@ TEXTS = ("a", "b", "c", "dd", "ü", "物", "\ud800", "x" * 300, "0", "1", "-1", 
 INTEGERS = (2, 3, 4, 5, -2, -3, 2**61 + 1, 2**62, -(2**70), 10**40, 0, 1, -1, -100)
 GAINS = (0, 1, 2.5, -1, 2**60, 1e300, 2.0**1000, 2**1000, 2**1000 + 1, 10**400, 1e308, float("nan"))
 _USUAL, _HALF, _ODD = 9, 0.5, 0.02
-_CHECKED = False
+_SOUND = True
 
 
 class Unlike:
@@ -94,26 +94,29 @@ def check(kernel: Any, rows: list[tuple[Any, Any]], *options: Any) -> None:
     expected = twin.match(lists, acts, *options)
     if kernel.match(lists, acts, *options) != expected:
         raise AssertionError(options, kernel.match(lists, acts, *options), expected)
-    block, of_block = kernel.Block(*options[:3]), (*options[:3], False)
-    taken = [pair for pair in rows if block.add(*pair)]
+    block = kernel.Block(*options[:3])
+    taken = [pair for pair in rows if block.add(*pair, None, options[3])]
     lists, acts = [items for items, _ in taken], [acts for _, acts in taken]
-    check_block(block, lists, acts, None, *of_block)
+    check_block(block, lists, acts, None, *options)
 
 
-def check_ranked(kernel: Any, rows: list[tuple[Any, Any]], ranks: list[Any], kind: str) -> None:
+def check_ranked(
+    kernel: Any, draw: random.Random, rows: list[tuple[Any, Any]], ranks: list[Any], kind: str
+) -> None:
     """Compare a block of lists with explicit ranks with the twin."""
     options = (kind, sys.maxsize, True)
     block, lists, acts, taken = kernel.Block(*options), [], [], []
     for (items, interactions), given in zip(rows, ranks, strict=True):
         fits = type(items) in (list, tuple) and twin.are_ranks(given, items)
-        fits = fits and not twin.is_odd(items, interactions, kind, sound=False)
-        if block.add(items, interactions, given) != fits:
+        sound = draw.random() < _HALF
+        fits = fits and not twin.is_odd(items, interactions, kind, sound=sound)
+        if block.add(items, interactions, given, sound) != fits:
             raise AssertionError(items, interactions, given)
         if fits:
             lists.append(items)
             acts.append(interactions)
             taken.append(given)
-    check_block(block, lists, acts, taken, *options, _CHECKED)
+    check_block(block, lists, acts, taken, *options, _SOUND)
 
 
 def check_block(block: Any, lists: list[Any], acts: list[Any], ranks: Any, *options: Any) -> None:
@@ -134,7 +137,7 @@ def check_batch(kernel: Any, draw: random.Random, kind: str) -> None:
     rows = [row(draw, kind) for _ in range(draw.choice((0, 1, 5, 10)))]
     depth = draw.choice((1, 2, 10, 1_000, sys.maxsize))
     check(kernel, rows, kind, depth, draw.random() < _HALF, draw.random() < _HALF)
-    check_ranked(kernel, rows, [_ranks(draw, items) for items, _ in rows], kind)
+    check_ranked(kernel, draw, rows, [_ranks(draw, items) for items, _ in rows], kind)
 
 
 def _ranks(draw: random.Random, items: Any) -> Any:

@@ -306,11 +306,13 @@ static Py_ssize_t block_length(PyObject *self) {
 }
 
 static PyObject *block_add(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 2 && count != 3)
-        return PyErr_Format(PyExc_TypeError, "add takes two or three arguments, not %zd", count);
+    if (count < 2 || count > 4)
+        return PyErr_Format(PyExc_TypeError, "add takes two to four arguments, not %zd", count);
     if (block_length(self) >= BLOCK) Py_RETURN_FALSE;
-    Given row = {arguments[0], arguments[1], count == 3 ? arguments[2] : NULL};
-    Outcome outcome = match_row(&((Block *)self)->matcher, row);
+    PyObject *ranks = count > 2 && arguments[2] != Py_None ? arguments[2] : NULL;
+    ((Block *)self)->matcher.sound = count == 4 && arguments[3] == Py_True;
+    Outcome outcome =
+        match_row(&((Block *)self)->matcher, (Given){arguments[0], arguments[1], ranks});
     return outcome == FAILED ? NULL : PyBool_FromLong(outcome == TAKEN);
 }
 

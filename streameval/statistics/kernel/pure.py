@@ -17,7 +17,7 @@ from streameval.events import LARGEST_GAIN, LARGEST_RANK
 from streameval.events.ids import BUILT_IN, IdKind
 from streameval.events.rules import MARKS, RESERVED
 
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 """Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
 
 BLOCK: Final = 512
@@ -56,7 +56,6 @@ class _IdSearch(NamedTuple):
     types: frozenset[type]
     depth: int
     every: bool
-    sound: bool = False
 
 
 def match(
@@ -70,8 +69,8 @@ def match(
     """See `streameval.statistics.kernel.match`."""
     if len(lists) != len(interactions):
         raise ValueError(f"{len(lists)} lists and {len(interactions)} interactions")
-    search = _IdSearch(BUILT_IN[kind], depth, every, sound)
-    rows = [_row(search, *pair) for pair in zip(lists, interactions, strict=True)]
+    search = _IdSearch(BUILT_IN[kind], depth, every)
+    rows = [_row(search, *pair, sound=sound) for pair in zip(lists, interactions, strict=True)]
     odd = [at for at, row in enumerate(rows) if row is None]
     return _columns(odd, [row or _ListRow() for row in rows])
 
@@ -101,13 +100,19 @@ class Block:
         self._rows: list[_ListRow] = []
         self._search = _IdSearch(BUILT_IN[kind], depth, every)
 
-    def add(self, items: Any, interactions: Any, ranks: Any = None) -> bool:
+    def add(
+        self,
+        items: Any,
+        interactions: Any,
+        ranks: Any = None,
+        sound: bool = False,  # noqa: FBT001, FBT002  as `match`
+    ) -> bool:
         """Take a list, its interactions and the rank of each item or none.
 
         False if the block is full, an id is odd, or the ranks do not fit. Either all rows of a
         block have ranks, whose block searches whole lists for every place, or none has.
         """
-        row = _row(self._search, items, interactions)
+        row = _row(self._search, items, interactions, sound=sound)
         if row is None or len(self._rows) >= BLOCK:
             return False
         if ranks is not None:
@@ -141,7 +146,7 @@ class Block:
         ]
 
 
-def _row(search: _IdSearch, items: Any, acts: Any) -> _ListRow | None:
+def _row(search: _IdSearch, items: Any, acts: Any, *, sound: bool) -> _ListRow | None:
     """The row of a list with its interactions, or None if it is odd."""
     are_built_in = search.types.issuperset
     if type(items) not in _LISTS or type(acts) not in _COLLECTIONS:
@@ -149,7 +154,7 @@ def _row(search: _IdSearch, items: Any, acts: Any) -> _ListRow | None:
     # First, because subclasses have methods of their own, which decide on equality.
     if not (are_built_in(map(type, items)) and are_built_in(map(type, acts))):
         return None
-    if not search.sound:
+    if not sound:
         if not (RESERVED.isdisjoint(items) and RESERVED.isdisjoint(acts)):
             return None
         if type(acts) in _LISTS and len(acts) > 1 and MARKS.issuperset(acts):
