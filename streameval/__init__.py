@@ -1,6 +1,5 @@
 """Online evaluation of recommender systems: exact, mergeable, from a stream of events."""
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +58,6 @@ __all__ = [
 __version__ = "0.3.0"
 
 list_at("streameval.analyses.listed")
-
-# Silent in a user's program until it configures logging; Python would print warnings otherwise.
-_log = logging.getLogger(__name__)
-if not _log.handlers:
-    _log.addHandler(logging.NullHandler())
 
 # Analyses and what reads files are imported when first used: a loop that only counts needs neither.
 _LATER = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 from weakref import WeakMethod
 
 import numpy as np
 
 from streameval.accumulator.blocks import Adder, Blocks, add_nothing
-from streameval.accumulator.codec import content_of, state_of
-from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts, advice
+from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.guard import Guard, between
 from streameval.accumulator.intake import (
@@ -19,21 +18,11 @@ from streameval.accumulator.intake import (
     checked_batch,
     checked_event,
     kind_of_users,
+    refuse_unshown,
     side_by_side,
 )
 from streameval.accumulator.plan import Asked, Plan, PrePeriod, asked_metrics, make_plan
-from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
-from streameval.accumulator.readings import (
-    Readings,
-    audiences,
-    group_sums,
-    readings_of,
-    statistics_of,
-    value_text,
-)
-from streameval.accumulator.running import Running
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import refuse_unshown
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Given, check_kind, context_of
 from streameval.catalogue.items import Popularity, Similarity
@@ -43,10 +32,10 @@ from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
 from streameval.events.errors import SuspiciousEventsWarning, UnlikeStateError
+from streameval.events.extras import LazyModule
 from streameval.events.forks import forkable_lock
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
-from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import (
     Audience,
     GroupSums,
@@ -55,6 +44,17 @@ from streameval.statistics.intervals import (
     Kind,
     check_method,
 )
+from streameval.statistics.options import MAX_ITEMS
+
+if TYPE_CHECKING:
+    from streameval.accumulator import advice, codec, reading_intervals, readings, running
+    from streameval.accumulator.reading_intervals import IntervalMethod
+else:
+    # What only reads and saves: a loop that only counts needs none of it.
+    _LATER = ("advice", "codec", "reading_intervals", "readings", "running")
+    advice, codec, reading_intervals, readings, running = (
+        LazyModule(f"streameval.accumulator.{name}") for name in _LATER
+    )
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class Accumulator:
     """
 
     _changes: int
-    _running: Running | None
+    _running: running.Running | None
     """Means that follow the events; None while something else than a single event is counted."""
 
     _add: Adder
@@ -127,6 +127,7 @@ class Accumulator:
     _add_fields: Adder
     """What appends an event without a look at it; False for one that must be looked at."""
 
+    _method: IntervalMethod | None
     _calm: tuple[int, int]
     """After so many changes there was no advice, and none is looked for up to so many lists."""
 
@@ -313,11 +314,11 @@ class Accumulator:
             True
         """
         check_method(method, get_args(Kind))
-        chosen = interval_method(self.intervals, method, precision)
+        chosen = reading_intervals.interval_method(self.intervals, method, precision)
         with self.lock:
             if chosen is None:
                 return None
-            return readings_of(metric_of(metric, self.metrics), self.table, _HERE, chosen)[
+            return readings.readings_of(metric_of(metric, self.metrics), self.table, _HERE, chosen)[
                 0
             ].interval
 
@@ -331,14 +332,15 @@ class Accumulator:
         """
         with self.lock:
             return next(
-                iter(group_sums(metric_of(metric, self.metrics), self.table, _HERE) or ()), None
+                iter(readings.group_sums(metric_of(metric, self.metrics), self.table, _HERE) or ()),
+                None,
             )
 
     @property
     def audience(self) -> Audience | None:
         """Hashes of the users, beyond a cap a sample of them; None without `intervals`."""
         with self.lock:
-            return next(iter(audiences(self.table, _HERE)), None)
+            return next(iter(readings.audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
         """The readings of all metrics named at construction, by canonical text.
@@ -355,17 +357,17 @@ class Accumulator:
         with self.lock:
             advice = self._advice_if_due()
             texts = (metric.text for metric in self.metrics)
-            readings = Readings({text: self._reading(text, self._method) for text in texts})
+            found = readings.Readings({text: self._reading(text, self._method) for text in texts})
         if advice is not None:
             warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
-        return readings
+        return found
 
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
-            return advice(self.table, _HERE, self.metrics, self._before)[0] or self.doubts.warning(
-                self.metrics
-            )
+            return advice.advice(self.table, _HERE, self.metrics, self._before)[
+                0
+            ] or self.doubts.warning(self.metrics)
 
     def _advice_if_due(self) -> str | None:
         """`advice`, which reads the table: if there was some, or there is more to see."""
@@ -422,7 +424,7 @@ class Accumulator:
     def state_dict(self) -> dict[str, Any]:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
         texts, names = [metric.text for metric in self.metrics], list(self._plan.names)
-        return state_of(b"".join(self.dump()), texts, self.context.identity, names)
+        return codec.state_of(b"".join(self.dump()), texts, self.context.identity, names)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Replace the counts by those of a `state_dict`.
@@ -432,7 +434,7 @@ class Accumulator:
             UnlikeStateError: its statistics, depth, caps, inputs or kind of ids differ.
             DamagedStateError: it is damaged; the counts are unchanged.
         """
-        self.adopt(content_of(state, self.context.identity, list(self._plan.names)))
+        self.adopt(codec.content_of(state, self.context.identity, list(self._plan.names)))
 
     def dump(self) -> Iterator[bytes]:
         """The counts as bytes, in pieces; equal counts give equal bytes.
@@ -478,10 +480,10 @@ class Accumulator:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
         with self.lock:
-            return statistics_of(metric_of(metric, self.metrics), self.table)
+            return readings.statistics_of(metric_of(metric, self.metrics), self.table)
 
     def __repr__(self) -> str:
-        values = ", ".join(value_text(metric, self.read) for metric in self.metrics)
+        values = ", ".join(readings.value_text(metric, self.read) for metric in self.metrics)
         return f"<Accumulator of {self.lists:,} list{'s' * (self.lists != 1)}: {values}>"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -510,7 +512,9 @@ class Accumulator:
     def _set_up(self, settings: _Settings) -> None:
         self._settings = settings
         self.metrics, self.context, self._plan, self._ids, self.intervals = settings
-        self._method = interval_method(self.intervals)
+        self._method = None
+        if self.intervals is not None:
+            self._method = reading_intervals.interval_method(self.intervals)
         self.lock = forkable_lock()
         self._changes = self._before = self.resets = 0
 
@@ -521,7 +525,7 @@ class Accumulator:
         """Count events."""
         table = self._table
         kind, checked = checked_batch(table.ids, given, table.search)
-        refuse_unshown(checked, table)
+        refuse_unshown(checked, self._plan)
         users, values = kind_of_users(table.users, checked.users), table.event_values(checked)
         if kind != table.ids:
             self._count_blocks()
@@ -566,7 +570,7 @@ class Accumulator:
         self._guard.check_sound()
         table = self._table
         kind, event = checked_event(table.ids, given)
-        refuse_unshown(event, table)
+        refuse_unshown(event, self._plan)
         users = table.users
         if event.user is not None:
             users = kind_of_users(users, [event.user])
@@ -589,15 +593,15 @@ class Accumulator:
 
     def _count_blocks(self) -> None:
         """Count the events given one by one."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.leave(self._blocks)
+        means, self._running = self._running, None
+        if means is not None:
+            means.leave(self._blocks)
         with self._guard:
             for batch, values in self._blocks.take():
                 # The version goes back for a moment, not ahead: a concurrent scrape then repeats.
                 self._table.count(batch, values=values)
                 self._lists += len(batch)
-        self._running = running
+        self._running = means
 
     def _reading(self, given: str | Metric, method: IntervalMethod | None) -> Reading:
         """A reading; without an interval, of a mean that follows the events if one is kept."""
@@ -606,28 +610,28 @@ class Accumulator:
         if reading is not None:
             return reading
         metric = metric_of(given, self.metrics)
-        (reading,) = readings_of(metric, self.table, _HERE, method)
+        (reading,) = readings.readings_of(metric, self.table, _HERE, method)
         if followed:
-            running = self._running or Running(self._table, self._changes, self._lists)
-            self._use(running, lambda: running.note_read(str(given), metric))
+            means = self._running or running.Running(self._table, self._changes, self._lists)
+            self._use(means, lambda: means.note_read(str(given), metric))
         return reading
 
     def _followed(self, text: str) -> Reading | None:
         """The reading of a mean that is kept, after the events that wait; None without one."""
-        running = self._running
-        if running is None or text not in running:
+        means = self._running
+        if means is None or text not in means:
             return None
-        return self._use(running, lambda: running.read(text, self._blocks))
+        return self._use(means, lambda: means.read(text, self._blocks))
 
-    def _use(self, running: Running, task: Callable[[], T]) -> T | None:
+    def _use(self, means: running.Running, task: Callable[[], T]) -> T | None:
         """The result of a task on the means; None if they are not valid, or no longer.
 
         No mean is kept during the task, so that an interrupt leaves none half-way; a signal handler
         that counts meanwhile changes the state that they must have.
         """
         self._running = None
-        if running.state != (self._changes, self._lists):
+        if means.state != (self._changes, self._lists):
             return None
         result = task()
-        self._running = running
-        return result if running.state == (self._changes, self._lists) else None
+        self._running = means
+        return result if means.state == (self._changes, self._lists) else None

@@ -1,42 +1,23 @@
-"""Warnings about events: doubts from a sample of them, and advice from what was counted."""
+"""Doubts about events, from a sample of them."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any, Final, NamedTuple
 
 from streameval.accumulator.formulas import reads_chances
-from streameval.accumulator.readings import LEVELS, readings_of
-from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import biases
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id
 from streameval.events.rules import MARKS
-from streameval.statistics.arrays import IntArray
-from streameval.statistics.exposures import ItemsShown
-from streameval.statistics.hits import Hits
-from streameval.statistics.scores import RankSumsOfLists, ScoredItems
-from streameval.statistics.statistic import Statistic
-
-S = TypeVar("S", bound=Statistic)
 
 FIRST_OBSERVED: Final = 128
 """Events observed of the first batches; of later ones, only a few, at next to no cost."""
 _LATER: Final = 8
 _EVERY: Final = 512
 """Of small batches of many partitions, only the one that completes so many events is observed."""
-
-_SUSPICIOUS: Final = 1_000
-"""With this many lists with interactions and no hit, the ids probably do not match."""
-
-_FEWEST_OUTSIDE: Final = 10
-"""Fewer items outside the catalogue may simply be new."""
 
 _MOST: Final = 1_024
 """So many events halve all counts, so that a change of the events shows."""
@@ -58,9 +39,6 @@ _MOST_KINDS: Final = 64
 
 _UNKNOWN: Final = "unknown "
 """Before the name of an attribute: items shown that it does not have."""
-
-_ROUNDING: Final = 1e-9
-"""Relative difference to the end of a range that rounding may make."""
 
 _MANY_UNKNOWN: Final = 0.2
 """Share of the items shown without an entry in an attribute from which there is a warning."""
@@ -295,127 +273,3 @@ def _prune(counter: Counter[Any]) -> None:
         kept = dict(counter.most_common(_MOST_KINDS // 2))
         counter.clear()
         counter.update(kept)
-
-
-def advice(
-    table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
-) -> list[str | None]:
-    """For each cell, a warning if its lists or their values look wrong; otherwise None.
-
-    `metrics`: those read from the table. `before`: lists counted before some statistic began.
-    """
-    advices = cell_advice(table, cells, metrics, before)
-    return [None if advice is None else advice.text for advice in advices]
-
-
-def cell_advice(
-    table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
-) -> list[Advice | None]:
-    """The warnings of `advice`, with what they are about."""
-    advices: list[Advice | None] = [None] * cells.size
-    for at, out_of_range in _out_of_range(table, cells, metrics):
-        advices[at] = out_of_range
-    for at, sentence in _catalogue_mismatches(table, cells):
-        advices[at] = Advice(("catalogue",), sentence)
-    unshown = biases(table, cells)
-    for kind, found in (
-        ("scores", _unscored(table, cells, before)),
-        ("types", _untyped(table, cells, before)),
-        ("ids", _without_hit(table, cells)),
-    ):
-        for at, sentence in found:
-            # The list of a ranker that was not shown has no scores, and may well have no hit.
-            if unshown[at] is None:
-                advices[at] = Advice((kind,), sentence)
-    return advices
-
-
-def _out_of_range(
-    table: Table, cells: IntArray, metrics: Iterable[Metric]
-) -> Iterator[tuple[int, Advice]]:
-    """Cells in which a metric leaves the range that it declares: of a user's own, or a convention.
-
-    The plain metrics of the catalogue keep theirs by law.
-    """
-    for metric in metrics:
-        low, high = metric.definition.bounds
-        summary = metric.values.get("statistic", "mean")
-        if not (metric.prefix or metric.options) or summary not in LEVELS or high - low == math.inf:
-            continue
-        slack = _ROUNDING * max(abs(low), abs(high))
-        for at, reading in enumerate(readings_of(metric, table, cells)):
-            if reading.defined and not low - slack <= reading.value <= high + slack:
-                text = f"{metric.text} is {reading.value:.6g}, outside {low:g} to {high:g}"
-                yield at, Advice(("range", metric), f"{text}, the range that it declares")
-
-
-def _without_hit(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with many interactions, none of which is with an item shown."""
-    for hits in _of_kind(table, Hits):
-        view = hits.view(cells)
-        engaged = view.count - view.without_interactions
-        for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
-            yield (
-                at,
-                (
-                    f"{int(engaged[at]):,} lists with interactions and no hit: do "
-                    "recommendations and interactions use the same ids?"
-                ),
-            )
-
-
-def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
-    """Cells without any score, although a metric needs scores."""
-    lists = table.lists(cells) - before
-    needing = [*_of_kind(table, ScoredItems), *_of_kind(table, RankSumsOfLists)]
-    scored = [[scores.lists for scores in scorer.view(cells)] for scorer in needing]
-    for at in np.flatnonzero(lists >= _SUSPICIOUS).tolist() if needing else ():
-        if not any(cell_scores[at] for cell_scores in scored):
-            problem = "lists without scores, which auc and similar metrics need"
-            yield at, f"{int(lists[at]):,} {problem}"
-
-
-def _untyped(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with interactions, none of a type that a metric asks for."""
-    kept = [(hits.options.type, hits.view(cells)) for hits in _of_kind(table, Hits)]
-    engaged = {name: view.count - view.without_interactions for name, view in kept if name}
-    if not engaged:
-        return
-    # Without a metric of all types, a list may have interactions that are not kept.
-    of_any = [view.count - view.without_interactions for name, view in kept if not name]
-    lists = np.min([table.lists(cells) - before, *of_any[:1]], axis=0)
-    typed = np.sum([*engaged.values()], axis=0)
-    asked = ", ".join(sorted(engaged))
-    for at in np.flatnonzero((lists >= _SUSPICIOUS) & (typed == 0)).tolist():
-        which = "with interactions" if of_any else "counted"
-        yield (
-            at,
-            (
-                f"{int(lists[at]):,} lists {which}, and no interaction of type {asked}: do the "
-                "events have types? Columns and tables cannot have them"
-            ),
-        )
-
-
-def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with more items shown than the catalogue has, or with no item of the catalogue."""
-    catalog = table.context.catalog
-    if not catalog:
-        return
-    for shown in _of_kind(table, ItemsShown):
-        for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
-            if not isinstance(catalog, int):
-                enough = exposures.distinct >= min(_FEWEST_OUTSIDE, len(catalog))
-                if enough and not exposures.meets(catalog):
-                    none = f"{exposures.distinct:,.0f} distinct items, and none is in the catalogue"
-                    yield (
-                        at,
-                        f"{none} of {len(catalog):,}: do lists and catalogue use the same ids?",
-                    )
-            elif exposures.distinct > catalog:
-                shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
-                yield at, f"{shared}: is the catalogue larger, or is a whole list one id?"
-
-
-def _of_kind(table: Table, kind: type[S]) -> list[S]:
-    return [statistic for statistic in table.statistics.values() if isinstance(statistic, kind)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,11 +25,17 @@ from streameval.events.errors import (
     StreamevalError,
     nearest,
 )
+from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
 from streameval.statistics.hits import HitsOfCells
+from streameval.statistics.intervals import BOUNDED, WEIGHTED
 from streameval.statistics.lists import POSITIONED, Lists
-from streameval.statistics.terms import BOUNDED, WEIGHTED, SummedMetric, Values
+
+if TYPE_CHECKING:
+    from streameval.statistics import terms
+else:
+    terms = LazyModule("streameval.statistics.terms")
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 """The value of an event or several values; None leaves the event out, NaN is undefined."""
@@ -295,13 +301,13 @@ def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntA
     return items(last) - (items(above) if above else 0)
 
 
-def sum_metric(metric: Metric, column: int, context: Context) -> SummedMetric:
+def sum_metric(metric: Metric, column: int, context: Context) -> terms.SummedMetric:
     """The summation of a metric that reads hits or lists.
 
     `column`: index of the metric among those summed.
     """
     per_item = metric.definition.per == "item"
-    return SummedMetric(
+    return terms.SummedMetric(
         column,
         largest_rounded(metric),
         partial(_of_items if per_item else _of_lists, metric, context),
@@ -356,7 +362,7 @@ def of_events(
     return list(numerators), list(denominators)
 
 
-def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
+def _of_lists(metric: Metric, context: Context, lists: Lists) -> terms.Values:
     graded = lists.is_graded and metric.needs_gains
     values = (
         list_values(metric, lists, context)
@@ -368,7 +374,7 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
     return np.where(counts > 0, values, 0.0), counts
 
 
-def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
+def _of_items(metric: Metric, context: Context, lists: Lists) -> terms.Values:
     counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
     return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
 

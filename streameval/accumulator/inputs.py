@@ -13,7 +13,7 @@ from streameval.catalogue.metric import Metric
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
 from streameval.statistics.lists import HitsOptions
-from streameval.statistics.placements import PlacementsOptions
+from streameval.statistics.options import PlacementsOptions
 
 Inputs: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""

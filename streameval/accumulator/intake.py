@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 import numpy as np
 
+from streameval.accumulator.plan import Plan
 from streameval.events import (
     LARGEST_GAIN,
     LARGEST_RANK,
@@ -134,6 +135,17 @@ def _check_fields(event: Event) -> None:
         event.per_item = item_values(event.per_item, end_of(shown), len(shown))
     if event.user is not None:
         (event.user,) = _checked_users([event.user]) or (None,)
+
+
+def refuse_unshown(given: Batch | Event, plan: Plan) -> None:
+    """Refuse lists that were not shown where nothing would tell them from others.
+
+    Raises:
+        InvalidEventError: there are some, and the metric `overlap` is not kept.
+    """
+    if given.shown_instead is not None and plan.overlap is None:
+        detail = "shown_instead needs the metric 'overlap', which tells how far users saw the list"
+        raise InvalidEventError("wrong_type", f"{detail}; count it beside the others")
 
 
 def _is_plain(kind: IdKind | None, shown: Any, acts: Any) -> bool:

@@ -14,11 +14,16 @@ from streameval.accumulator.by_user import (
     ungrouped,
     user_means_by_group,
 )
-from streameval.accumulator.overlap import bias_reason, distrust, lacking
+from streameval.accumulator.overlap import (
+    bias_reason,
+    bias_together,
+    distrust,
+    lacking,
+    overlap_together,
+)
 from streameval.accumulator.reading_intervals import IntervalMethod, Shares, uncovered
 from streameval.accumulator.readings import joined, overlaps, readings_of, summed_together
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import bias_together, overlap_together
 from streameval.catalogue.lookup import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import NotComparableError

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import Reference
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.intervals import GroupSums, Interval, Intervals
 
 FEWEST_REWARDS: Final = 20
@@ -190,6 +194,35 @@ def bias_reason(share: float) -> str:
     """The reason, in a sentence, not to judge lists that were not shown."""
     text = bias_text(share)
     return f"{text[:1].upper()}{text[1:]}; see ips."
+
+
+def biases(table: Table, cells: IntArray) -> list[str | None]:
+    """For each of these cells, what is biased about it, in a sentence; None if nothing is."""
+    shares = [_share([overlap]) for overlap in _overlaps(table, cells)] or [None] * cells.size
+    return [None if share is None else bias_reason(share) for share in shares]
+
+
+def overlap_together(table: Table, cells: IntArray) -> float | None:
+    """The overlap of all of these cells with the lists shown; None if all were shown."""
+    return _share(_overlaps(table, cells))
+
+
+def bias_together(table: Table, cells: IntArray) -> str | None:
+    """What is biased about all of these cells together, in a sentence; None if nothing is."""
+    share = overlap_together(table, cells)
+    return None if share is None else bias_reason(share)
+
+
+def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
+    metric = table.plan.overlap
+    if metric is None:
+        return ()
+    return cast("Values", table.statistics[f"events:{metric.per_list}"]).view(cells)
+
+
+def _share(overlaps: Sequence[Distribution]) -> float | None:
+    count = sum(overlap.count for overlap in overlaps)
+    return math.fsum(overlap.total for overlap in overlaps) / count if count else None
 
 
 def clause_of(reason: str) -> str:

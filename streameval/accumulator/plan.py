@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
@@ -21,14 +22,20 @@ from streameval.events.errors import (
     MetricError,
 )
 from streameval.inference.days import number_of_day
-from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search, widest
-from streameval.statistics.pairings import PairingsOptions
-from streameval.statistics.placements import PlacementsOptions
-from streameval.statistics.scores import RankSumsOptions, ScoresOptions
-from streameval.statistics.user_sums import PANE_USERS
-from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
+from streameval.statistics.options import (
+    EXPERIMENT_USERS,
+    MAX_ITEMS,
+    MOST_USERS,
+    PANE_USERS,
+    Exposed,
+    ExposuresOptions,
+    PairingsOptions,
+    PlacementsOptions,
+    RankSumsOptions,
+    ScoresOptions,
+)
 
 WHOLE = 0
 """The depth that keeps whole lists, even if the metrics need fewer ranks."""
@@ -150,6 +157,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if self.activity:
             needs.append(ALL_CLICKS)
         return widest([need.search for need in needs if need.among == among])
+
+    @property
+    def overlap(self) -> Metric | None:
+        """The metric that tells which lists were shown, of the deepest cut-off, or None."""
+        overlaps = filter(tells_unshown, self.events)
+        return max(overlaps, key=lambda metric: metric.k or math.inf, default=None)
 
     @property
     def has_formulas(self) -> bool:
@@ -370,6 +383,11 @@ def make_plan(
         before=_by_text({m.per_list: m for m in before}),
         pre_period=pre_period,
     )
+
+
+def tells_unshown(metric: Metric) -> bool:
+    """Whether a metric has a value for lists that were not shown only."""
+    return metric.definition is parse("overlap").definition
 
 
 def _over_lists(metric: Metric) -> Metric:

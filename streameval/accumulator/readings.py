@@ -28,6 +28,7 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.overlap import (
     Overlap,
     Side,
+    biases,
     clip_note,
     distrust,
     lacking,
@@ -41,7 +42,6 @@ from streameval.accumulator.reading_intervals import (
     with_interval,
 )
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import biases
 from streameval.catalogue import denominator, parse
 from streameval.catalogue.lookup import checks_of, companions
 from streameval.catalogue.metric import Metric

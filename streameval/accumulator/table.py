@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.accumulator.codec import TableContent, dump_content, restore_content
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
@@ -41,45 +40,57 @@ from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, columns_of
 from streameval.events.errors import UnlikeStateError
+from streameval.events.extras import LazyModule
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions
-from streameval.statistics.exposures import ExposuresOptions, ItemsShown
-from streameval.statistics.groups import Groups, GroupsOptions
 from streameval.statistics.hits import Hits, explicit_ranks_kept
 from streameval.statistics.lists import HitsOptions, lists_of
 from streameval.statistics.matching import Search, matched
-from streameval.statistics.pairings import ItemPairings, PairingsOptions
-from streameval.statistics.placements import ItemPlacements, PlacementsOptions
-from streameval.statistics.relation import Relation, Shape, next_version
-from streameval.statistics.scores import (
-    RankSumsOfLists,
+from streameval.statistics.options import (
+    ExposuresOptions,
+    GroupsOptions,
+    PairingsOptions,
+    PlacementsOptions,
     RankSumsOptions,
-    ScoredItems,
     ScoresOptions,
+    UsersOptions,
+    UserSumsOptions,
 )
+from streameval.statistics.relation import Relation, Shape, next_version
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
-from streameval.statistics.terms import (
-    ListTerms,
-    SummedMetric,
-    Terms,
-    terms_of_lists,
-    terms_of_ranks,
-)
-from streameval.statistics.user_sums import UserSums, UserSumsOptions
-from streameval.statistics.users import ListUsers, Users, UsersOptions, times_of, users_of
 from streameval.statistics.vocabulary import Items
 
-S = TypeVar("S", bound=Statistic)
+if TYPE_CHECKING:
+    from streameval.accumulator import codec
+    from streameval.statistics import exposures, pairings, placements, scores
+    from streameval.statistics import groups as _groups
+    from streameval.statistics import terms as _terms
+    from streameval.statistics import user_sums as _user_sums
+    from streameval.statistics import users as _users
+    from streameval.statistics.groups import Groups
+    from streameval.statistics.terms import ListTerms, SummedMetric
+    from streameval.statistics.user_sums import UserSums
+    from streameval.statistics.users import ListUsers, Users
+else:
+    # A loop that only counts hits needs none of it.
+    codec = LazyModule("streameval.accumulator.codec")
+    exposures, pairings, placements, scores, _groups, _terms, _user_sums, _users = (
+        LazyModule(f"streameval.statistics.{name}")
+        for name in (
+            *("exposures", "pairings", "placements", "scores"),
+            *("groups", "terms", "user_sums", "users"),
+        )
+    )
 
-_KINDS: Final[Mapping[type, type[Statistic]]] = {
-    HitsOptions: Hits,
-    ExposuresOptions: ItemsShown,
-    PairingsOptions: ItemPairings,
-    PlacementsOptions: ItemPlacements,
-    ScoresOptions: ScoredItems,
-    RankSumsOptions: RankSumsOfLists,
+_KINDS: Final[Mapping[type, Callable[[], type[Statistic]]]] = {
+    HitsOptions: lambda: Hits,
+    ExposuresOptions: lambda: exposures.ItemsShown,
+    PairingsOptions: lambda: pairings.ItemPairings,
+    PlacementsOptions: lambda: placements.ItemPlacements,
+    ScoresOptions: lambda: scores.ScoredItems,
+    RankSumsOptions: lambda: scores.RankSumsOfLists,
 }
 _MOST_LISTS: Final = 16_384
 _MOST_IDS: Final = 4_096
@@ -197,22 +208,24 @@ class Table:
     @property
     def groups(self) -> Groups | None:
         """Sums by user group, if the plan has any."""
-        return self._of_kind(Groups)
+        return cast("Groups | None", self.statistics.get(f"{GROUPS_PREFIX}{self.plan.groups}"))
 
     @property
     def user_sums(self) -> UserSums | None:
         """Sums by user, if the plan has any."""
-        return self._user_sums(pre_period=False)
+        name = f"{USER_SUMS_PREFIX}{self.plan.user_sums}"
+        return cast("UserSums | None", self.statistics.get(name))
 
     @property
     def pre_period(self) -> UserSums | None:
         """Sums by user before an experiment, if the plan has them."""
-        return self._user_sums(pre_period=True)
+        period = self.plan.pre_period
+        return cast("UserSums | None", self.statistics.get(period.name if period else ""))
 
     @property
     def audience(self) -> Users | None:
         """The users of each cell, if the plan has them."""
-        return self._of_kind(Users)
+        return cast("Users | None", self.statistics.get("users"))
 
     def count(
         self,
@@ -238,7 +251,7 @@ class Table:
         values = self.event_values(batch) if values is None else values
         batch = matched(batch, self.search)
         if times is None and self.plan.reads_users:
-            times = times_of(batch)
+            times = _users.times_of(batch)
         self.seen = united(self.seen, digests_of(self.context))
         # Arrays of a caller may be reused, too.
         columns = (batch.recommendations, batch.interactions)
@@ -405,7 +418,7 @@ class Table:
         piece is read; dump a copy instead.
         """
         self.flush()
-        return dump_content(self._content, order)
+        return codec.dump_content(self._content, order)
 
     def load(
         self, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
@@ -426,7 +439,7 @@ class Table:
             UnlikeStateError: the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
-        content = restore_content(self._content, data, cells, empty_unlike=empty_unlike)
+        content = codec.restore_content(self._content, data, cells, empty_unlike=empty_unlike)
         self.ids, self._events, missing, self.seen = content
         self.users = self._kind_of_users()
         self.version = next_version()
@@ -476,7 +489,7 @@ class Table:
             for name in others:
                 self._statistics[name].count(part, cells)
         if self.plan.reads_users:
-            self._count_users(users_of(batch, cells, times), terms)
+            self._count_users(_users.users_of(batch, cells, times), terms)
 
     def _count_values(self, values: EventValues, cells: IntArray) -> list[ListTerms]:
         """Count the values of metrics of events; the terms that they add to sums by user."""
@@ -487,8 +500,10 @@ class Table:
                 kept.add_events(cells, column)
             if metric.per_list in self._column_of:
                 sums = map(np.array, of_events(column))
-                summed = Terms(self._column_of[metric.per_list], largest_rounded(metric), *sums)
-                terms.append(ListTerms(every, every, [summed]))
+                summed = _terms.Terms(
+                    self._column_of[metric.per_list], largest_rounded(metric), *sums
+                )
+                terms.append(_terms.ListTerms(every, every, [summed]))
         return terms
 
     def _count_lists(
@@ -501,7 +516,7 @@ class Table:
             if hits is not None:
                 hits.add_ranks(cells[rows], ranks)
             if counted.summed:
-                yield terms_of_ranks(counted.summed, rows, ranks)
+                yield _terms.terms_of_ranks(counted.summed, rows, ranks)
         for rows, unsealed in lists_of(options, part, cells):
             lists = unsealed.sealed()
             if hits is not None:
@@ -511,7 +526,7 @@ class Table:
                 kept = cast("Values", self._statistics[name])
                 kept.add(lists.cell, values, mean_counts(metric, lists))
             if counted.summed:
-                yield terms_of_lists(counted.summed, rows, lists)
+                yield _terms.terms_of_lists(counted.summed, rows, lists)
 
     def _count_users(self, users: ListUsers, terms: Sequence[ListTerms]) -> None:
         """Add lists with their users to the audience, and their terms to the sums by user."""
@@ -520,17 +535,9 @@ class Table:
             who = slice(None) if users.named.all() else users.named
             audience.add(users.cells[who], users.hashes[who], users.days[who])
         for statistic in self._statistics.values():
-            if isinstance(statistic, Groups | UserSums):
+            if isinstance(statistic, _groups.Groups | _user_sums.UserSums):
                 columns = [self._column_of[text] for text in statistic.options.metrics]
                 statistic.take(users, terms, columns)
-
-    def _user_sums(self, *, pre_period: bool) -> UserSums | None:
-        sums = (each for each in self.statistics.values() if isinstance(each, UserSums))
-        return next((each for each in sums if each.is_pre_period == pre_period), None)
-
-    def _of_kind(self, kind: type[S]) -> S | None:
-        found = (each for each in self.statistics.values() if isinstance(each, kind))
-        return next(found, None)
 
     @cached_property
     def _column_of(self) -> Mapping[str, int]:
@@ -599,41 +606,44 @@ class Table:
     def _new_statistics(self) -> dict[str, Statistic]:
         plan = self.plan
         made: dict[str, Statistic] = {
-            name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
+            name_of(options): _KINDS[type(options)]()(options, self.items) for options in plan.needs
         }
         made |= {
             name: Values(WEIGHTED if name in plan.weighted else ValuesOptions(), self.items)
             for name in plan.valued
         }
-        attributes = dict(self.context.attributes)
-        for statistic in made.values():
-            if isinstance(statistic, ItemPlacements):
-                statistic.kinds_of = attributes[statistic.options.by].of
+        for need in plan.needs:
+            if isinstance(need, PlacementsOptions):
+                counted: Any = made[name_of(need)]
+                counted.kinds_of = dict(self.context.attributes)[need.by].of
         if plan.groups:
             texts = tuple(metric.per_list for metric in plan.grouped)
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
-            made[f"{GROUPS_PREFIX}{plan.groups}"] = Groups(options, self.items)
+            made[f"{GROUPS_PREFIX}{plan.groups}"] = _groups.Groups(options, self.items)
         if plan.user_sums:
             texts = tuple(metric.per_list for metric in plan.per_user)
             limits = UserSumsOptions(max_users=plan.user_sums, metrics=texts)
-            made[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = UserSums(limits, self.items)
+            made[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = _user_sums.UserSums(limits, self.items)
         if plan.pre_period is not None:
             texts = tuple(metric.per_list for metric in plan.before)
             limits = UserSumsOptions(max_users=plan.users, metrics=texts, days=plan.pre_period.span)
-            made[plan.pre_period.name] = UserSums(limits, self.items)
+            made[plan.pre_period.name] = _user_sums.UserSums(limits, self.items)
         if plan.users:
-            made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
+            made["users"] = _users.Users(UsersOptions(max_users=plan.users), self.items)
         return dict(sorted(made.items()))
 
     @property
-    def _content(self) -> TableContent:
+    def _content(self) -> codec.TableContent:
         inputs = inputs_by_statistic(self.plan, self.context)
-        return TableContent(self.ids, self.items, self.events, self.statistics, inputs, self.seen)
+        return codec.TableContent(
+            self.ids, self.items, self.events, self.statistics, inputs, self.seen
+        )
 
     def _kind_of_users(self) -> IdKind | None:
         """The kind of the user ids counted; None without users."""
         for statistic in self.statistics.values():
-            if isinstance(statistic, ItemsShown) and statistic.options.of != "items":
+            options = statistic.options
+            if isinstance(options, ExposuresOptions) and options.of != "items":
                 (user,) = self.items.named(statistic.relations["shown"].columns[1][:1]) or (None,)
                 if user is not None:
                     return "text" if isinstance(user, str) else "integer"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +18,7 @@ from streameval.catalogue.items import (
     digest_of_parts,
 )
 from streameval.events import Id, ItemGroup
+from streameval.events.digests import blake2b
 from streameval.events.errors import MetricError
 from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray, IntArray
@@ -68,8 +68,7 @@ class Examination:
     def identity(self) -> str:
         """A digest of the content."""
         text = ",".join(map(repr, self.chances))
-        digest = blake2b(text.encode(), digest_size=16).hexdigest()
-        return f"{len(self.chances)} parts, blake2b {digest}"
+        return f"{len(self.chances)} parts, blake2b {blake2b(text.encode(), 16).hex()}"
 
 
 Catalog: TypeAlias = int | frozenset[Id]

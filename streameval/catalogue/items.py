@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from itertools import chain
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -369,6 +368,8 @@ def _finite(rows: object) -> FloatArray:
 
 def digest_of_parts(parts: Sequence[str]) -> str:
     """A digest of texts that is another for other texts, or for other ends of them."""
+    from hashlib import blake2b  # noqa: PLC0415  as in `events.digests`
+
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogatepass"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -25,7 +24,6 @@ from streameval.catalogue.signature import (
     Parameter,
     Value,
 )
-from streameval.catalogue.systems import in_convention
 from streameval.events import LARGEST_RANK
 from streameval.events.errors import (
     MetricDeclarationError,
@@ -35,7 +33,7 @@ from streameval.events.errors import (
     UnknownMetricError,
     suggestion,
 )
-from streameval.statistics.terms import LARGEST_OF_USER
+from streameval.statistics.intervals import LARGEST_OF_USER
 
 ALIASES: Mapping[str, str] = {
     "aggregate_diversity": "distinct_items",
@@ -112,6 +110,25 @@ _MOST_TEXTS = 4_096
 """Texts kept parsed; a service may get any number of them from its users."""
 
 
+@lru_cache(maxsize=_MOST_TEXTS)
+def definition_named(name: str) -> Definition | None:
+    """The metric of the catalogue with this name, or None; imports no other.
+
+    Example:
+        >>> definition_named("ndcg").bounds, definition_named("os")
+        ((0, 1), None)
+    """
+    module = f"{metrics.__name__}.{name}"
+    try:
+        content = vars(importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        return None
+    found = filter(None, map(definition_of, content.values()))
+    return next((definition for definition in found if definition.name == name), None)
+
+
 @cache
 def catalogue() -> Mapping[str, Definition]:
     """All metrics by name, in alphabetical order.
@@ -120,12 +137,10 @@ def catalogue() -> Mapping[str, Definition]:
         >>> catalogue()["ndcg"].bounds
         (0, 1)
     """
-    definitions = {}
-    for module in sorted(entry.name for entry in pkgutil.iter_modules(metrics.__path__)):
-        content = vars(importlib.import_module(f"{metrics.__name__}.{module}"))
-        for definition in filter(None, map(definition_of, content.values())):
-            definitions[definition.name] = definition
-    return definitions
+    import pkgutil  # noqa: PLC0415  whoever names metrics needs no list of all
+
+    names = sorted(module.name for module in pkgutil.iter_modules(metrics.__path__))
+    return {name: found for name in names if (found := definition_named(name)) is not None}
 
 
 def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
@@ -242,7 +257,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     definition = definition_of(function)
     if definition is None:
         raise _undeclared(function)
-    built_in = catalogue().get(definition.name) is definition
+    built_in = definition_named(definition.name) is definition
     # A spawned process of multiprocessing imports the program under the other name.
     module = "__main__" if function.__module__ == "__mp_main__" else function.__module__
     prefix = None if built_in else module
@@ -259,8 +274,9 @@ def companion(metric: Metric, name: str, **differing: Value) -> Metric:
         >>> companion(parse("snips(target=new)@5"), "importance_weight").text
         'importance_weight(target=new)@5'
     """
-    prefix = None if name in catalogue() else metric.prefix
-    definition = _user_definition(prefix, name) if prefix else catalogue()[name]
+    built_in = definition_named(name)
+    prefix = None if built_in else metric.prefix
+    definition = built_in or _user_definition(prefix or "", name)
     accepted, companion_names = parameters(definition), {*definition.parameters, "type"}
     values = {
         key: value for key, value in metric.values.items() if key in companion_names
@@ -367,19 +383,22 @@ def _canonical(spelled: Spelling) -> Spelling:
 
 
 def _resolve(text: str, spelled: Spelling) -> Definition:
+    definition = definition_named(spelled.name)
     if spelled.prefix is None:
         if spelled.name in CONVENTIONS:
             conventional = CONVENTIONS[spelled.name].metrics
             raise UnknownMetricError(
                 spelled.name, [f"{spelled.name}:{metric_name}" for metric_name in conventional]
             )
-        if spelled.name not in catalogue():
+        if definition is None:
             raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
-        return catalogue()[spelled.name]
+        return definition
     convention = CONVENTIONS[spelled.prefix]
-    if spelled.name not in convention.metrics:
+    if definition is None or spelled.name not in convention.metrics:
         raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
-    return in_convention(catalogue()[spelled.name], spelled.prefix)
+    from streameval.catalogue.systems import in_convention  # noqa: PLC0415  imports many metrics
+
+    return in_convention(definition, spelled.prefix)
 
 
 def absent_module(text: str) -> str | None:

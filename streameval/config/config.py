@@ -48,8 +48,8 @@ from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
-from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
+from streameval.statistics.options import MAX_ITEMS
 
 MOST_SERIES: Final = 65_536
 """Combinations that a daemon exports."""

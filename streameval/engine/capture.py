@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.accumulator.doubts import Advice, cell_advice
+from streameval.accumulator.advice import cell_advice
+from streameval.accumulator.doubts import Advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import (
     readings_of,

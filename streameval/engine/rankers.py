@@ -12,7 +12,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.unshown import overlap_kept
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import SHOWN
 from streameval.engine.windows.labels import Labels
@@ -83,7 +82,7 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
 
 def shown_slices(family: SliceTable, slices: Iterable[int]) -> list[int]:
     """Those of some slices whose lists were shown; all without the lists of rankers."""
-    if RANKER not in family.names or overlap_kept(family.table) is None:
+    if RANKER not in family.names or family.table.plan.overlap is None:
         return list(slices)
     index = family.names.index(RANKER)
     return [number for number in slices if family.labels[number][index] == SHOWN]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.accumulator.doubts import Doubts, advice
+from streameval.accumulator.advice import advice
+from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of
 from streameval.catalogue.reading import Reading

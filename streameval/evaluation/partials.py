@@ -55,8 +55,8 @@ from streameval.events.errors import (
 )
 from streameval.events.ids import IdKind
 from streameval.events.times import outside_error, outside_range
-from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
+from streameval.statistics.options import MAX_ITEMS
 
 __all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
 

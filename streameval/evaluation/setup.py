@@ -37,8 +37,8 @@ from streameval.evaluation.sources import (
 )
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
-from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
+from streameval.statistics.options import MAX_ITEMS
 
 if TYPE_CHECKING:
     from streameval.config import Config

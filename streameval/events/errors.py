@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,7 +53,9 @@ class ProblemError(StreamevalError):
 
 def nearest(text: str, candidates: Iterable[str]) -> list[str]:
     """The known names closest to a misspelt one, best first; at most three."""
-    return difflib.get_close_matches(text.lower(), list(candidates), n=3, cutoff=0.6)
+    from difflib import get_close_matches  # noqa: PLC0415  slow, and for a mistake only
+
+    return get_close_matches(text.lower(), list(candidates), n=3, cutoff=0.6)
 
 
 def suggestion(text: str, candidates: Iterable[str]) -> str:

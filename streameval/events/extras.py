@@ -1,4 +1,4 @@
-"""Imports of the optional extras."""
+"""Imports that come late: of modules that few need, and of the optional extras."""
 
 from __future__ import annotations
 
@@ -8,6 +8,23 @@ from importlib import import_module
 from typing import Any
 
 from streameval.events.errors import ConfigError, MissingExtraError
+
+
+class LazyModule:
+    """A module that is imported when something of it is first used.
+
+    Example:
+        >>> LazyModule("math").sqrt(4)
+        2.0
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
 
 
 @contextmanager

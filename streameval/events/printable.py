@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from typing import Final
 
@@ -38,8 +37,10 @@ def printable_json(text: str) -> str:
     """
     if text.isprintable():
         return text
+    from json import dumps  # noqa: PLC0415  nothing else of what counts events needs it
+
     return "".join(
-        char if char == "\n" or _is_printable(char) else json.dumps(char)[1:-1] for char in text
+        char if char == "\n" or _is_printable(char) else dumps(char)[1:-1] for char in text
     )
 
 

@@ -34,6 +34,10 @@ Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
 
 _LOG: Final = logging.getLogger(__name__)
 
+# Silent in a user's program until it configures logging; Python would print warnings otherwise.
+if not logging.getLogger("streameval").handlers:
+    logging.getLogger("streameval").addHandler(logging.NullHandler())
+
 
 class _Read(NamedTuple):
     accumulator: Accumulator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -14,32 +14,15 @@ from streameval.events import Batch, Event, Id
 from streameval.events.lazy import LazyColumn
 from streameval.events.ragged import IdColumn
 from streameval.statistics.arrays import IntArray, group_sum, place_values
+from streameval.statistics.options import ExposuresOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of, item_sample
 from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
-MAX_ITEMS = 1_000_000
 _FIRST = 1_000
 """Items that `meets` looks up first."""
-
-Exposed: TypeAlias = Literal["items", "users", "users_with_hits"]
-"""What is counted: items shown, users who were shown an item, or users with a hit."""
-
-
-class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a statistic of items shown; only equal options merge.
-
-    Attributes:
-        cutoff: cut-off k; None for the whole list.
-        max_items: largest number of distinct items of a cell that are counted exactly.
-        of: what is counted; a user has the rank of the list's first item or first hit.
-    """
-
-    cutoff: int | None = None
-    max_items: int = MAX_ITEMS
-    of: Exposed = "items"
 
 
 class ItemsShown(Statistic):

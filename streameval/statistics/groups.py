@@ -13,42 +13,15 @@ from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct, group_sum, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
+from streameval.statistics.options import GroupsOptions
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import (
-    ListTerms,
-    MetricRows,
-    OwnerTotals,
-    SavedSums,
-    group_owners,
-)
+from streameval.statistics.terms import ListTerms, MetricRows, OwnerTotals, SavedSums, group_owners
 from streameval.statistics.users import ListUsers
 from streameval.statistics.vocabulary import Items
 
 MOST_DAYS: Final = 90
 """Event days kept per cell; older days are added to the oldest of them."""
-
-
-class GroupsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of sums by user group.
-
-    Attributes:
-        groups: number of user groups, a power of 2.
-        daily: whether sums are kept by event day.
-        metrics: `Metric.per_list` of each metric.
-    """
-
-    groups: int = 256
-    daily: bool = True
-    metrics: tuple[str, ...] = ()
-
-    def within(self, other: GroupsOptions) -> bool:
-        """Whether the sums of `other` can be merged into sums with these options.
-
-        Groups are the lower bits of a hash, so many groups can be merged into fewer.
-        """
-        finer = other.groups >= self.groups and other.daily >= self.daily
-        return finer and self.metrics == other.metrics
 
 
 class Groups(Statistic):

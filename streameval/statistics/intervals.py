@@ -25,6 +25,14 @@ Groups: TypeAlias = Literal[16, 32, 64, 128, 256, 512, 1024]
 UNIT: Final = 2.0**-32
 """Unit of a numerator: the value of a list is rounded to it once, so that sums are exact."""
 
+BOUNDED: Final = 2.0
+WEIGHTED: Final = 1024.0
+"""Larger values are summed exactly. Smaller ones are rounded to UNIT, and 2^30 of bounded metrics
+fit, or 2^21 lists of the largest weight."""
+
+LARGEST_OF_USER: Final = 2.0**20
+"""Largest value of a list in a mean over users: 2^11 such lists of a user fit."""
+
 
 class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of confidence intervals by user group.

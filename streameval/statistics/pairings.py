@@ -12,24 +12,11 @@ import numpy as np
 
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
+from streameval.statistics.options import PairingsOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample, item_sample
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
-
-MAX_ROWS = 1_000_000
-
-
-class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a statistic of pairings; only equal options merge.
-
-    Attributes:
-        cutoff: cut-off k; None for the whole list.
-        max_rows: largest number of pairs of item and length that a cell counts exactly.
-    """
-
-    cutoff: int | None = None
-    max_rows: int = MAX_ROWS
 
 
 class ItemPairings(Statistic):

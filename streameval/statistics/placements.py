@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import chain
 from typing import ClassVar, Literal, Self, TypeAlias
 
@@ -13,7 +12,9 @@ import msgspec
 import numpy as np
 
 from streameval.events import Batch, Id
+from streameval.events.digests import blake2b
 from streameval.statistics.arrays import IntArray, up_to
+from streameval.statistics.options import PlacementsOptions
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
@@ -24,18 +25,6 @@ KindsOf: TypeAlias = Callable[[Id], tuple[str, ...]]
 
 Discount: TypeAlias = Literal["log2", "none"]
 """Worth of a rank: 1 / log2(rank + 1), or 1."""
-
-
-class PlacementsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a statistic of placements; only equal options merge.
-
-    Attributes:
-        by: name of the attribute that gives the kinds.
-        type: the type of interactions that count; "" for all types.
-    """
-
-    by: str = ""
-    type: str = ""
 
 
 class ItemPlacements(Statistic):
@@ -189,7 +178,7 @@ def kind_code(kind: str) -> int:
         >>> kind_code("news") == kind_code("news") != kind_code("drama")
         True
     """
-    digest = blake2b(kind.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = blake2b(kind.encode("utf-8", "surrogatepass"), 8)
     return int.from_bytes(digest, "little", signed=True)
 
 

@@ -16,14 +16,6 @@ from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.users import ListUsers, user_groups
 
-BOUNDED: Final = 2.0
-WEIGHTED: Final = 1024.0
-"""Larger values are summed exactly. Smaller ones are rounded to UNIT, and 2^30 of bounded metrics
-fit, or 2^21 lists of the largest weight."""
-
-LARGEST_OF_USER: Final = 2.0**20
-"""Largest value of a list in a mean over users: 2^11 such lists of a user fit."""
-
 _DENSE: Final = 8
 
 Values: TypeAlias = tuple[FloatArray, IntArray]

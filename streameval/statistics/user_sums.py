@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 import numpy as np
 
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
-from streameval.statistics.intervals import UNIT, GroupSums
+from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, GroupSums
+from streameval.statistics.options import UserSumsOptions
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import (
-    LARGEST_OF_USER,
-    WEIGHTED,
-    ListTerms,
-    MetricRows,
-    OwnerTotals,
-    SavedSums,
-)
-from streameval.statistics.users import MOST_USERS, ListUsers, hash_units
+from streameval.statistics.terms import ListTerms, MetricRows, OwnerTotals, SavedSums
+from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
-
-PANE_USERS: Final = 512
-"""Users of a pane or window whose sums are kept."""
-
-
-class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of sums by user.
-
-    Attributes:
-        max_users: largest number of users kept per cell.
-        metrics: `Metric.per_list` of each metric.
-        days: the only event days that count, the second one excluded; None: all.
-    """
-
-    max_users: int = MOST_USERS
-    metrics: tuple[str, ...] = ()
-    days: tuple[int, int] | None = None
 
 
 class UserTotals(NamedTuple):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from streameval.events import Batch, Id
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
+from streameval.statistics.options import UsersOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
@@ -90,12 +90,6 @@ def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
 _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
-MOST_USERS: Final = 16_384
-"""Users kept per cell, except of an experiment."""
-
-EXPERIMENT_USERS: Final = 2 * 262_144
-"""Users kept of each variant of an experiment; thinning halves them, so 262,144 stay."""
-
 _DAY: Final = 86_400 * 1_000_000
 _HASHES: Final = 1 << 64
 _FEW: Final = 32
@@ -143,16 +137,6 @@ def times_of(batch: Batch) -> IntArray | None:
         return np.array(batch.times, np.int64)
     except TypeError:
         return np.array([at or 0 for at in batch.times], np.int64)
-
-
-class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a statistic of users; only equal options merge.
-
-    Attributes:
-        max_users: largest number of users kept per cell.
-    """
-
-    max_users: int = MOST_USERS
 
 
 class UserSample(NamedTuple):

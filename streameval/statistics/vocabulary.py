@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from itertools import chain, count, filterfalse, pairwise
 from typing import Final, Generic, TypeAlias, TypeVar
 from zlib import crc32
@@ -14,6 +13,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.events import Id, plain
+from streameval.events.digests import blake2b
 from streameval.events.forks import forkable_lock
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import FloatArray, IntArray, occurrences, place_values
@@ -188,7 +188,7 @@ def _unit_hash(item: Id) -> float:
     builtin = plain(item)
     text = f"{type(builtin).__name__}:{builtin}".encode("utf-8", "surrogatepass")
     # The upper 53 bits, which a float represents exactly.
-    return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / 2.0**53
+    return (int.from_bytes(blake2b(text, 8), "big") >> 11) / 2.0**53
 
 
 def _crcs(names: Sequence[Id]) -> IntArray:

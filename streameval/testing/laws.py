@@ -16,10 +16,9 @@ from msgspec.structs import fields, replace
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import MetricFailedError, formula
 from streameval.accumulator.intake import checked_batch
-from streameval.accumulator.plan import make_plan
+from streameval.accumulator.plan import make_plan, tells_unshown
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import tells_unshown
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import Metric
@@ -28,7 +27,7 @@ from streameval.catalogue.signature import AMONG
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
 from streameval.events.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events.per_item import PerItem
-from streameval.statistics.exposures import MAX_ITEMS
+from streameval.statistics.options import MAX_ITEMS
 
 ITEMS: tuple[Id, ...] = tuple(range(12))
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25)

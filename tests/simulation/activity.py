@@ -18,7 +18,8 @@ from streameval.analyses.experiments.statistics import Variant, compare_with_con
 from streameval.catalogue import parse
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
-from streameval.statistics.users import EXPERIMENT_USERS, HashArray
+from streameval.statistics.options import EXPERIMENT_USERS
+from streameval.statistics.users import HashArray
 from tests.crowds import audience_of
 from tests.simulation.bars import GROUPS, Bar, at_least, at_most, claims
 

@@ -40,7 +40,8 @@ from streameval.inference.interval_formulas import normal_quantile, standard_err
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums
-from streameval.statistics.users import EXPERIMENT_USERS, user_hashes
+from streameval.statistics.options import EXPERIMENT_USERS
+from streameval.statistics.users import user_hashes
 from tests.batches import batch_of
 from tests.cli.program import json_lines
 from tests.present import present

@@ -21,7 +21,8 @@ from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue import parse
 from streameval.events.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
-from streameval.statistics.users import EXPERIMENT_USERS, Users, UsersOptions
+from streameval.statistics.options import EXPERIMENT_USERS, UsersOptions
+from streameval.statistics.users import Users
 from streameval.statistics.vocabulary import Items
 from tests.crowds import audience
 from tests.present import present

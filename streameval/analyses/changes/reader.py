@@ -11,9 +11,9 @@ import numpy as np
 
 from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.objections import objection_together
+from streameval.accumulator.plan import tells_unshown
 from streameval.accumulator.readings import summed_together, summed_without
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import tells_unshown
 from streameval.analyses.changes.report import ChangesReport
 from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
 from streameval.analyses.changes.statistics import (

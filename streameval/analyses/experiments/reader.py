@@ -11,6 +11,7 @@ import numpy as np
 
 from streameval.accumulator.by_user import has_user_means, ungrouped, user_means_by_group
 from streameval.accumulator.objections import Objection, objections_to
+from streameval.accumulator.plan import tells_unshown
 from streameval.accumulator.readings import (
     activity,
     joined,
@@ -18,7 +19,6 @@ from streameval.accumulator.readings import (
     summed_together,
 )
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import tells_unshown
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment

@@ -10,9 +10,9 @@ import numpy as np
 
 from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.objections import user_sums
+from streameval.accumulator.plan import tells_unshown
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.table import Table
-from streameval.accumulator.unshown import tells_unshown
 from streameval.analyses.gaps.report import Gap, GapSeries
 from streameval.analyses.gaps.settings import GapOptions
 from streameval.analyses.gaps.statistics import gap_of
