@@ -250,4 +250,4 @@ def test_ci_runs_the_command_in_the_readme_only() -> None:
     commands = [line for line in lines if line and not line.startswith(("#", "set "))]
     assert len(commands) == 1
     assert commands[0].endswith('/../tests/run"')
-    assert "\n    tests/run\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "`tests/run`" in (ROOT / "README.md").read_text(encoding="utf-8")
