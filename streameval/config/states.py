@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from streameval.checkpoints.format import CLAIM, Header, Place
 from streameval.checkpoints.restore import other_settings, resume
@@ -21,6 +21,8 @@ from streameval.events.errors import UsageError, damage_as_error
 from streameval.events.records import Partition
 from streameval.sources.options import STDIN
 from streameval.sources.remote import is_remote
+
+T = TypeVar("T")
 
 
 class StoredCheckpoint(NamedTuple):
@@ -40,17 +42,19 @@ def newest_checkpoints(
 
     `partitions`: TOPIC/NUMBER; empty for all.
     """
-    checkpoints = sorted(
-        _checkpoints_in(paths, note), key=lambda checkpoint: checkpoint.saved.header.written_at
-    )
-    latest = {
-        (checkpoint.path, checkpoint.place.topic): checkpoint.place.identity
+    checkpoints = list(_checkpoints_in(paths, note))
+    identities = newest_identities(
+        (
+            (checkpoint.path, checkpoint.place.topic),
+            checkpoint.place.identity,
+            checkpoint.saved.header.written_at,
+        )
         for checkpoint in checkpoints
-    }
+    )
     newest = [
         checkpoint
         for checkpoint in checkpoints
-        if latest[checkpoint.path, checkpoint.place.topic] == checkpoint.place.identity
+        if identities[checkpoint.path, checkpoint.place.topic] == checkpoint.place.identity
     ]
     newest.sort(key=lambda checkpoint: checkpoint[:2])
     names = {f"{checkpoint.place.topic}/{checkpoint.place.number}" for checkpoint in newest}
@@ -64,6 +68,17 @@ def newest_checkpoints(
         for checkpoint in newest
         if f"{checkpoint.place.topic}/{checkpoint.place.number}" in wanted
     ]
+
+
+def newest_identities(written: Iterable[tuple[T, str, float]]) -> dict[T, str]:
+    """The identity of each topic that was written last: it may have been deleted and created again.
+
+    `written`: topic, identity, and when a checkpoint of them was written.
+    """
+    latest: dict[T, tuple[float, str]] = {}
+    for topic, identity, at in written:
+        latest[topic] = max(latest.get(topic, (at, identity)), (at, identity))
+    return {topic: identity for topic, (_, identity) in latest.items()}
 
 
 def without_copies(

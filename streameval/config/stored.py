@@ -18,7 +18,7 @@ from streameval.checkpoints.restore import offsets_saved, resume
 from streameval.checkpoints.store import Listing, Location, SavedCheckpoint, Store
 from streameval.config.config import Config, without_formats
 from streameval.config.pipeline import new_ingest, with_saved_depth
-from streameval.config.states import other_counting
+from streameval.config.states import newest_identities, other_counting
 from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import Tally
@@ -179,19 +179,16 @@ class StoreReader:
 
     def _current(self, listing: Listing) -> dict[Place, Sequence[Location]]:
         """The places of the configured logs; of a topic that was recreated, those written last."""
-        identities: defaultdict[str, dict[str, float]] = defaultdict(dict)
         places = {
             place: locations
             for place, locations in listing.places.items()
             if not self._topics or place.topic in self._topics
         }
         several = len({place[:2] for place in places}) > len({place.topic for place in places})
-        for place, locations in places.items():
-            times = identities[place.topic]
-            written = self._written_at(place, locations) if several else 0.0
-            times[place.identity] = max(written, times.get(place.identity, 0.0))
-        for topic, times in identities.items():
-            self._identities[topic] = max(times, key=lambda identity: times[identity])
+        self._identities |= newest_identities(
+            (place.topic, place.identity, self._written_at(place, locations) if several else 0.0)
+            for place, locations in places.items()
+        )
         return {
             place: locations
             for place, locations in places.items()

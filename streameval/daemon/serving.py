@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -11,8 +10,7 @@ from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.stored import StoreReader
 from streameval.daemon.assembly import checkpoint_store, snapshots_of
-from streameval.daemon.log import emit
-from streameval.daemon.loop import STALL_SECONDS
+from streameval.daemon.loop import STALL_SECONDS, AdviceLog, SourceTrouble
 from streameval.daemon.site import Site
 from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
@@ -70,7 +68,7 @@ class StoreServer:
         self._ends = log_ends(config.source, environment)
         look = min(self._interval / 2, _LONGEST)
         self._pace = Pace(look, look)
-        self._log = StoreLog(state.path)
+        self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), AdviceLog()
         self._site = Site(
             config,
             environment,
@@ -108,7 +106,11 @@ class StoreServer:
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
         self._observe(snapshot)
-        self._log.observe(snapshot.stored, self._reader.trouble)
+        self._trouble_log.observe(self._reader.trouble)
+        for entry in snapshot.stored:
+            if entry.problem is not None:
+                about = entry.log, entry.problem
+                self._problems.observe(about, f"{entry.log}: {entry.problem}.")
         self._pulse.beat()
         self._pace.note(self._clock.busy() - worked)
         while not until() and self._clock.monotonic() < began + self._pace.interval:
@@ -156,25 +158,3 @@ class StoreServer:
 
 
 _READ_BEFORE: Final = " The values are those read before."
-
-
-class StoreLog:
-    """Logs once each why values are not the newest, and that the store cannot be read."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._trouble: str | None = None
-        self._problems: Mapping[Partition, str | None] = {}
-
-    def observe(self, stored: Sequence[StoredPartition], trouble: str | None) -> None:
-        """Log what is new."""
-        if trouble is not None and self._trouble is None:
-            emit(logging.WARNING, "store_not_read", path=self._path, error=trouble)
-        elif trouble is None and self._trouble is not None:
-            emit(logging.INFO, "store_read_again", path=self._path)
-        self._trouble = trouble
-        problems = {entry.log: entry.problem for entry in stored}
-        for log, problem in problems.items():
-            if problem is not None and problem != self._problems.get(log):
-                emit(logging.WARNING, "checkpoint_not_shown", partition=str(log), problem=problem)
-        self._problems = problems

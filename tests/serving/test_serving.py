@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from streameval.checkpoints.store import store_of
 from streameval.testing.broker import Broker
 from tests.changes.events import events
+from tests.cli.program import run
 from tests.daemon.running import Running, kafka_source, running
 from tests.daemon.test_topics import HASTY, PARTITIONS, owned, read
 from tests.kafka.topics import create, send
@@ -142,6 +145,30 @@ class Beside:
         return everything
 
 
+TENTHS: Final = (0, 5, 8, 9, 10)
+"""Where the records are divided: before a kill, after it, and after each harm."""
+
+
+def damage(state: Path) -> None:
+    """Flip a bit of the newest checkpoint of partition 2."""
+    path = newest_file(state, 2)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def delete(state: Path) -> None:
+    """Delete all files of partition 2."""
+    for path in [*newest_file(state, 2).parent.rglob("*")]:
+        if path.is_file():
+            path.unlink()
+
+
+def newest_file(state: Path, number: int) -> Path:
+    places = store_of(str(state)).listing().places
+    return state / next(at[0].key for place, at in places.items() if place.number == number)
+
+
 @contextmanager
 def beside(broker: Broker, topic: str, folder: Path, store: Store) -> Iterator[Beside]:
     with ExitStack() as stack:
@@ -149,37 +176,62 @@ def beside(broker: Broker, topic: str, folder: Path, store: Store) -> Iterator[B
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("store", [folder_of, pytest.param(bucket, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("store", "harms"),
+    [
+        (folder_of, ()),
+        pytest.param(folder_of, (damage, delete), marks=pytest.mark.nightly),
+        pytest.param(bucket, (), marks=pytest.mark.nightly),
+    ],
+)
 def test_readers_show_what_one_daemon_shows_also_after_a_kill_and_a_takeover(
-    broker: Broker, tmp_path: Path, store: Store
+    broker: Broker, tmp_path: Path, store: Store, harms: Sequence[Callable[[Path], None]]
 ) -> None:
     rows = sorted(events(days=30, lists=200), key=lambda row: row["ts"])
     lines = [json.dumps(row).encode() for row in rows]
     topic = create(broker, partitions=PARTITIONS)
-    half = len(lines) // 2
-    with beside(broker, topic, tmp_path, store) as run:
-        first, second = run.replicas
+    parts = [lines[len(lines) * of // 10 : len(lines) * to // 10] for of, to in pairwise(TENTHS)]
+    with beside(broker, topic, tmp_path, store) as site:
+        first, second = site.replicas
+        reader, _ = site.readers
         first.until(lambda: owned(first) == owned(second) == PARTITIONS // 2)
-        send(broker, topic, lines[:half], "user")
-        before = run.agree(half)
+        send(broker, topic, parts[0], "user")
+        before = site.agree(len(parts[0]))
         assert before["experiment"]["checks"]["trouble"] == []
         assert {row["verdict"] for row in before["changes"]["changes"]} != {"do not trust"}
-        reader, _ = run.readers
+
         first.process.send_signal(signal.SIGKILL)
-        send(broker, topic, lines[half:], "user")
-        said = reader.until(lambda: _waiting(reader))
-        assert "records that no checkpoint covers yet; the oldest checkpoint, of" in said
-        assert reader.sum_of("streameval_kafka_consumer_lag") > 0
-        after = run.agree(len(lines))
-        assert after["changes"] != before["changes"]
-        assert reader.get("/-/ready").text.startswith(
-            "Ready: the newest checkpoints of all partitions have been read."
+        send(broker, topic, parts[1], "user")
+        assert "records that no checkpoint covers yet; the oldest checkpoint, of" in reader.until(
+            partial(_waiting, reader)
         )
+        assert reader.sum_of("streameval_kafka_consumer_lag") > 0
+        sent = len(parts[0]) + len(parts[1])
+        assert site.agree(sent)["changes"] != before["changes"]
+
+        for harm, part in zip(harms, parts[2:], strict=False):
+            harm(tmp_path / "state")
+            assert reader.until(partial(_not_newest, reader)) == "2"
+            assert reader.get("/-/ready").text.startswith(f"Warning: {topic}[2]: ")
+            send(broker, topic, part, "user")
+            sent += len(part)
+            site.agree(sent)
         assert "_total{" not in _own(reader.get("/metrics").text)
         page = reader.get("/").text
         assert "Values are those of the newest checkpoints of all partitions" in page
-        for process in (*run.readers, run.alone, second):
+        for process in (*site.readers, site.alone, second):
             assert process.stop() == 0
+
+
+def _not_newest(reader: Running) -> str:
+    """The number of the partition whose newest checkpoint is not shown; empty if all are."""
+    lines = reader.get("/metrics").text.splitlines()
+    bad = [
+        line
+        for line in lines
+        if line.startswith("streameval_stored_newest") and line.endswith(" 0.0")
+    ]
+    return bad[0].partition('partition="')[2].partition('"')[0] if bad else ""
 
 
 def _waiting(reader: Running) -> str | None:
@@ -191,26 +243,38 @@ def _own(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if line.startswith("streameval_"))
 
 
-def test_a_reader_waits_for_a_store_and_says_what_it_waits_for(tmp_path: Path) -> None:
-    events_file = tmp_path / "events.ndjson"
-    rows = sorted(events(days=2, lists=50), key=lambda row: row["ts"])
-    events_file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    source = f'[source]\ntype = "files"\npaths = ["{events_file}"]\n'
-    config = config_of(folder_of(tmp_path)) + source
-    folders = [tmp_path / name for name in ("reader", "daemon")]
-    for folder in folders:
-        folder.mkdir()
-    with running(config, folders[0], command="serve") as reader:
+def test_a_reader_waits_for_a_store_and_shows_joined_streams_as_the_daemon_does(
+    tmp_path: Path,
+) -> None:
+    done = run("simulate", "--streams", tmp_path, "--events", "400")
+    assert done.returncode == 0, done.stderr
+    simulated = tmp_path / "streameval.toml"
+    state = f'[state]\npath = "{tmp_path / "state"}"\ninterval = "1s"\n'
+    text = f'intervals = {{}}\n{simulated.read_text()}{state}[web]\nlisten = "127.0.0.1:0"\n'
+    simulated.write_text(text)
+    with running(simulated, tmp_path, command="serve") as reader:
         answer = reader.until(lambda: _unready(reader))
         assert "store.json is missing" in answer
         assert reader.get("/-/healthy").status_code == 200
-        with running(config, folders[1]) as daemon:
-            daemon.consumed(100)
+        with running(simulated, tmp_path) as daemon:
+            records = 400 + 400
+            daemon.until(lambda: daemon.document().get("health", {}).get("valid", 0) > records)
+            counted = daemon.until(lambda: _saved(daemon))
+            reader.until(lambda: shown(reader) == shown(daemon))
+            progress = reader.document()["health"]["partitions"]
             assert daemon.stop() == 0
-        reader.until(lambda: reader.get("/-/ready").status_code == 200)
-        reader.until(lambda: covered(reader, 100))
+        kept = ("topic", "partition", "position", "event_time")
+        assert [{name: log[name] for name in kept} for log in progress] == [
+            {name: log[name] for name in kept} for log in counted
+        ]
         assert reader.stop() == 0
-    assert [line for line in reader.log if "store_read_again" in line]
+
+
+def _saved(daemon: Running) -> list[dict[str, Any]]:
+    """The progress of all logs, once all of it is saved and each has ended."""
+    logs: list[dict[str, Any]] = daemon.document()["health"]["partitions"]
+    saved = all(log["durable"] == log["position"] > 0 for log in logs)
+    return logs if saved and len(logs) == 2 else []
 
 
 def _unready(reader: Running) -> str:
