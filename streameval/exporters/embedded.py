@@ -25,7 +25,7 @@ from streameval.exporters.families import (
 )
 from streameval.exporters.names import family_name, same_name
 from streameval.exporters.operations import count_undefined
-from streameval.exporters.prometheus import Exposition, exposition_of
+from streameval.exporters.prometheus import Exposition, compress, exposition_of
 
 __all__ = ["Collector"]
 
@@ -301,7 +301,8 @@ def exposition(collector: ClientCollector) -> Exposition:
     registry = CollectorRegistry()
     registry.register(collector)
 
-    def render(_: Snapshot | None, /, *, openmetrics: bool = False) -> bytes:
-        return exposition_of(registry, openmetrics=openmetrics)
+    def render(_: Snapshot | None, /, *, openmetrics: bool = False, packed: bool = False) -> bytes:
+        text = exposition_of(registry, openmetrics=openmetrics)
+        return compress(text) if packed else text
 
     return render

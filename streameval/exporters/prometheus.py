@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, cast
+from functools import cached_property
+from typing import Final, Protocol, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.exposition import choose_encoder
@@ -31,10 +34,40 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 class Exposition(Protocol):
-    """All samples of a snapshot, in text format 0.0.4 or in OpenMetrics 1.0.0."""
+    """All samples of a snapshot, in text format 0.0.4 or in OpenMetrics 1.0.0, or in gzip."""
 
-    def __call__(self, snapshot: Snapshot | None, /, *, openmetrics: bool = False) -> bytes:
+    def __call__(
+        self, snapshot: Snapshot | None, /, *, openmetrics: bool = False, packed: bool = False
+    ) -> bytes:
         """None: only what is known without a snapshot."""
+
+
+def compress(content: bytes) -> bytes:
+    """The content in gzip, at its quickest level."""
+    return gzip.compress(content, 1, mtime=0)
+
+
+class _Text:
+    """The beginning of an exposition, which is compressed once, whatever follows it."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    def with_end(self, end: bytes, *, packed: bool) -> bytes:
+        """The whole exposition."""
+        if not packed:
+            return self._text + end
+        packed_text, packer = self._packed
+        packer = packer.copy()
+        return b"".join([packed_text, packer.compress(end), packer.flush()])
+
+    @cached_property
+    def _packed(self) -> tuple[bytes, zlib._Compress]:
+        packer = zlib.compressobj(1, wbits=_GZIP)
+        return packer.compress(self._text), packer
+
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 def prefers_openmetrics(accept: str) -> bool:
@@ -80,7 +113,7 @@ class PrometheusExporter:
         self._process.register(_Collected([memory_limit()]))
         self._lock = threading.Lock()
         self._rendered: Sequence[Family] = ()
-        self._bodies: dict[bool, bytes] = {}
+        self._bodies: dict[bool, _Text] = {}
         self._version: int | None = -1
 
     def register(self, collector: Collector) -> None:
@@ -94,14 +127,16 @@ class PrometheusExporter:
             of_snapshot = self._rendered
         return [*_Collected([*of_snapshot, *self._at_scrape(snapshot)]).collect()]
 
-    def exposition(self, snapshot: Snapshot | None, *, openmetrics: bool = False) -> bytes:
-        """All samples, in text format 0.0.4 or in OpenMetrics 1.0.0.
+    def exposition(
+        self, snapshot: Snapshot | None, *, openmetrics: bool = False, packed: bool = False
+    ) -> bytes:
+        """All samples, in text format 0.0.4 or in OpenMetrics 1.0.0, or in gzip.
 
         `snapshot`: None for process metrics only.
         """
         body = self._body_of(snapshot, openmetrics=openmetrics)
-        last = _Collected(self._at_scrape(snapshot))
-        return body + exposition_of(last, openmetrics=openmetrics)
+        last = exposition_of(_Collected(self._at_scrape(snapshot)), openmetrics=openmetrics)
+        return body.with_end(last, packed=packed)
 
     def _at_scrape(self, snapshot: Snapshot | None) -> Iterator[Family]:
         """Families whose values are of the time when they are read."""
@@ -109,12 +144,12 @@ class PrometheusExporter:
             yield snapshot_age(max(0.0, self._wall() - snapshot.taken_at))
         yield from self._process.collect()
 
-    def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> bytes:
+    def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> _Text:
         with self._lock:
             self._convert(snapshot)
             if openmetrics not in self._bodies:
                 text = exposition_of(_Collected(self._rendered), openmetrics=openmetrics)
-                self._bodies[openmetrics] = text.removesuffix(b"# EOF\n")
+                self._bodies[openmetrics] = _Text(text.removesuffix(b"# EOF\n"))
             return self._bodies[openmetrics]
 
     def _convert(self, snapshot: Snapshot | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -317,6 +318,28 @@ def test_concurrent_scrapes_share_the_first_rendering() -> None:
         thread.join()
     shown = [b'streameval_mrr_sum{variant="a"} 0.0' in body for body in bodies]
     assert (len(rendered), shown) == (1, [True, True])
+
+
+@pytest.mark.parametrize("openmetrics", [False, True])
+def test_a_compressed_scrape_is_the_text_also_after_its_end_has_changed(
+    *, openmetrics: bool
+) -> None:
+    wall = ManualClock()
+    exporter = PrometheusExporter(version="1", wall=wall, first_exposure=0)
+    snapshot = picture(*(mean("mrr", (f"{number}",), number, 9) for number in range(500)))
+    for wall.seconds in (snapshot.taken_at + 0.5, snapshot.taken_at + 45.0):
+        plain, unpacked = (
+            [line for line in text.splitlines() if not line.startswith(b"process_")]
+            for text in (
+                exporter.exposition(snapshot, openmetrics=openmetrics),
+                gzip.decompress(
+                    exporter.exposition(snapshot, openmetrics=openmetrics, packed=True)
+                ),
+            )
+        )
+        assert unpacked == plain
+        age = f"streameval_snapshot_age_seconds {wall.seconds - snapshot.taken_at}"
+        assert age.encode() in unpacked
 
 
 def test_the_age_of_the_snapshot_grows_between_scrapes_of_the_same_snapshot() -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 
 import httpx
@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.exporters.web.api import MOST_REQUESTS
 from streameval.exporters.web.server import CLIENT_SECONDS
@@ -69,19 +70,6 @@ def test_five_hundred_scrapes_at_once_are_answered(tmp_path: Path) -> None:
         assert {client.recv(12) for client in clients} == {b"HTTP/1.1 200"}
 
 
-def test_scrapes_at_the_same_time_share_one_text_and_later_ones_get_a_new_one() -> None:
-    texts = count()
-    app = application(lambda: None, lambda _, **__: b"%d" % next(texts))
-
-    async def scrape_together() -> list[str]:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            answers = await asyncio.gather(*(client.get("/metrics") for _ in range(20)))
-            return [answer.text for answer in (*answers, await client.get("/metrics"))]
-
-    assert asyncio.run(scrape_together()) == ["0"] * 20 + ["1"]
-
-
 class Busy:
     """Snapshots that nobody who has asked gets before `go`; those who ask after `open` get them."""
 
@@ -95,7 +83,7 @@ class Busy:
 
 def test_requests_for_the_page_delay_no_probe_and_no_scrape_and_too_many_get_503() -> None:
     busy, more = Busy(), 10
-    app = application(busy.current, lambda _, **__: b"samples")
+    app = application(busy.current, PrometheusExporter(version="1").exposition)
 
     async def answers() -> list[list[int]]:
         transport = httpx.ASGITransport(app)

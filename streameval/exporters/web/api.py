@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import threading
 import time
@@ -23,6 +22,7 @@ from streameval.exporters.page.history import PANE, UnknownHistory, history
 from streameval.exporters.page.page import body, page
 from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
+from streameval.exporters.prometheus import compress
 from streameval.exporters.view import span
 from streameval.exporters.web.answers import definitions, snapshot_answer
 from streameval.exporters.web.openapi import PARAMETERS, description
@@ -94,11 +94,6 @@ def accepts_gzip(accept_encoding: str) -> bool:
         choice.partition(";")[0].rstrip() == "gzip" and not _NEVER.search(choice)
         for choice in choices
     )
-
-
-def compress(content: bytes) -> bytes:
-    """The content in gzip, at its quickest level."""
-    return gzip.compress(content, 1, mtime=0)
 
 
 def tag_of(snapshot: Snapshot | None, state: State, age: str = "") -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import partial
-from itertools import product
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -31,7 +28,7 @@ from streameval.exporters.prometheus import (
     prefers_openmetrics,
 )
 from streameval.exporters.view import span
-from streameval.exporters.web.api import Api, accepts_gzip, compress
+from streameval.exporters.web.api import Api, accepts_gzip
 from streameval.exporters.web.auth import Verdict
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 from streameval.exporters.web.webconfig import Security
@@ -82,25 +79,21 @@ def application(
     def state_of(snapshot: Snapshot | None) -> State:
         return state(snapshot, healthy=healthy())
 
-    threads = WorkerThreads(len(_FORMS))
-    samples = {
-        form: _SharedText(partial(threads.run, _rendering(current, exposition, form)))
-        for form in _FORMS
-    }
-
-    async def metrics(request: Request) -> Response:
-        form = _Form(
-            openmetrics=prefers_openmetrics(request.headers.get("accept", "")),
-            packed=accepts_gzip(request.headers.get("accept-encoding", "")),
-        )
-        return Response(await samples[form].text(), headers=form.headers)
+    def metrics(request: Request) -> Response:
+        openmetrics = prefers_openmetrics(request.headers.get("accept", ""))
+        packed = accepts_gzip(request.headers.get("accept-encoding", ""))
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        headers |= {"Content-Type": OPENMETRICS if openmetrics else CONTENT_TYPE}
+        headers |= {"Content-Encoding": "gzip"} if packed else {}
+        samples = exposition(current(), openmetrics=openmetrics, packed=packed)
+        return Response(samples, headers=headers)
 
     def description(_: Request) -> Response:
         return RedirectResponse(f"{prefix}/api/v1/openapi.json", status_code=302)
 
     routes: list[BaseRoute] = [
         *Api(current, state_of).routes(),
-        Route("/metrics", metrics),
+        Route("/metrics", WorkerThreads(2).handler(metrics)),
         Route("/docs", description),
         *_probes(current, healthy, security),
         Mount("/static", StaticFiles(directory=_STATIC)),
@@ -142,51 +135,6 @@ def _probes(
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
 
     return [Route(HEALTHY, threads.handler(is_healthy)), Route(READY, threads.handler(is_ready))]
-
-
-class _Form(NamedTuple):
-    """How samples are written."""
-
-    openmetrics: bool
-    packed: bool
-
-    @property
-    def headers(self) -> dict[str, str]:
-        kind = {"Content-Type": OPENMETRICS if self.openmetrics else CONTENT_TYPE}
-        packing = {"Content-Encoding": "gzip"} if self.packed else {}
-        return {**kind, **packing, "Vary": "Accept, Accept-Encoding"}
-
-
-_FORMS: Final = [_Form(*how) for how in product((False, True), repeat=2)]
-
-
-def _rendering(
-    current: Callable[[], Snapshot | None], exposition: Exposition, form: _Form
-) -> Callable[[], bytes]:
-    def render() -> bytes:
-        text = exposition(current(), openmetrics=form.openmetrics)
-        return compress(text) if form.packed else text
-
-    return render
-
-
-class _SharedText:
-    """A text that is made once for all requests that wait for it at the same time."""
-
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
-        self._make = make
-        self._task: asyncio.Task[bytes] | None = None
-
-    async def text(self) -> bytes:
-        """The text that is being made, else a new one."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._make())
-            self._task.add_done_callback(self._forget)
-        # A client that leaves must not take the text from the others.
-        return await asyncio.shield(self._task)
-
-    def _forget(self, _: object) -> None:
-        self._task = None
 
 
 def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
