@@ -27,7 +27,7 @@ from streameval.engine.stored import StoredState, StoredStates
 from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
-    StoreError,
+    StreamevalError,
     UnlikeStateError,
     damage_as_error,
 )
@@ -103,11 +103,11 @@ class StoreReader:
         """Read what has changed; what cannot be read stays as it was, and says so."""
         try:
             listing = self._store.listing()
-            if not listing.places and not self._store.claimed():
-                # An absent store, or a disk that is not mounted.
+            if not listing.places:
+                # Raises an error for a store that is absent, or on a disk that is not mounted.
                 self._store.owner()
             self._read(listing)
-        except StoreError as error:
+        except StreamevalError as error:
             self.trouble = str(error)
         else:
             self.trouble = None
@@ -244,7 +244,7 @@ class StoreReader:
         if shown is None or shown.digests.get(entry.name) != entry.digest:
             return False
         state = self.ingest.partitions[_partition(place)]
-        return isinstance(state, StoredState) and entry.name in state.loaded
+        return isinstance(state, StoredState) and state.holds(entry.name)
 
     def _deepen(self, headers: Sequence[Header]) -> bool:
         """Begin again with the depth of a state that is deeper; returns whether one is."""

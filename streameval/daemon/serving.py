@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from streameval.checkpoints.scheduler import ProcessClock
@@ -16,7 +17,7 @@ from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.pace import Pace
 from streameval.engine.partition import Layout
-from streameval.engine.snapshot import Health, Snapshot, StoredPartition
+from streameval.engine.snapshot import Health, StoredPartition
 from streameval.engine.windows.times import SECOND, duration_of
 from streameval.events.records import Partition
 from streameval.exporters.page.state import uncovered_partitions
@@ -42,7 +43,7 @@ class StoreServer:
     logs, if it answers.
 
     `config`: that of the replicas, with `state`. `environment`: values of ${NAME} in it, usually
-    `os.environ`. `observe`: receives each published snapshot.
+    `os.environ`.
 
     Raises:
         AddressInUseError: the address is in use.
@@ -54,18 +55,17 @@ class StoreServer:
         config: Config,
         state: StateOptions,
         environment: Mapping[str, str],
-        *,
-        observe: Callable[[Snapshot], None] = lambda _: None,
     ) -> None:
-        self._state = state
+        self._path = state.path
         self._interval = duration_of(state.interval) / SECOND
-        self._clock, self._observe = ProcessClock(), observe
+        self._clock = ProcessClock()
         self._supervisor = Supervisor(environment, self._clock.monotonic)
         self._pulse = Pulse(self._clock.monotonic, self._supervisor.alive)
         store = checkpoint_store(state, self._pulse.beat)
         self._reader = StoreReader(store, config)
         self._source = build(config.source, environment, shared=True)
-        self._ends = log_ends(config.source, environment)
+        self._monitor = partial(log_ends, config.source, environment)
+        self._ends = self._monitor()
         look = min(self._interval / 2, _LONGEST)
         self._pace = Pace(look, look)
         self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), AdviceLog()
@@ -80,16 +80,10 @@ class StoreServer:
         )
         self._capture: tuple[Layout, SnapshotCapture] | None = None
 
-    @property
-    def address(self) -> str:
-        """First URL that is served: "http://HOST:PORT" and the prefix of all paths."""
-        return self._site.addresses[0]
-
     def run(self, until: Callable[[], bool]) -> None:
         """Look at the store again and again until told to stop; `until`: whether to stop."""
-        with self._site.open(f"reads {self._state.path}, and counts nothing"):
-            if self._ends is not None:
-                self._ends.start()
+        with self._site.open(f"reads {self._path}, and counts nothing"):
+            self._start_monitor()
             try:
                 while not until():
                     self._look(until)
@@ -105,7 +99,6 @@ class StoreServer:
         counts, now = self._reader.copied(), self._clock.wall()
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
-        self._observe(snapshot)
         self._trouble_log.observe(self._reader.trouble)
         for entry in snapshot.stored:
             if entry.problem is not None:
@@ -127,9 +120,7 @@ class StoreServer:
         return self._capture[1]
 
     def _status(self, now: float) -> RuntimeStatus:
-        ends: Mapping[Partition, int] = {}
-        if self._ends is not None and self._ends.answers:
-            ends = self._ends.ends
+        ends = self._known_ends()
         stored = self._reader.stored(ends)
         return RuntimeStatus(
             health=Health(
@@ -143,13 +134,28 @@ class StoreServer:
             stored=stored,
         )
 
+    def _known_ends(self) -> Mapping[Partition, int]:
+        """The ends of the logs, if Kafka answers."""
+        if self._ends is None:
+            return {}
+        if self._ends.failure is not None:
+            # A topic that is missing or was created again, or rights: asked anew.
+            self._ends.stop()
+            self._ends = self._monitor()
+            self._start_monitor()
+        return self._ends.ends if self._ends is not None and self._ends.answers else {}
+
+    def _start_monitor(self) -> None:
+        if self._ends is not None:
+            self._ends.start()
+
     def _trouble(self, stored: Sequence[StoredPartition], now: float) -> str | None:
         """What is wrong with the values, the worst first; None if nothing is."""
         if self._reader.trouble is not None:
             shown = any(entry.offset is not None for entry in stored)
             return f"{self._reader.trouble}{_READ_BEFORE if shown else ''}"
         if not stored:
-            return f"{self._state.path} has no checkpoint of the configured topics yet."
+            return f"{self._path} has no checkpoint of the configured topics yet."
         problems = [entry for entry in stored if entry.problem is not None]
         if problems:
             others = f" (and {len(problems) - 1:,} more partitions)" if len(problems) > 1 else ""

@@ -18,10 +18,9 @@ class StoredState(PartitionState):
         super().__init__(counter, next(iter(offsets)), 0)
         self._offsets = dict(offsets)
 
-    @property
-    def loaded(self) -> frozenset[str]:
-        """Names of the parts that the next state may take over, where they have not changed."""
-        return frozenset().union(*(family.loaded for family in self.families.values()))
+    def holds(self, part: str) -> bool:
+        """Whether the next state may take a part over, if it has not changed."""
+        return any(part in family.loaded for family in self.families.values())
 
     def progress(self) -> Mapping[Partition, Progress]:
         """How far each log was counted, and the event time of the counts."""

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from streameval.events.errors import SourceError
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 
 
@@ -40,10 +41,12 @@ class LogEnds(Protocol):
     Attributes:
         ends: partition -> offset after its last record, as last known.
         answers: whether they are known now.
+        failure: why it has stopped to ask, else None.
     """
 
     ends: Mapping[Partition, int]
     answers: bool
+    failure: SourceError | None
 
     def start(self) -> None:
         """Begin to ask."""

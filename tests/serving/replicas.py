@@ -41,7 +41,7 @@ gap = [{ by = "country" }]
 windows = { spans = ["1h", "24h"] }
 """
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def config_of(folder: Path, text: str = CONFIG, **policies: str) -> Config:
@@ -127,7 +127,12 @@ class Looking:
     def take(self, counts: IngestCopy, of: Layout, status: RuntimeStatus | None = None) -> Snapshot:
         if self._capture is None or self._capture[0] is not of:
             labels = self._config.series_labels()
-            self._capture = of, SnapshotCapture(of, source="", labels=labels, started_at=0.0)
+            self._capture = (
+                of,
+                SnapshotCapture(
+                    of, source="", labels=labels, started_at=0.0, max_ahead=of.clock.max_ahead
+                ),
+            )
         # The series of [changes] are read a few at a time.
         return [self._capture[1].take(counts, NOW, status or RuntimeStatus()) for _ in range(4)][-1]
 

@@ -15,6 +15,7 @@ from streameval.checkpoints.store import folder_store, store_of
 from streameval.config import Config
 from streameval.config.stored import StoreReader
 from streameval.engine.snapshot import StoredPartition
+from tests.changes.events import DAY
 from tests.serving.replicas import (
     CONFIG,
     PARTITIONS,
@@ -263,6 +264,19 @@ def test_counts_follow_a_store_that_began_anew(site: Site) -> None:
     assert shown(standing) == {0: 20, 1: 3, 2: 20}
     looking = Looking(site.config)
     assert values(looking.look(standing))["consumed"] == 43
+
+
+def test_a_clock_that_is_far_ahead_is_held_and_named_as_by_a_daemon(site: Site) -> None:
+    """Its partition is in the lifetime; the windows of the others do not end with it."""
+    standing, looking = site.reader(), Looking(site.config)
+    before = {entry.window: entry for entry in looking.look(standing).series}
+    ahead = [row | {"ts": row["ts"] + 400 * DAY} for row in site.rows[2][20:60]]
+    site.replica.count(2, ahead, 20)
+    site.replica.save()
+    snapshot = looking.look(standing)
+    assert str(snapshot.health.trouble).startswith("events[2]: its clock is ")
+    assert snapshot.health.clock_jumps == 1
+    assert {entry.window for entry in snapshot.series} <= before.keys()
 
 
 def test_two_readers_show_the_same_and_write_nothing(site: Site) -> None:
