@@ -105,8 +105,9 @@ def test_a_damaged_file_leaves_the_values_before_it_and_is_said(site: Site) -> N
 def test_an_older_file_does_not_replace_what_is_in_memory(site: Site) -> None:
     standing = site.reader()
     shown(standing)
-    for age in range(2):
-        flip(site.path(1, age))
+    flip(site.path(1))
+    assert (shown(standing)[1], shown(site.reader())[1]) == (40, 20)
+    flip(site.path(1, 1))
     new = site.reader()
     assert (shown(standing)[1], shown(new)[1]) == (40, None)
     assert "its checkpoint of offset 40 is shown" in problems(standing)[1]

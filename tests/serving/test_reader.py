@@ -36,7 +36,7 @@ OTHER = CONFIG.replace("label_cap = 2", "label_cap = 1").replace(
 """A cap and windows of the reader that are not those of the replicas."""
 
 
-@pytest.mark.parametrize("text", [CONFIG, OTHER])
+@pytest.mark.parametrize("text", [CONFIG, OTHER], ids=["alike", "other"])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_standing_reader_shows_what_a_new_one_shows_and_one_process_that_counted_all(
     tmp_path: Path, seed: int, text: str
