@@ -80,5 +80,7 @@ def voters_of(
     """
     if keys is None or not any(keys):
         return users
+    if len(places) == len(keys) and all(keys):
+        return keys
     rows = zip(places, users or repeat(None), strict=False)
     return [keys[place] or user for place, user in rows]

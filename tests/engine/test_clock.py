@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -249,3 +250,24 @@ def test_a_single_record_from_the_future_in_its_partition_moves_no_window() -> N
     without, with_bad_records = counted(log, 50), counted([*log, (3, bad(0, 3_480, 100))], 50)
     assert windows(with_bad_records) == windows(without)
     assert with_bad_records.clock == without.clock
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["ann", "bob", "é", "ann", ""],
+        [b"ann", b"\x9d\n\xd9m", b"", b"bob", b"ann"],
+        ["ann", None, 7, b"bob", ""],
+        [7, 8, 7, None, 0],
+    ],
+)
+def test_a_saved_voter_is_the_checksum_of_its_name(names: list[str | int | bytes | None]) -> None:
+    clock = Clock(ClockRule(voters=21))
+    clock.advance(np.arange(5), names)
+    checksums = [
+        -1
+        if name in {None, "", b""}
+        else crc32(name if isinstance(name, bytes) else str(name).encode())
+        for name in names
+    ]
+    assert clock.state()[4] == checksums

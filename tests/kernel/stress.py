@@ -1,13 +1,18 @@
 """`python stress.py EXTENSION SEED BATCHES` compares a compiled kernel with the twin.
 
+Records of JSON are compared with what `json` and the twin give of those that are scanned.
+
 It imports nothing but the twin, for a memory checker runs Python fifty times slower.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from array import array
+from collections.abc import Sequence
+from decimal import Decimal
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -150,10 +155,128 @@ def _ranks(draw: random.Random, items: Any) -> Any:
     return draw.choice((list, tuple, iter))(ranks) if draw.random() < _HALF else ranks
 
 
+NAMES = ("shown", "acts", "at", "user", "id", "é", "label")
+"""The fields of a record that is scanned: see `Scanner`."""
+
+_ARE_TEXT = _ITEMS = True
+_WORDS = ("a", "b", "cd", "ü", "物", "😀", "x" * 40, "item-12345678", "0", "1", "-1", "", "\t", '"')
+_NUMBERS = ("0", "1", "7", "-7", "-1", "-100", "123456789012345678", "1" * 19, "-0", "01", "1.5")
+_REALS = ("0", "1", "-2", "0.5", "-1.25", "123456.789", "1e3", "0.1234567890123456", "-0.0")
+_TIMES = ("5", "0.25", "1700000000", "1700000000.25", "1700000000.1234567", "4294967295.999999999")
+_OTHERS = (
+    '{"a":[{"b":[]}]}',
+    "[1.5,-2,true,false,null]",
+    '"\\" \\n"',
+    "[[[[[[1]]]]]]",
+    "{}",
+    "1e5",
+)
+_BLANKS = ("", "", " ", "\n\t ")
+
+
+def record(draw: random.Random) -> bytes:
+    """A record of JSON; one in a few is damaged."""
+    text = draw.random() < _HALF
+
+    def item() -> str:
+        if text and draw.random() < 1 - _ODD:
+            return json.dumps(draw.choice(_WORDS[: _USUAL if draw.random() < 0.9 else None]))
+        return draw.choice(_NUMBERS[: 4 if draw.random() < 0.9 else None])
+
+    def listed() -> str:
+        return f"[{','.join(item() for _ in range(draw.choice((0, 1, 2, 3, 20))))}]"
+
+    def name() -> str:
+        return draw.choice((item(), '"u"', '"u"', '"v"', "true", "null", "7"))
+
+    acts = draw.choice((listed, listed, lambda: json.dumps(dict.fromkeys("abc", 1.5))))()
+    if draw.random() < 0.2:
+        pairs = [f'"{key}":{draw.choice(_REALS)}' for key in draw.choices("abcdef", k=2)]
+        acts = f"{{{','.join(pairs)}}}"
+    fields = {"shown": listed(), "acts": acts, "at": draw.choice(_TIMES), "id": item()}
+    fields |= {key: name() for key in ("user", "é", "label") if draw.random() < 0.8}
+    fields |= {f"other {at}": draw.choice(_OTHERS) for at in range(draw.choice((0, 0, 1, 3)))}
+    pairs = [f'"{key}"{draw.choice(_BLANKS)}:{value}' for key, value in fields.items()]
+    draw.shuffle(pairs)
+    whole = f"{{{draw.choice(_BLANKS)}{','.join(pairs)}}}{draw.choice(_BLANKS)}".encode()
+    if draw.random() < 1 - _HALF / 2:
+        return whole
+    start = draw.randint(0, len(whole))
+    end = draw.randint(start, min(len(whole), start + draw.choice((0, 1, 4, len(whole)))))
+    return whole[:start] + draw.randbytes(draw.choice((0, 0, 1, 3))) + whole[end:]
+
+
+def check_scan(kernel: Any, draw: random.Random) -> int:
+    """Compare the records that are scanned with the twin; returns how many there are."""
+    values: list[Any] = [record(draw) for _ in range(draw.choice((0, 1, 5, 70)))]
+    values += draw.sample([None, "{}", bytearray(b"{}")], draw.choice((0, 0, 1)))
+    depth, every = draw.choice((1, 3, sys.maxsize)), draw.random() < _HALF
+    scanner = kernel.Scanner(NAMES, "s", _ARE_TEXT, 19, 18, depth, every)
+    columns, codes, times = scanner.scan(values, not _ITEMS)
+    odd = set(array("q", columns[0]))
+    plain = [_parsed(value) for place, value in enumerate(values) if place not in odd]
+    lists = [[_text(shown) for shown in fields["shown"]] for fields in plain]
+    acts = [_acts(fields["acts"]) for fields in plain]
+    expected = twin.match(lists, acts, "text", depth, every, not _SOUND)
+    if columns[1:] != expected[1:] or expected[0]:
+        raise AssertionError(values, columns, expected)
+    named = [[names[code] for code in array("q", column)] for column, names in codes]
+    wanted = [[_text(fields.get(name)) or None for fields in plain] for name in NAMES[3:]]
+    moments = [_micros(fields["at"]) for fields in plain]
+    if named != wanted or array("q", times).tolist() != moments:
+        raise AssertionError(values, named, wanted, moments)
+    columns, ((column, names),), _ = scanner.scan(values, _ITEMS)
+    odd = set(array("q", columns[0]))
+    lists = [_parsed(value)["shown"] for place, value in enumerate(values) if place not in odd]
+    items = [_text(shown) for shown_items in lists for shown in shown_items]
+    lengths = array("q", columns[3]).tolist()
+    if [names[code] for code in array("q", column)] != items or lengths != list(map(len, lists)):
+        raise AssertionError(values, items, lengths)
+    return len(plain)
+
+
+def _parsed(value: bytes) -> dict[str, Any]:
+    """The fields of a record, with exact numbers."""
+    fields: dict[str, Any] = json.loads(
+        value.decode(),
+        object_pairs_hook=_unique,
+        parse_int=Decimal,
+        parse_float=Decimal,
+        parse_constant=Decimal,
+    )
+    return fields
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs} & {*NAMES}) < sum(name in NAMES for name, _ in pairs):
+        raise AssertionError(pairs)
+    return dict(pairs)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or type(value) is str:
+        return value
+    return str(value).lower()
+
+
+def _acts(acts: Any) -> Any:
+    if isinstance(acts, dict):
+        return {item: float(gain) for item, gain in acts.items()}
+    return list(map(_text, acts))
+
+
+def _micros(seconds: Decimal) -> int:
+    return int(Decimal(repr(float(seconds))).scaleb(6).to_integral_value())
+
+
 def main(path: str, seed: str, batches: str) -> None:
     kernel, draw = extension(path), random.Random(int(seed))
+    scanned = 0
     for _ in range(int(batches)):
         check_batch(kernel, draw, draw.choice(("text", "integer")))
+        scanned += check_scan(kernel, draw)
+    if not scanned:
+        raise AssertionError(batches)
 
 
 if __name__ == "__main__":

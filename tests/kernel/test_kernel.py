@@ -301,6 +301,8 @@ rows = [stress.row(draw, "text") for _ in range(30)]
 lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
 options = ("text", 10, True)
 expected, failures = twin.match(lists, acts, *options, False), 0
+values = [stress.record(draw) for _ in range(90)]
+scan_options = (stress.NAMES, "s", True, 99, 99, 10, True)
 for allocations in range(400):
     block = kernel.Block(*options)
     _testcapi.set_nomemory(allocations, allocations + 1)
@@ -333,6 +335,15 @@ for allocations in range(400):
         _testcapi.remove_mem_hooks()
     assert read in (None, rows_of_block)
     assert block.take() == (*twin.match(*of_block), b"")
+    scanner, scanned = kernel.Scanner(*scan_options), None
+    _testcapi.set_nomemory(allocations, allocations + 1)
+    try:
+        scanned = kernel.Scanner(*scan_options).scan(values, allocations % 2)
+    except MemoryError:
+        failures += 1
+    finally:
+        _testcapi.remove_mem_hooks()
+    assert scanned in (None, scanner.scan(values, allocations % 2))
 print(failures)
 """
 
@@ -343,6 +354,51 @@ def test_without_memory_a_call_fails_and_a_block_keeps_whole_rows(extension: Pat
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 20
+
+
+def test_records_are_scanned_as_json_and_the_twin_read_them(compiled: ModuleType) -> None:
+    draw = random.Random("records")
+    scanned = [stress.check_scan(compiled, draw) for _ in range(_BATCHES)]
+    assert sum(scanned) > _BATCHES
+
+
+_AT_THE_END = """
+import ctypes, mmap, random, sys
+sys.path.insert(0, sys.argv[1])
+from tests.kernel import stress
+kernel, draw = stress.extension(sys.argv[2]), random.Random(7)
+protect, page, pages = ctypes.CDLL(None, use_errno=True).mprotect, mmap.PAGESIZE, 8
+memory = mmap.mmap(-1, pages * page)
+begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+end = begin + (pages - 1) * page
+assert protect(ctypes.c_void_p(end), page, 0) == 0
+HEADER = bytes.__basicsize__ - 1
+
+def at_the_end(value):
+    "These bytes as an object without the zero after them, before memory that cannot be read."
+    fields = (ctypes.c_ssize_t * 4)(2**30, id(bytes), len(value), -1)
+    at = end - len(value) - HEADER
+    ctypes.memmove(at, fields, HEADER)
+    ctypes.memmove(at + HEADER, value, len(value))
+    return ctypes.cast(at, ctypes.py_object).value
+
+scanner = kernel.Scanner(stress.NAMES, "s", True, 99, 99, 10, True)
+moments = kernel.Scanner(stress.NAMES, "iso8601", True, 99, 99, 10, True)
+time = b'{"shown":["a"],"acts":{"a":1.5},"id":"x","at":"2023-11-14T22:13:20.123456+01:00"}'
+records = [stress.record(draw) for _ in range(60)]
+for whole in [*records, time]:
+    for size in range(len(whole) + 1):
+        for scan in (scanner.scan, moments.scan):
+            expected = scan([whole[:size]], size % 2)
+            assert scan([at_the_end(whole[:size])], size % 2) == expected
+print(len(records))
+"""
+
+
+def test_nothing_behind_the_end_of_a_record_is_read(extension: Path) -> None:
+    command = [sys.executable, "-c", _AT_THE_END, str(ROOT), str(extension)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "60\n")
 
 
 def test_a_kernel_of_another_version_is_not_used(
@@ -403,7 +459,7 @@ def test_valgrind_finds_no_error_and_no_leak_of_the_kernel(tmp_path: Path) -> No
         pytest.skip("no valgrind here")
     extension = _compile(tmp_path, "-O1 -g")
     options = ("--leak-check=full", "--show-leak-kinds=definite,possible", "--num-callers=30")
-    said = _stressed(valgrind, *options, extension, batches=400)
+    said = _stressed(valgrind, *options, extension, batches=150)
     # Valgrind finds much in Python, and names the line of each call that led there.
     assert "ERROR SUMMARY" in said
     assert not [path.name for path in (ROOT / SOURCES).glob("*.[ch]") if path.name in said]
