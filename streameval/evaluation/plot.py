@@ -148,26 +148,36 @@ def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
         if not isinstance(reading, Reading):
             raise MetricError(f"values[{name!r}]={reading!r:.80}: give a reading of evaluate")
     drawn = axes_of(axes)
+    rows = []
     # The method `values` of an evaluation has those of its lists.
-    for index, reading in enumerate(values[name] for name in values):
-        bounded = reading.interval or reading
-        if reading.defined and bounded.low is not None and bounded.high is not None:
-            drawn.plot([bounded.low, bounded.high], [index, index], color="tab:blue")
-        if reading.defined:
-            drawn.plot([reading.value], [index], marker="o", color="tab:blue")
-    names = [
-        f"{name}: {figure(reading.value) if reading.defined else 'no value'}"
-        for name, reading in values.items()
-    ]
-    name_rows(drawn, names)
+    for name, reading in values.items():
+        bounded, value = reading.interval or reading, reading.value if reading.defined else None
+        text = f"{name}: {'no value' if value is None else figure(value)}"
+        rows.append(DrawnRow(text, value, bounded.low, bounded.high))
+    draw_rows(drawn, rows)
     drawn.set(xlabel="value")
     return drawn
 
 
-def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Names of rows from top to bottom; long ones on several lines, so that none is cut."""
-    axes.set_yticks(range(len(names)), [textwrap.fill(name, _LABEL) for name in names])
-    axes.set_ylim(len(names) - 0.5, -0.5)
+class DrawnRow(NamedTuple):
+    """A point with its bounds and its name; None where there is none."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    colour: str = "tab:blue"
+
+
+def draw_rows(axes: Axes, rows: Sequence[DrawnRow]) -> None:
+    """Draw rows from top to bottom; long names on several lines, so that none is cut."""
+    for index, (_, value, low, high, colour) in enumerate(rows):
+        if value is not None and low is not None and high is not None:
+            axes.plot([low, high], [index, index], color=colour)
+        if value is not None:
+            axes.plot([value], [index], marker="o", color=colour)
+    axes.set_yticks(range(len(rows)), [textwrap.fill(row.name, _LABEL) for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
 
 
 def axes_of(axes: Axes | None) -> Axes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -38,8 +38,10 @@ def is_sparse(given: Any) -> bool:
     return hasattr(given, "tocsr")
 
 
-class ScoredUsers:
-    """A row of scores for each user and a column for each item; both are numbered from 0.
+def scored_columns(
+    scores: Any, truth: Any, seen: Any, ties: Ties | None, depth: int | None, *, with_scores: bool
+) -> tuple[list[Columns], int]:
+    """The events of some users at a time, as arrays; users and items are numbered from 0.
 
     Args:
         scores: shape (users, items); an item with minus infinity is not recommended, nor is one
@@ -48,56 +50,48 @@ class ScoredUsers:
             entries other than 0 are gains; or for each user items in a list, or item -> gain.
         seen: items to leave out of each list, likewise; None for none.
         ties: order of equal scores; None for the smaller item first.
+        depth: ranks that are counted; None for whole lists.
+        with_scores: whether the events have scores.
 
-    Attributes:
-        undecided: users with interactions whose scores are all equal, unless `ties` is given.
+    Returns:
+        The events, and the number of users with interactions whose scores are all equal, unless
+        `ties` is given.
     """
-
-    def __init__(self, scores: Any, truth: Any, seen: Any = None, ties: Ties | None = None) -> None:
-        self._scores, self._truth, self._seen, self._ties = scores, truth, seen, ties
-        self.undecided = 0
-
-    def columns(self, depth: int | None, *, scores: bool) -> Iterator[Columns]:
-        """The events of some users at a time, as arrays.
-
-        `depth`: ranks that are counted; None for whole lists. `scores`: whether to give them.
-        """
-        users, items = (int(size) for size in np.shape(self._scores))
-        given = self._scores.tocsr() if is_sparse(self._scores) else _matrix(self._scores)
-        truth, gains = _interactions("truth", self._truth, (users, items))
-        seen = None
-        if self._seen is not None:
-            seen = _interactions("exclude", self._seen, (users, items))[0]
-        step = max(1, _ENTRIES // max(items, 1))
-        for start in range(0, users, step):
-            stop = min(users, start + step)
-            part = given[start:stop]
-            acts = truth.rows(start, stop)
-            edges = truth.offsets[start], truth.offsets[stop]
-            worth = None if gains is None else gains[edges[0] : edges[1]]
-            if self._ties in (None, "arrival", "id_asc"):
-                tie = None
-            else:
-                tie = _tie_keys(self._ties, part.shape, start, acts, worth)
-                part = part if is_sparse(part) else np.asarray(as_numpy("scores", part))
-            best, values = _best(
-                part.toarray() if is_sparse(part) else part,
-                None if seen is None else seen.rows(start, stop),
-                items if depth is None else min(depth, items),
-                stored=_stored(part),
-                first=start,
-                tie=tie,
-            )
-            if self._ties is None and items > 1 and not is_sparse(part):
-                equal = np.asarray(as_numpy("scores", _are_equal(part)))
-                self.undecided += int(np.count_nonzero(equal & (acts.lengths > 0)))
-            yield Columns(
+    users, items = (int(size) for size in np.shape(scores))
+    matrix = scores.tocsr() if is_sparse(scores) else _matrix(scores)
+    acts_of, gains = _interactions("truth", truth, (users, items))
+    left_out = None if seen is None else _interactions("exclude", seen, (users, items))[0]
+    step, undecided, columns = max(1, _ENTRIES // max(items, 1)), 0, []
+    for start in range(0, users, step):
+        stop = min(users, start + step)
+        part, acts = matrix[start:stop], acts_of.rows(start, stop)
+        edges = acts_of.offsets[start], acts_of.offsets[stop]
+        worth = None if gains is None else gains[edges[0] : edges[1]]
+        tie = None
+        if ties not in (None, "arrival", "id_asc"):
+            tie = _tie_keys(ties, part.shape, start, acts, worth)
+            part = part if is_sparse(part) else np.asarray(as_numpy("scores", part))
+        best, values = _best(
+            part.toarray() if is_sparse(part) else part,
+            None if left_out is None else left_out.rows(start, stop),
+            items if depth is None else min(depth, items),
+            stored=_stored(part),
+            first=start,
+            tie=tie,
+        )
+        if ties is None and items > 1 and not is_sparse(part):
+            equal = np.asarray(as_numpy("scores", _are_equal(part)))
+            undecided += int(np.count_nonzero(equal & (acts.lengths > 0)))
+        columns.append(
+            Columns(
                 recommendations=(best.values, best.offsets),
                 interactions=(acts.values, acts.offsets),
                 gains=None if worth is None else (worth, acts.offsets),
-                scores=(values, best.offsets) if scores else None,
+                scores=(values, best.offsets) if with_scores else None,
                 users=np.arange(start, stop),
             )
+        )
+    return columns, undecided
 
 
 def _are_equal(part: Any) -> Any:

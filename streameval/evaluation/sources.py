@@ -36,7 +36,7 @@ from streameval.evaluation.rows import (
     is_trec,
     read_trec,
 )
-from streameval.evaluation.scores import ScoredUsers, are_scores
+from streameval.evaluation.scores import are_scores, scored_columns
 from streameval.events import Batch, Event
 from streameval.events.arrow import ArrowTable, as_table
 from streameval.events.columns import Columns, read
@@ -573,14 +573,16 @@ class ScoredEvents(_Parts):
     """A matrix of scores: the best items of each user."""
 
     def __init__(self, given: Given, depth: int | None, ties: Ties | None, *, scores: bool) -> None:
-        users = ScoredUsers(given.events, given.truth, given.exclude, ties)
+        columns, undecided = scored_columns(
+            given.events, given.truth, given.exclude, ties, depth, with_scores=scores
+        )
         # The events of some users at a time.
-        self.spans = [(None, part) for part in users.columns(depth, scores=scores)]
+        self.spans = [(None, part) for part in columns]
         equal = Note(
-            f"users whose scores are all equal: {users.undecided:,}; the first item comes first. "
+            f"users whose scores are all equal: {undecided:,}; the first item comes first. "
             "{ties=worst} puts hits last, {ties=random} shuffles."
         )
-        super().__init__(given.names, [equal] if users.undecided else [])
+        super().__init__(given.names, [equal] if undecided else [])
         self.ids = "integer"
 
 

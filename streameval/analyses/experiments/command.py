@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from typer import Option
 
-from streameval.analyses.experiments.against import compare_policies
 from streameval.analyses.experiments.checks import users_text
 from streameval.analyses.experiments.files import (
     CompareResult,
     ExperimentOptions,
+    compare_policies,
     compare_variants,
     page_of_report,
 )

@@ -1,4 +1,4 @@
-"""Compares the variants that a request names: in files, in saved states, or models of one truth."""
+"""Compares the variants that a request names, the models of one truth, or two metrics of a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.by_user import has_user_means, ungrouped
+from streameval.accumulator.by_user import has_user_means, ungrouped, unlike_metrics
+from streameval.accumulator.table import Table
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.planned_shares import day_number
@@ -32,6 +33,7 @@ from streameval.analyses.experiments.statistics import (
     compare_with_control,
     with_segments,
 )
+from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
 from streameval.config.config import with_analyses
@@ -115,12 +117,7 @@ def count_arms(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, ArmCounts]:
     """The counts of files, or of saved states, all partitions together."""
-    counted: FileCounts | StateCounts
-    if request.given.is_state:
-        counted, experiment = _restore(request, options, around)
-    else:
-        setup, experiment = experiment_setup(request, options, around)
-        counted = count(setup, around)
+    counted, experiment, intervals = _counted(request, options, around)
     families, label = counted.families, experiment.label
     counted_metrics, variants = variants_in(families, label)
     metrics: Sequence[Metric] = counted_metrics
@@ -135,16 +132,27 @@ def count_arms(
         {} if segment is None else segments_in(families, label, segment),
         before_in(families, label),
     )
-    return experiment, msgspec.structs.replace(counted.intervals, **options.intervals), arms
+    return experiment, intervals, arms
 
 
-def _restore(
+def _counted(
     request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[StateCounts, Experiment]:
-    """The counts of saved states, which have the label and the segment of the experiment."""
-    states = restore_states(request, around)
-    config = states.config
-    experiment = experiment_of(config, config.event, request, options)
+) -> tuple[FileCounts | StateCounts, Experiment, Intervals]:
+    """What files or saved states count, by label unless two metrics of all lists are compared."""
+    counted: FileCounts | StateCounts
+    if request.given.is_state:
+        counted = restore_states(request, around)
+        experiment = experiment_of(counted.config, counted.config.event, request, options)
+        if options.against is None:
+            _check_state(counted.config, experiment, options)
+    else:
+        setup, experiment = experiment_setup(request, options, around)
+        counted = count(setup if options.against is None else setup.without_labels(), around)
+    return counted, experiment, msgspec.structs.replace(counted.intervals, **options.intervals)
+
+
+def _check_state(config: Config, experiment: Experiment, options: ExperimentOptions) -> None:
+    """Refuse a label or a segment that a saved state has not."""
     labels = config.series_labels()
     if experiment.label not in labels:
         problem = f"no such label in the state; its labels: {', '.join(labels) or 'none'}."
@@ -154,7 +162,6 @@ def _restore(
         option = Setting("within" if options.by is None else "by", by)
         problem = f"neither a label nor a segment of the state: {', '.join(names)}."
         raise InputError(f"{{option}}: {problem}", option=option)
-    return states, experiment
 
 
 def experiment_setup(
@@ -386,3 +393,110 @@ def page_of_report(title: str, result: CompareResult, about: Mapping[str, str]) 
         snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),)
     )
     return page_of(title, [SpanReadings(None, report)], {**told, **about})
+
+
+POLICY = "policy"
+"""The name of the policy that is compared; control has the name of its metric."""
+
+
+def compare_policies(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> CompareResult:
+    """Count one log, and compare each metric with that of `options.against`, paired by user.
+
+    Raises:
+        UsageError: the request contradicts itself, or the metrics cannot be compared.
+        NoEventsError: there is no valid event.
+        MetricError: a metric is unknown.
+    """
+    against = options.against or ""
+    control = parse(against)
+    _refuse_options(request, options)
+    metrics = [*request.options.metrics, control.text]
+    if {parse(text) for text in request.options.metrics} <= {control}:
+        raise UsageError(
+            f"--against {against}: name the metric to compare with it, for example "
+            '-m "snips(target=uniform)".'
+        )
+    request = request.with_options(metrics=metrics)
+    # Every user meets both policies.
+    whole = {"control": control.text, "same_users": True, "shares": {}}
+    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
+    options = options._replace(experiment=deciding | dict(options.experiment) | whole)
+    log, experiment, intervals = _counted(request, options, around)
+    counted, everyone = everyone_in(log.families)
+    if not everyone.audience.lists:
+        raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
+    check_users([everyone.audience], request)
+    tables = {metric: family.table for family in log.families for metric in family.metrics}
+    if control not in counted:
+        texts = ", ".join(metric.text for metric in counted)
+        raise UsageError(f"--against {against}: not counted here; there are {texts}.")
+    if reason := ungrouped(control, tables[control]):
+        raise UsageError(f"--against {against}: {reason}")
+    chosen = [metric for metric in chosen_metrics(request, counted) if metric != control]
+    compared = _compared(chosen, control, tables, around)
+    experiment.check(compared, "command line")
+    method = method_of(request, options.method, around, options.looks)
+    variants = {
+        control.text: _as_control(everyone, control, compared),
+        POLICY: everyone,
+    }
+    report = compare_with_control(experiment, compared, variants, intervals, method)
+    result = CompareResult(
+        report,
+        experiment,
+        intervals,
+        method,
+        log.is_doubtful,
+        control.text,
+        everyone.audience.lists,
+    )
+    return with_caution(result, [control, *compared])
+
+
+def _refuse_options(request: Request, options: ExperimentOptions) -> None:
+    """Refuse options about variants: all lists are of one log."""
+    experiment = {name: options.experiment.get(name) for name in ("control", "shares", "within")}
+    given = {
+        "--label": request.options.by,
+        "--by": options.by,
+        "--recommendations": options.models,
+        "--truth": request.given.truth,
+        **{f"--{name}": value for name, value in experiment.items()},
+    }
+    for option in filter(given.get, given):
+        raise UsageError(
+            f"{option} is for variants; --against compares two metrics of one log. Leave it out."
+        )
+
+
+def _compared(
+    chosen: Sequence[Metric],
+    control: Metric,
+    tables: Mapping[Metric, Table],
+    around: Surroundings,
+) -> list[Metric]:
+    """The metrics that can be compared with control; notes or raises why others cannot."""
+    reasons = {
+        metric: ungrouped(metric, tables[metric]) or unlike_metrics(control, metric)
+        for metric in chosen
+    }
+    left_out = {metric: reason for metric, reason in reasons.items() if reason is not None}
+    if len(left_out) == len(chosen):
+        raise UsageError(f"nothing to compare with {control.text}: {' '.join(left_out.values())}")
+    for metric, reason in left_out.items():
+        around.note(f"{metric.text} is not compared: {reason}")
+    return [metric for metric in chosen if metric not in left_out]
+
+
+def _as_control(everyone: Variant, control: Metric, compared: Sequence[Metric]) -> Variant:
+    """All lists, with the sums of the control metric under the name of each other one."""
+    name, others = control.text, [metric.text for metric in compared]
+    return everyone._replace(
+        sums=dict.fromkeys(others, everyone.sums[name]),
+        objections={
+            other: everyone.objections[name] for other in others if name in everyone.objections
+        },
+        values={other: everyone.values[name] for other in others if name in everyone.values},
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streameval.analyses.experiments.comparison import Comparison, verdict_text
-from streameval.evaluation.plot import axes_of, name_rows
+from streameval.evaluation.plot import DrawnRow, axes_of, draw_rows
 from streameval.events.errors import MetricError
 
 if TYPE_CHECKING:
@@ -46,18 +46,13 @@ def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Ax
                 f"comparisons[{name!r}]={comparison!r:.80}: give the result of compare"
             )
     drawn = axes_of(axes)
-    for index, comparison in enumerate(comparisons.values()):
-        if comparison.lift is None or comparison.lift_low is None or comparison.lift_high is None:
-            continue
-        colour = {"better": "tab:green", "worse": "tab:red"}.get(comparison.verdict, "tab:gray")
-        drawn.plot(
-            [100.0 * comparison.lift_low, 100.0 * comparison.lift_high],
-            [index, index],
-            color=colour,
-        )
-        drawn.plot([100.0 * comparison.lift], [index], marker="o", color=colour)
+    rows = []
+    for name, row in comparisons.items():
+        text, colours = f"{name}: {verdict_text(row)}", {"better": "green", "worse": "red"}
+        ends = row.lift, row.lift_low, row.lift_high
+        lift, low, high = (None if None in ends or end is None else 100.0 * end for end in ends)
+        rows.append(DrawnRow(text, lift, low, high, f"tab:{colours.get(row.verdict, 'gray')}"))
+    draw_rows(drawn, rows)
     drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
-    names = [f"{name}: {verdict_text(comparison)}" for name, comparison in comparisons.items()]
-    name_rows(drawn, names)
     drawn.set(xlabel="lift, %")
     return drawn

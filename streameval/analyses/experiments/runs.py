@@ -162,13 +162,15 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         return latex_of(self._table())
 
     def __repr__(self) -> str:
-        doubts = (f"Do not trust these numbers: {trouble}." for trouble in self.trouble)
-        table = aligned_text(self._table())
-        return "\n".join([*(list(doubts) or [self.promise]), table, *self.notes])
+        return "\n".join([*self._doubts(), aligned_text(self._table()), *self.notes])
 
     def _repr_html_(self) -> str:
+        return html_of(self._table(), " ".join([*self._doubts(), *self.notes]))
+
+    def _doubts(self) -> list[str]:
+        """Why not to trust the numbers, else what they promise."""
         doubts = [f"Do not trust these numbers: {trouble}." for trouble in self.trouble]
-        return html_of(self._table(), " ".join([" ".join(doubts) or self.promise, *self.notes]))
+        return doubts or [self.promise]
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))

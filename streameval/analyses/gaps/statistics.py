@@ -90,8 +90,7 @@ def gap(
     asked = metric_of(metric, first.metrics)
     intervals = first.intervals
     if intervals is None:
-        reason = "Create the accumulators with intervals: Accumulator(..., intervals=Intervals())."
-        raise NotComparableError(asked.text, reason)
+        raise NotComparableError(asked.text)
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
     how, whole = IntervalMethod(intervals, method), np.array([0])
