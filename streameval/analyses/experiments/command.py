@@ -328,8 +328,8 @@ def _content(result: CompareResult) -> object:
     return {
         "experiment": msgspec.to_builtins(result.experiment),
         "method": result.method,
-        "confidence": result.intervals.confidence,
-        "precision": result.intervals.precision,
+        "confidence": result.report.intervals.confidence,
+        "precision": result.report.intervals.precision,
         "checks": msgspec.to_builtins(result.report.checks),
         "comparisons": list(map(_record, result.report.rows)),
         "segments": list(map(_record, result.report.segments)),
@@ -366,7 +366,7 @@ def _promises(result: CompareResult) -> Iterator[str]:
     for trouble in troubles:
         yield f"Do not trust these numbers: {trouble}."
     if not troubles:
-        yield promise(result.method, result.intervals.confidence)
+        yield promise(result.method, result.report.intervals.confidence)
     if result.against is not None:
         yield f"Control is {result.against} of the same lists."
     if any(row.primary for row in result.report.rows):

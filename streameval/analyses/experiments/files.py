@@ -273,7 +273,6 @@ class CompareResult(NamedTuple):
 
     report: Report
     experiment: Experiment
-    intervals: Intervals
     method: Method
     is_doubtful: bool = False
     against: str | None = None
@@ -328,7 +327,7 @@ def compare_variants(
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     total = sum(variant.audience.lists for variant in counted.variants.values())
-    result = CompareResult(report, experiment, intervals, method, counted.invalid, lists=total)
+    result = CompareResult(report, experiment, method, counted.invalid, lists=total)
     return with_caution(result, counted.metrics)
 
 
@@ -384,7 +383,7 @@ def page_of_report(title: str, result: CompareResult, about: Mapping[str, str]) 
 
     `about`: how it was made, name and text.
     """
-    intervals = result.intervals
+    intervals = result.report.intervals
     level, precision = confidence_text(intervals.confidence), percent(intervals.precision)
     told = {"intervals": f"{result.method}, {level}, precision {precision}"}
     if result.lists:
@@ -446,7 +445,6 @@ def compare_policies(
     result = CompareResult(
         report,
         experiment,
-        intervals,
         method,
         log.is_doubtful,
         control.text,

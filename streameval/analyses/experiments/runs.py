@@ -123,7 +123,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
     @property
     def promise(self) -> str:
         """What verdicts and bounds promise together."""
-        return promise(self._result.method, self._result.intervals.confidence)
+        return promise(self._result.method, self._result.report.intervals.confidence)
 
     def to_frame(self, library: Library | None = None) -> Any:
         """A frame with a row for each comparison.
@@ -433,4 +433,4 @@ def _of_counts(
     report = compare_with_control(whole, metrics, variants, intervals, method)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    return ComparisonReport(CompareResult(report, whole, intervals, method))
+    return ComparisonReport(CompareResult(report, whole, method))

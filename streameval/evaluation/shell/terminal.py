@@ -40,11 +40,9 @@ def drawn_text(*parts: RenderableType | TextTable[Any]) -> str:
 
     `parts`: of these, a `str` is a line, which is not wrapped.
     """
-    return "".join(map(_text_of, parts))
-
-
-def _text_of(part: RenderableType | TextTable[Any]) -> str:
-    return f"{printable(part)}\n" if isinstance(part, str) else _drawn(part)
+    return "".join(
+        f"{printable(part)}\n" if isinstance(part, str) else _drawn(part) for part in parts
+    )
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}
@@ -61,9 +59,11 @@ def grid(table: TextTable[T], width: int) -> RenderableType:
         return _lists(table)
     drawn = Grid(header_style="bold", title=table.title or None, title_justify="left")
     for column, least in zip(table.columns, widths, strict=True):
-        more = min(room, _whole_width(column, table.rows) - least)
+        name = printable(column.name)
+        cells = [name, *(_cell(column, row).plain for row in table.rows)]
+        more = min(room, max(map(cell_len, cells)) - least)
         room -= more
-        head = Text(printable(column.name))
+        head = Text(name)
         drawn.add_column(head, overflow="fold", justify=column.align, width=least + more)
     for row in table.rows:
         drawn.add_row(*(_cell(column, row) for column in table.columns))
@@ -92,11 +92,6 @@ def _least_width(column: TextColumn[T], rows: Iterable[T]) -> int:
         cells if column.align == "right" else " ".join(cells).split()
     )
     return max(map(cell_len, words), default=0)
-
-
-def _whole_width(column: TextColumn[T], rows: Iterable[T]) -> int:
-    """Characters of a column whose texts stand on one line."""
-    return max(map(cell_len, [printable(column.name), *(_cell(column, row).plain for row in rows)]))
 
 
 def _cell(column: TextColumn[T], row: T) -> Text:
