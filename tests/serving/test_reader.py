@@ -11,7 +11,12 @@ from streameval.checkpoints.store import store_of
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest
 from streameval.config.stored import StoreReader
+from streameval.engine.capture import RuntimeStatus
+from streameval.engine.snapshot import Health
 from streameval.events.records import Partition
+from streameval.exporters.page.page import page
+from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.state import state
 from tests.serving.replicas import (
     CONFIG,
     PARTITIONS,
@@ -67,3 +72,16 @@ def test_a_standing_reader_shows_what_a_new_one_shows_and_one_process_that_count
             assert shown == values(Looking(here).look(reader_of(tmp_path, here)))
             if text == CONFIG:
                 assert shown == values(Looking(config).take(alone.copied(), alone.layout))
+
+
+def test_the_page_of_a_reader_that_can_show_nothing_says_why(tmp_path: Path) -> None:
+    replica = Replica(config_of(tmp_path))
+    replica.take(*range(PARTITIONS))
+    other = config_of(tmp_path, CONFIG.replace("intervals = {}", "intervals = {}\nmax_items = 7"))
+    reader = reader_of(tmp_path, other)
+    reader.refresh()
+    stored = reader.stored({})
+    status = RuntimeStatus(health=Health(ready=False), stored=stored)
+    snapshot = Looking(other).take(reader.copied(), reader.ingest.layout, status)
+    html = page(snapshot, state(snapshot, healthy=True), Selection())
+    assert html.count("max_items is 7 here and was") == PARTITIONS
