@@ -45,4 +45,4 @@ def serve(
     if state is None:
         problem = "it is missing; serve reads the store that [state] path names."
         raise ConfigError(str(config), "state", problem)
-    run_until_signal(config, settings, lambda given: StoreServer(given, state, os.environ))
+    run_until_signal(config, settings, lambda read: StoreServer(read, state, os.environ))

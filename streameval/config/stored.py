@@ -82,7 +82,7 @@ class StoreReader:
     """
 
     def __init__(self, store: Store, config: Config) -> None:
-        self._store, self._given = store, config
+        self._store, self._base = store, config
         self._topics = {*config.source.logs}
         self.trouble: str | None = None
         self._known: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -252,7 +252,7 @@ class StoreReader:
             config = self.config
             # Settings that nobody wrote are found damaged when the state is loaded.
             with suppress(DamagedStateError), damage_as_error(str(header.place)):
-                config = with_saved_depth(self._given, header.settings)
+                config = with_saved_depth(self._base, header.settings)
             if (config.kept_depth() or inf) > (self.config.kept_depth() or inf):
                 self._begin(config)
                 return True

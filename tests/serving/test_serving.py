@@ -20,7 +20,7 @@ from tests.changes.events import events
 from tests.cli.program import run
 from tests.daemon.running import Running, kafka_source, running
 from tests.daemon.test_topics import HASTY, PARTITIONS, owned, read
-from tests.kafka.topics import create, send
+from tests.kafka.topics import create, fill, filled, removed, send
 from tests.stores import s3
 
 CONFIG: Final = """
@@ -280,3 +280,32 @@ def _saved(daemon: Running) -> list[dict[str, Any]]:
 def _unready(reader: Running) -> str:
     answer = reader.get("/-/ready")
     return answer.text if answer.status_code == 503 and reader.document() else ""
+
+
+@pytest.mark.kafka
+@pytest.mark.nightly
+def test_the_ends_of_a_topic_that_is_created_again_are_those_of_the_new_one(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """Its state is that of the former one until a replica begins anew."""
+    row = json.dumps(next(events(days=1, lists=1))).encode()
+    topic = filled(broker, {0: [row] * 3})
+    config = config_of(folder_of(tmp_path)) + kafka_source(broker, topic)
+    folders = [tmp_path / name for name in ("reader", "replica")]
+    for folder in folders:
+        folder.mkdir()
+    with running(config, folders[1]) as replica:
+        replica.until(lambda: replica.sum_of("streameval_checkpoint_offset") == 3)
+        assert replica.stop() == 0
+    with running(config, folders[0], command="serve") as reader:
+        reader.until(lambda: _lag(reader) == 0)
+        removed(broker, topic)
+        create(broker, name=topic)
+        fill(broker, topic, {0: [row] * 9})
+        reader.until(lambda: _lag(reader) == 6)
+        assert reader.stop() == 0
+
+
+def _lag(reader: Running) -> int | None:
+    lags: list[int | None] = [entry["lag"] for entry in stored(reader).values()]
+    return lags[0] if lags else None
