@@ -44,9 +44,13 @@ from streameval.events.errors import (
     damage_as_error,
 )
 from streameval.events.records import Assignment, Partition, RecordBatch, grouped
+from streameval.statistics.kernel import COMPILED
 
-AT_ONCE: Final = 1_024
-"""Records decoded and counted together: their strings fit into a cache of 2 MB."""
+AT_ONCE: Final = 2_048 if COMPILED else 1_024
+"""Records decoded and counted together: the strings of so many fit into a cache of 2 MB.
+
+Scanned records have no strings, and twice as many cost an eighth less.
+"""
 
 
 class IngestCopy(NamedTuple):

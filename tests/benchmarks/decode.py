@@ -60,6 +60,9 @@ def main() -> None:
     }
     tasks = {"decode alone": lambda: _alone(plain), "columns": _columns(plain), **counted}
     _print(tasks, "decode alone")
+    acted = _records(5_000, offline=True)
+    tasks = {"1 to 10 interactions, alone": lambda: _alone(acted), "columns": _columns(acted)}
+    _print(tasks | {"counts": _count(acted, RANKED)}, "1 to 10 interactions, alone")
 
 
 def _formats(plain: Sequence[bytes]) -> None:
@@ -85,8 +88,9 @@ def _print(tasks: dict[str, Callable[[], None]], to: str) -> None:
         print(f"{name:>30}: {micros}, ratio to {to} {seconds / best[to]:5.2f}")
 
 
-def _records(catalog: int) -> list[bytes]:
-    """Click traffic of two variants, K=20, one list in ten with one click."""
+def _records(catalog: int, *, offline: bool = False) -> list[bytes]:
+    """Lists of 20 of two variants; one in ten has a click, or each 1 to 10 interactions."""
+    made = traffic.offline if offline else traffic.clicks
     return [
         msgspec.json.encode(
             {
@@ -97,7 +101,7 @@ def _records(catalog: int) -> list[bytes]:
                 "interactions": event.interactions,
             }
         )
-        for number, event in enumerate(traffic.clicks(EVENTS, catalog=catalog))
+        for number, event in enumerate(made(EVENTS, catalog=catalog))
     ]
 
 

@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from tests.fuzz.checkpoints import changes, checkpoints
 from tests.fuzz.kernels import cases as kernel_cases
 from tests.fuzz.kernels import kernel
-from tests.fuzz.records import cases, decoder, events, join, schemas, streams
+from tests.fuzz.records import (
+    cases,
+    decoder,
+    events,
+    join,
+    scanned,
+    scanner,
+    schemas,
+    streams,
+)
 from tests.fuzz.requests import requests, server
 
 _ROUND = 200
@@ -38,6 +47,7 @@ class Target(NamedTuple):
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "decoder": Target(events(), decoder),
+        "scanner": Target(scanned(), scanner),
         "schemas": Target(cases(), schemas),
         "join": Target(streams(), join),
         "checkpoints": Target(changes(), checkpoints),

@@ -30,7 +30,17 @@ from streameval.sources import protobuf
 from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import RejectedSchemaError, SchemaDefinition
 from tests.batches import batch_of
-from tests.decoding.records import anything, ids, json_values, mutilated, records
+from tests.decoding.records import (
+    FIELDS,
+    LABELS,
+    anything,
+    assert_as_alone,
+    ids,
+    json_values,
+    mutilated,
+    plain_records,
+    records,
+)
 from tests.fuzz import configurations
 from tests.schemas import producing
 from tests.schemas.messages import Shown
@@ -156,6 +166,22 @@ def _shown(config: Config, ingest: Ingest) -> None:
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(snapshot_answer(snapshot))
     page(snapshot, state(snapshot, healthy=True), Selection())
+
+
+Scanned: TypeAlias = tuple[EventFields, Sequence[str], Sequence[bytes | None]]
+"""Fields, labels and records."""
+
+
+def scanned() -> st.SearchStrategy[Scanned]:
+    """Batches of records that are mostly plain."""
+    damaged = mutilated(plain_records()) | mutilated(records()) | st.none()
+    batch = st.lists(plain_records() | plain_records() | damaged, max_size=8)
+    return st.tuples(st.sampled_from(FIELDS), st.sampled_from(LABELS), batch)
+
+
+@contextmanager
+def scanner() -> Iterator[Callable[[Scanned], None]]:
+    yield lambda case: assert_as_alone(*case)
 
 
 Framed: TypeAlias = tuple[str, Sequence[bytes], bytes]
