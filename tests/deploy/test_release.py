@@ -130,6 +130,14 @@ def test_the_cluster_takes_the_image_of_this_version() -> None:
     assert image["newTag"] == VERSION
 
 
+def test_the_conda_package_has_the_version_and_the_requirements_of_the_project() -> None:
+    recipe = document(ROOT / "deploy" / "conda" / "recipe.yaml")
+    project = _pyproject()["project"]
+    needs = {f"python{project['requires-python']}", *project["dependencies"]}
+    assert recipe["context"]["version"] == VERSION
+    assert {text.replace(" ", "") for text in recipe["requirements"]["run"]} == needs
+
+
 def _run_command(*command: str | Path, folder: Path, **environment: str) -> str:
     done = finished(
         [*map(str, command)], cwd=folder, env={**os.environ, **environment}, timeout=PATIENCE

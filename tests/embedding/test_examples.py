@@ -255,6 +255,44 @@ def test_the_example_runs_with_the_real_package(example: str, package: str, says
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("example", ["dask_bag", "dagster_asset"])
+def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path) -> None:
+    path, python = EXAMPLES / f"{example}.py", tmp_path / "venv" / "bin" / "python"
+    (needs,) = re.findall(r"# dependencies = \[(.*)\]", path.read_text(encoding="utf-8"))
+    others = [name for name in re.findall(r'"(.+?)"', needs) if name != "streameval"]
+    (tmp_path / "logs").mkdir()
+    events = [
+        {"recommendations": shown, "interactions": sorted(clicked)} for shown, clicked in lists(40)
+    ]
+    for number in range(2):
+        text = "".join(f"{json.dumps(event)}\n" for event in events[number::2])
+        (tmp_path / "logs" / f"{number}.ndjson").write_text(text)
+    uv = [sys.executable, "-m", "uv"]
+    for command in (
+        [*uv, "venv", "--python", sys.executable, str(tmp_path / "venv")],
+        [*uv, "pip", "install", "--compile-bytecode", "--python", str(python), str(ROOT), *others],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    done = subprocess.run(
+        [python, path, "logs/*.ndjson"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    alone = Accumulator("ndcg@2", "hit_rate@1")
+    for event in events:
+        alone.update(event["recommendations"], event["interactions"])
+    found = dict(line.split() for line in done.stdout.splitlines())
+    assert {name: float(value) for name, value in found.items()} == {
+        name: reading.value for name, reading in alone.compute().items()
+    }
+
+
+@pytest.mark.nightly
 def test_trackers_keep_the_numbers(tmp_path: Path) -> None:
     pytest.importorskip("mlflow")
     pytest.importorskip("wandb")
