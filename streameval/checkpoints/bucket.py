@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,7 @@ _PAGE: Final = 1000
 class Bucket:
     """The objects below one prefix of a bucket; see `Storage`.
 
-    Each call is one request, except that a listing takes one for 1,000 objects, and a move two.
+    Each call is one request, except that a listing takes one for 1,000 objects.
 
     `progress`: called after each request.
     """
@@ -55,16 +55,10 @@ class Bucket:
         with self._request("get", key):
             return obstore.get_range(self._client, key, start=start, length=size).to_bytes()
 
-    def put(self, key: str, *pieces: bytes) -> str:
-        """See `Storage.put`."""
-        with self._request("put", key):
-            # One request: parts of an interrupted multipart upload would remain and be billed.
-            return (
-                obstore.put(self._client, key, b"".join(pieces), use_multipart=False)["e_tag"] or ""
-            )
-
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
         """See `Storage.put_new`."""
+        # One request: parts of an interrupted multipart upload would remain and be billed.
+        data = b"".join(pieces)
         with self._request("put", key):
             try:
                 obstore.put(self._client, key, data, mode="create", use_multipart=False)
@@ -77,12 +71,6 @@ class Bucket:
         with self._request("list", folder):
             listed = obstore.list(self._client, folder or None, chunk_size=_PAGE).collect()
         return {entry["path"].removeprefix(f"{folder}/"): _store(entry) for entry in listed}
-
-    def move(self, source: str, target: str) -> None:
-        """See `Storage.move`."""
-        with self._request("copy", source):
-            obstore.copy(self._client, source, target)
-        self.delete([source])
 
     def delete(self, keys: Sequence[str]) -> None:
         """See `Storage.delete`."""

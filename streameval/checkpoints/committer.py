@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
 
-from streameval.checkpoints.format import Entry, Place
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.settings import Log, LogEvent
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
@@ -33,7 +33,6 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         versions: of its sections.
-        entries: the table of its parts.
         totals: all its evidence; None if counters do not show it.
         fold: how the partition folded label values.
     """
@@ -42,7 +41,6 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     offsets: Mapping[Partition, int]
     versions: Mapping[str, int] = {}
-    entries: Sequence[Entry] = ()
     totals: Totals | None = None
     fold: Fold
 

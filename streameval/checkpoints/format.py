@@ -1,4 +1,4 @@
-"""The content of a checkpoint, the bytes of its file and its names; see docs/reference/state.md.
+"""The content of a checkpoint and the bytes of a round's file; see docs/reference/state.md.
 
 Reading raises DamagedStateError if bytes are not as written, and StateVersionError for a version
 that this release does not read.
@@ -7,7 +7,7 @@ that this release does not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -16,7 +16,6 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Meta
 
-from streameval.accumulator.codec import STATE_VERSION
 from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
@@ -24,21 +23,21 @@ from streameval.events.errors import (
     damage_as_error,
 )
 
-MAGIC: Final = b"streameval checkpoint "
+VERSION: Final = 4
+"""Version of the format that this release writes; it also reads version 3."""
+FIRST_LINE: Final = b"streameval round %d\n" % VERSION
 SEAL: Final = 65
 """Bytes of the digest that ends a file of any version: 64 hexadecimal digits and a newline."""
-_TAIL: Final = 21 + SEAL
-_HEAD: Final = 1 << 14
+TAIL: Final = 21 + SEAL
+"""Bytes at the end of a file of any version: the position of its table or directory, the seal."""
 CLAIM: Final = "store.json"
-BLOBS: Final = "blobs"
+ROUNDS: Final = "rounds"
 ARCHIVE: Final = "aside"
 TEMPORARY: Final = ".tmp"
 # No encoded name is a lone "%", so it can stand for the empty name.
 _EMPTY: Final = "%"
 _DOTTED: Final = frozenset({".", "..", CLAIM})
-_CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
-_FIRST_LINE: Final = re.compile(MAGIC + rb"([0-9]{1,9})")
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+_ROUND: Final = re.compile(ROUNDS + r"/([0-9a-f]{16})/([0-9]{20})\.round")
 _CLAIM_VERSION: Final = 1
 
 T = TypeVar("T")
@@ -65,50 +64,60 @@ class Place(NamedTuple):
         return f"{self.topic}[{self.number}]"
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The header of a checkpoint; enough to read the state without a configuration.
+class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checkpoints of one process share.
 
     Attributes:
         cluster: id of the Kafka cluster, or its equivalent in other sources.
-        offset: the next offset to count.
-        counted: offset below which counters have shown the records.
-        clock: event time, microseconds since the epoch; None if unknown.
         settings: must be the same to resume: decoding, labels, panes, depth.
-        written_at: wall-clock seconds since the epoch; for people only.
-        partitions: number of partitions of the topic when this state began; None if unknown.
         schema: what is counted.
-        offsets: next offset of each log of a join; `offset` grows with them.
     """
 
-    version: int = STATE_VERSION
     release: str
     cluster: str
     group: str
+    settings: Mapping[str, Any]
+    schema: Mapping[str, Any] = {}
+
+
+class Header(StateSettings, frozen=True, kw_only=True):
+    """The header of a checkpoint; enough to read the state without a configuration.
+
+    Attributes:
+        generation: how often the state of this place has started over; the highest wins.
+        offset: the next offset to count.
+        counted: offset below which counters have shown the records.
+        clock: event time, microseconds since the epoch; None if unknown.
+        written_at: wall-clock seconds since the epoch; for people only.
+        partitions: number of partitions of the topic when this state began; None if unknown.
+        offsets: next offset of each log of a join; `offset` grows with them.
+    """
+
+    version: int = VERSION
     place: Place
+    generation: Size = 0
     offset: Size
     counted: Size
     clock: Annotated[int, Meta(ge=-(2**62), le=2**62)] | None
-    settings: Mapping[str, Any]
     written_at: float
     partitions: int | None = None
-    schema: Mapping[str, Any] = {}
     offsets: Mapping[str, int] = {}
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The table entry of a part.
 
     Attributes:
         digest: of its bytes.
-        start: its position in the checkpoint file or blob.
-        blob: the name of the blob that holds it, a digest; None for the checkpoint file.
+        start: its position in its file.
+        key: of its file, relative to the store.
     """
 
     name: str
-    size: Size
-    digest: Digest
-    start: Size
-    blob: Digest | None = None
+    size: int
+    digest: str
+    start: int
+    key: str
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,115 +125,238 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
-        content: yields its canonical bytes in chunks of a few milliseconds; None if the last
-            checkpoint has the same content in a blob.
-        settled: whether it is unlikely to change, so that it is written to a blob.
+        content: yields its canonical bytes in chunks of a few milliseconds; None if it has not
+            changed since this process last saved the place.
     """
 
     name: str
     content: Callable[[], Iterator[bytes]] | None
-    settled: bool = False
 
 
 class CheckpointDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint to write.
-
-    Attributes:
-        parts: sorted by name.
-        last: the table of the last checkpoint that this process wrote or loaded, whose blobs are
-            reused.
-    """
+    """A checkpoint to write; `parts`: sorted by name."""
 
     header: Header
     parts: Sequence[Part]
-    last: Sequence[Entry] = ()
 
 
 class CheckpointContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The header of a file and its table of parts."""
+    """The header of a checkpoint and its table of parts."""
 
     header: Header
     entries: Sequence[Entry]
 
 
-def encode_checkpoint(
-    header: Header, contents: Mapping[str, bytes], blobs: Mapping[str, Entry]
-) -> tuple[list[bytes], list[Entry]]:
-    """The bytes of a checkpoint file, in pieces, and its table of parts.
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A part in a record; `round`: number of the round of this writer that has its bytes."""
 
-    `contents`: of the parts in the file. `blobs`: entries of the parts in blobs.
+    name: str
+    size: Size
+    digest: Digest
+    start: Size
+    round: Size
+
+
+class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A checkpoint as it is in a round: its header without the settings, and its parts."""
+
+    place: Place
+    generation: Size = 0
+    offset: Size
+    counted: Size
+    clock: Annotated[int, Meta(ge=-(2**62), le=2**62)] | None
+    written_at: float
+    partitions: int | None = None
+    offsets: Mapping[str, int] = {}
+    parts: Sequence[Row]
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the record of a place is, after the parts that were written with it.
+
+    Attributes:
+        settings: number of its settings in the directory.
+        round: number of the round.
+        start: position of the first of these parts.
+        size: bytes of these parts and the record.
+        record: bytes of the record.
+        digest: of the record.
     """
-    pieces = [b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))]
-    position = len(pieces[0])
-    entries: list[Entry] = []
-    for name in sorted({*contents, *blobs}):
-        entry = blobs.get(name)
-        if entry is None:
-            entry = entry_of(name, contents[name], position)
-            pieces.append(contents[name])
-            position += entry.size
-        entries.append(entry)
-    pieces += (_json(entries) + b"\n", b"%020d " % position)
-    return [*pieces, digest_of(*pieces).encode() + b"\n"], entries
+
+    place: Place
+    generation: Size
+    offset: Size
+    written_at: float
+    settings: Size
+    round: Size
+    start: Size
+    size: Size
+    record: Size
+    digest: Digest
 
 
-def entry_of(name: str, content: bytes, start: int, blob: str | None = None) -> Entry:
-    """The table entry of a part that begins at `start`."""
-    return Entry(name=name, size=len(content), digest=digest_of(content), start=start, blob=blob)
+class Directory(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a round: every place that its writer holds.
 
-
-def checked_content(what: str, data: bytes) -> CheckpointContent:
-    """The content of a whole file."""
-    version, _ = _opening(what, data)
-    return READERS[version](what, data)
-
-
-def check_content(what: str, data: bytes, place: Place) -> CheckpointContent:
-    """Header and table of a checkpoint, after a check of all bytes of the file; reads no blobs.
-
-    `what`: the path of the file.
+    Attributes:
+        writer: random name of the process.
+        number: of the round, from 0.
     """
-    if not data.startswith(MAGIC):
-        raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    if data[-SEAL:] != digest_of(memoryview(data)[:-SEAL]).encode() + b"\n":
-        raise DamagedStateError(what, "its bytes do not match the digest at its end")
-    content = checked_content(what, data)
-    header = content.header
-    if (header.place, header.offset) != (place, offset_of(what.rpartition("/")[2])):
-        raise DamagedStateError(
-            what, f"its header names {header.place} at offset {header.offset:,}"
-        )
-    return content
+
+    version: int = VERSION
+    release: str
+    writer: str
+    number: Size
+    settings: Sequence[StateSettings]
+    places: Sequence[Region]
 
 
-def header_of(what: str, read: Callable[[int], bytes]) -> Header:
-    """The header of a file, without a check of the rest.
+class LaterRegion(msgspec.Struct, frozen=True):
+    """What every later version will say of a place."""
 
-    `read`: size -> at most so many bytes from the beginning of the file.
+    place: Place
+    generation: Size
+    offset: Size
+    written_at: float
+
+
+class LaterDirectory(msgspec.Struct, frozen=True):
+    """What every later version will say in its directory."""
+
+    version: int
+    release: str
+    places: Sequence[LaterRegion]
+
+
+def directory_in(what: str, key: str, tail: bytes, start: int) -> Directory | LaterDirectory:
+    """The directory of a round.
+
+    Args:
+        what: path of the file.
+        key: of the file, relative to the store.
+        tail: the end of the file, from a position in it that is not behind its directory.
+        start: that position.
     """
-    size = _HEAD
-    while (head := read(size)).count(b"\n") < 2 and len(head) == size:
-        size *= 2
-    _, header = _opening(what, head)
+    end, seal = tail[-TAIL:-SEAL], tail[-SEAL:]
+    position = directory_position(what, tail)
+    line = tail[position - start : -TAIL]
+    if position < start or seal != digest_of(line, end).encode() + b"\n":
+        raise DamagedStateError(what, "its directory does not match the digest at its end")
     with damage_as_error(what):
-        return msgspec.convert(header, Header)
+        later = msgspec.json.decode(line, type=LaterDirectory)
+        if later.version != VERSION:
+            return later
+        directory = msgspec.json.decode(line, type=Directory)
+        newest = max((region.round for region in directory.places), default=0)
+        settings = max((region.settings for region in directory.places), default=-1)
+        if (directory.writer, directory.number) != round_of(key) or newest > directory.number:
+            raise DamagedStateError(what, f"it is round {directory.number} of {directory.writer}")
+        if settings >= len(directory.settings):
+            raise DamagedStateError(what, "its directory contradicts itself")
+    return directory
 
 
-def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Version and header of a file; the version must be known."""
-    first = data.find(b"\n")
-    second = data.find(b"\n", first + 1)
-    opening = _FIRST_LINE.fullmatch(data, 0, max(first, 0))
-    if opening is None or second <= first:
-        raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    version = int(opening[1])
-    header = _decode(what, data[first + 1 : second], dict[str, Any])
-    if version not in READERS:
-        raise StateVersionError(what, version, STATE_VERSION, f"release {header.get('release')}")
-    return version, header
+def directory_position(what: str, tail: bytes) -> int:
+    """The position of the directory in its file, as the end of the file says."""
+    position = tail[-TAIL : -SEAL - 1]
+    if len(tail) < TAIL or not position.isdigit():
+        raise DamagedStateError(what, "the position of its directory is missing")
+    return int(position)
 
 
-def _json(value: object) -> bytes:
+def end_of_round(directory: Directory, start: int) -> list[bytes]:
+    """The bytes of a round from the position `start` on, where its directory begins."""
+    pieces = [to_json(directory) + b"\n", b"%020d " % start]
+    return [*pieces, digest_of(*pieces).encode() + b"\n"]
+
+
+def record_of(header: Header, rows: Sequence[Row]) -> bytes:
+    """The bytes of a record."""
+    return to_json(
+        PlaceRecord(
+            place=header.place,
+            generation=header.generation,
+            offset=header.offset,
+            counted=header.counted,
+            clock=header.clock,
+            written_at=header.written_at,
+            partitions=header.partitions,
+            offsets=header.offsets,
+            parts=rows,
+        )
+    )
+
+
+def settings_of(header: Header) -> StateSettings:
+    """The part of a header that the checkpoints of a process share."""
+    return StateSettings(
+        release=header.release,
+        cluster=header.cluster,
+        group=header.group,
+        settings=header.settings,
+        schema=header.schema,
+    )
+
+
+def record_content(
+    what: str, writer: str, region: Region, settings: StateSettings, record: bytes
+) -> CheckpointContent:
+    """Header and table of a checkpoint.
+
+    `what`: path of the file. `record`: its bytes.
+    """
+    if len(record) != region.record or digest_of(record) != region.digest:
+        raise DamagedStateError(what, f"the record of {region.place} is not what was written")
+    with damage_as_error(what):
+        said = msgspec.json.decode(record, type=PlaceRecord)
+    expected = region.place, region.generation, region.offset
+    if (said.place, said.generation, said.offset) != expected:
+        raise DamagedStateError(what, f"a record of it is of {said.place} at {said.offset:,}")
+    entries = [
+        Entry(
+            name=row.name,
+            size=row.size,
+            digest=row.digest,
+            start=row.start,
+            key=round_key(writer, row.round),
+        )
+        for row in said.parts
+    ]
+    ahead = any(row.round > region.round for row in said.parts)
+    if ahead or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
+        raise DamagedStateError(what, f"the record of {region.place} contradicts itself")
+    header = Header(
+        release=settings.release,
+        cluster=settings.cluster,
+        group=settings.group,
+        settings=settings.settings,
+        schema=settings.schema,
+        place=said.place,
+        generation=said.generation,
+        offset=said.offset,
+        counted=said.counted,
+        clock=said.clock,
+        written_at=said.written_at,
+        partitions=said.partitions,
+        offsets=said.offsets,
+    )
+    return CheckpointContent(header=header, entries=entries)
+
+
+def share_bytes(entries: Sequence[Entry]) -> bool:
+    """Whether parts share bytes of a file, other than parts that are equal.
+
+    So all of them together are no larger than the files.
+    """
+    distinct = {(entry.key, entry.start, entry.size) for entry in entries if entry.size}
+    return any(
+        key == next_key and start + size > next_start
+        for (key, start, size), (next_key, next_start, _) in pairwise(sorted(distinct))
+    )
+
+
+def to_json(value: object) -> bytes:
+    """The bytes of a value; equal values have equal bytes."""
     return msgspec.json.encode(value, order="deterministic")
 
 
@@ -236,59 +368,20 @@ def digest_of(*pieces: bytes | memoryview) -> str:
     return digest.hexdigest()
 
 
-def _content(what: str, data: bytes) -> CheckpointContent:
-    tail = data[-_TAIL:]
-    position = tail[:20]
-    if len(tail) < _TAIL or not position.isdigit():
-        raise DamagedStateError(what, "the position of its table of parts is missing")
-    start = int(position)
-    entries = _decode(what, data[start:-_TAIL], list[Entry])
-    _check_positions(what, entries, start)
-    return CheckpointContent(header=header_of(what, lambda size: data[:size]), entries=entries)
+def round_key(writer: str, number: int) -> str:
+    """The key of a round; the newest of a writer sorts last.
 
-
-def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
-    inline = [entry for entry in entries if entry.blob is None]
-    inside = all(0 < entry.start <= end - entry.size for entry in inline)
-    if not inside or _overlap(entries) or len({entry.name for entry in entries}) < len(entries):
-        raise DamagedStateError(what, "its table of parts contradicts itself")
-
-
-def _overlap(entries: Sequence[Entry]) -> bool:
-    """Whether parts share bytes of a file, other than parts that are equal.
-
-    So all of them together are no larger than the files.
+    Example:
+        >>> round_key("0123456789abcdef", 4711)
+        'rounds/0123456789abcdef/00000000000000004711.round'
     """
-    distinct = {(entry.blob or "", entry.start, entry.size) for entry in entries if entry.size}
-    return any(
-        blob == next_blob and start + size > next_start
-        for (blob, start, size), (next_blob, next_start, _) in pairwise(sorted(distinct))
-    )
+    return f"{ROUNDS}/{writer}/{number:020d}.round"
 
 
-def _decode(what: str, line: bytes, kind: Any) -> Any:
-    with damage_as_error(what):
-        return msgspec.json.decode(line, type=kind)
-
-
-READERS: Final[Mapping[int, Callable[[str, bytes], CheckpointContent]]] = {STATE_VERSION: _content}
-"""Format version -> reader. A new format adds its reader and keeps the previous one."""
-
-
-def folder_of(place: Place) -> str:
-    """The folder of a place: TOPIC/TOPIC ID/PARTITION."""
-    return f"{encode_name(place.topic)}/{encode_name(place.identity)}/{place.number}"
-
-
-def place_of_folder(folder: str) -> Place | None:
-    """The place of a folder; None if it is not a place's folder."""
-    if folder.count("/") != 2:
-        return None
-    topic_part, identity_part, number = folder.split("/")
-    topic, identity = decode_name(topic_part), decode_name(identity_part)
-    if topic is None or identity is None or not _NUMBER.fullmatch(number):
-        return None
-    return Place(topic, identity, int(number))
+def round_of(key: str) -> tuple[str, int] | None:
+    """Writer and number of a round; None if the key is not a round's."""
+    match = _ROUND.fullmatch(key)
+    return (match[1], int(match[2])) if match else None
 
 
 def encode_name(name: str) -> str:
@@ -312,27 +405,6 @@ def decode_name(part: str) -> str | None:
     """
     name = "" if part == _EMPTY else unquote(part, errors="surrogateescape")
     return name if encode_name(name) == part else None
-
-
-def file_of(offset: int) -> str:
-    """The name of the checkpoint of an offset; the highest sorts last.
-
-    Example:
-        >>> file_of(4711)
-        '00000000000000004711.checkpoint'
-    """
-    return f"{offset:020d}.checkpoint"
-
-
-def offset_of(name: str) -> int | None:
-    """The offset in a file's name; None if it is not a checkpoint's."""
-    match = _CHECKPOINT.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def offsets_in(names: Iterable[str]) -> list[int]:
-    """The offsets of the checkpoints among file names, ascending."""
-    return sorted(offset for offset in map(offset_of, names) if offset is not None)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ from concurrent.futures import Executor, Future
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from streameval.checkpoints.committer import (
     Commit,
     DurableCheckpoint,
@@ -70,10 +72,17 @@ class Checkpointer:
         self._counters = DurableCounters()
         log = self._log_events.append
         self._committer = OffsetCommitter(commit, self._counters, evidence, log)
-        self._scheduler = CheckpointScheduler(
-            store, letters, self._committer, settings=settings, clock=clock, worker=worker, log=log
-        )
         self._owned: dict[Partition, PartitionCheckpoints] = {}
+        self._scheduler = CheckpointScheduler(
+            store,
+            letters,
+            self._committer,
+            self._owned,
+            settings=settings,
+            clock=clock,
+            worker=worker,
+            log=log,
+        )
         self._claimed = False
         self._abandoned = False
 
@@ -100,6 +109,9 @@ class Checkpointer:
         )
         planner = RestorePlanner(self._store, self._settings, self._committer.shown)
         loaded = [self._load(planner, plan) for plan in planner.plans(assignments)]
+        begun = [self._owned[plan.assignment.partition] for plan in loaded if plan.saved is None]
+        if begun:
+            self._scheduler.first(begun)
         return {
             log: offset for checkpoints in loaded for log, offset in checkpoints.offsets.items()
         }
@@ -113,7 +125,6 @@ class Checkpointer:
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Drop the states of partitions; the counters keep what they have shown."""
         self._committer.forget(partitions)
-        self._scheduler.trouble.forget(partitions)
         for partition in sorted(partitions):
             if self._owned.pop(partition, None) is not None:
                 self._counters.forget(partition)
@@ -163,29 +174,25 @@ class Checkpointer:
         """Continue checkpoints; called between batches, takes milliseconds."""
         if not self._abandoned:
             send_letters(self._ingest, self._letters)
-            self._scheduler.advance(self._owned)
+            self._scheduler.advance()
 
     def finish(self, report: Callable[[], None] = lambda: None) -> None:
         """Save all changed partitions at the end of the process, however many they are.
 
-        `report`: called after each; it may take log events.
+        `report`: called now and then; it may take log events.
 
         Raises:
             UnsavedStateError: some partitions could not be saved.
         """
-        chosen = [c for c in self._settled(list(self._owned)) if c.changed or c.job is not None]
+        chosen = [c for c in self._settled(list(self._owned)) if c.changed]
         began = told = self._clock.monotonic()
 
         def saved(left: int) -> None:
             nonlocal told
             now = self._clock.monotonic()
-            seconds = round(now - began, 1)
-            if left == 0:
-                fields = {"partitions": len(chosen), "seconds": seconds}
-                self._log_events.append(LogEvent("info", "state saved", fields))
-            elif now - told >= _REPORT_SECONDS:
+            if left and now - told >= _REPORT_SECONDS:
                 told = now
-                fields = {"unsaved": left, "of": len(chosen), "seconds": seconds}
+                fields = {"unsaved": left, "of": len(chosen), "seconds": round(now - began, 1)}
                 self._log_events.append(LogEvent("info", "saving state", fields))
             report()
 
@@ -196,20 +203,26 @@ class Checkpointer:
         if unsaved:
             places = [checkpoint.plan.place for checkpoint in unsaved]
             problem = self._scheduler.trouble.last or "there was no time left"
-            kept = {str(place): self._has_checkpoint(place) for place in places}
+            kept = self._have_checkpoints(places)
             raise UnsavedStateError(kept, problem)
+        if chosen:
+            seconds = round(self._clock.monotonic() - began, 1)
+            fields = {"partitions": len(chosen), "seconds": seconds}
+            self._log_events.append(LogEvent("info", "state saved", fields))
+            report()
 
-    def _has_checkpoint(self, place: Place) -> bool | None:
-        """Whether the store has any checkpoint of a place; None if it cannot be read."""
+    def _have_checkpoints(self, places: Sequence[Place]) -> dict[str, bool | None]:
+        """Whether the store has any checkpoint of each place; None if it cannot be read."""
         try:
-            return bool(self._store.offsets(place))
+            there = self._store.listing().places
         except StoreError:
-            return None
+            return {str(place): None for place in places}
+        return {str(place): place in there for place in places}
 
     def abandon(self) -> None:
         """End without another checkpoint; the next process counts the last records again."""
         self._abandoned = True
-        self._scheduler.wait(self._owned.values())
+        self._scheduler.wait(self._clock.monotonic() + self._settings.budget)
 
     @property
     def counted(self) -> Totals:
@@ -279,6 +292,7 @@ class Checkpointer:
         except UnlikeStateError as error:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
+            restart = msgspec.structs.replace(restart, generation=plan.generation + 1)
             return self._load(planner, restart)
         except DamagedStateError:
             # Valid when planned, damaged now; an older one may be valid.
@@ -319,7 +333,7 @@ class Checkpointer:
             self._committer.reset(plan.assignment.logs)
             self._store.archive(plan.place)
         self._ingest.begin(plan.assignment.partition, plan.offsets)
-        self._scheduler.first(self._own(plan))
+        self._own(plan)
         return plan
 
     def _own(self, plan: RestorePlan) -> PartitionCheckpoints:

@@ -14,7 +14,7 @@ import msgspec
 from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.checkpoints.format import Header, Place
 from streameval.checkpoints.settings import CheckpointSettings, LogEvent, Policies
-from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.checkpoints.store import Listing, SavedCheckpoint, Store
 from streameval.decoding.fields import MAX_HISTORY
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 from streameval.engine.ingest import Ingest
@@ -91,6 +91,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         partitions: number of partitions of the topic when this state began; None if unknown.
         skipped: number of offsets that the log lost before they were counted.
         same_settings: whether the checkpoint has those of this process; others were accepted.
+        generation: how often the state of this place has started over.
     """
 
     assignment: Assignment
@@ -101,6 +102,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int | None = None
     skipped: int = 0
     same_settings: bool = True
+    generation: int = 0
     log_events: Sequence[LogEvent] = ()
 
     @property
@@ -138,9 +140,10 @@ class RestorePlanner:
 
     def plans(self, assignments: Sequence[Assignment]) -> list[RestorePlan]:
         """Plan several assignments; see `plan`."""
-        return self._store.gather(self.plan, assignments)
+        listing = self._store.listing()
+        return self._store.gather(lambda assignment: self.plan(assignment, listing), assignments)
 
-    def plan(self, assignment: Assignment) -> RestorePlan:
+    def plan(self, assignment: Assignment, listing: Listing | None = None) -> RestorePlan:
         """Find the newest valid checkpoint; check it against log, group and settings.
 
         Raises:
@@ -148,22 +151,29 @@ class RestorePlanner:
             StoreError: the store cannot be read.
         """
         place = place_of(assignment)
+        listing = listing or self._store.listing()
+        generation = max((at.generation for at in listing.places.get(place, ())), default=0)
+        torn: Sequence[LogEvent] = ()
         try:
-            newest = self._store.newest(place)
+            newest = self._store.newest(place, listing)
         except StateVersionError as error:
-            return self.restart(assignment, "on_unknown_version", str(error).rstrip("."))
-        torn = [
-            _warning(place, "a damaged checkpoint was skipped", problem=problem)
-            for problem in newest.damaged
-        ]
-        if newest.saved is None and torn:
-            problem = f"no checkpoint of it is valid: {'; '.join(newest.damaged)}"
-            plan = self.restart(assignment, "on_damaged", problem)
-        elif newest.saved is None:
-            plan = self._start(assignment)
+            plan = self.restart(assignment, "on_unknown_version", str(error).rstrip("."))
         else:
-            plan = self._resume(assignment, newest.saved, torn=bool(torn))
-        return msgspec.structs.replace(plan, log_events=[*torn, *plan.log_events])
+            torn = [
+                _warning(place, "a damaged checkpoint was skipped", problem=problem)
+                for problem in newest.damaged
+            ]
+            if newest.saved is None and torn:
+                problem = f"no checkpoint of it is valid: {'; '.join(newest.damaged)}"
+                plan = self.restart(assignment, "on_damaged", problem)
+            elif newest.saved is None:
+                plan = self._start(assignment)
+            else:
+                plan = self._resume(assignment, newest.saved, torn=bool(torn))
+        # What starts over wins over all that was archived, whatever offsets that has.
+        return msgspec.structs.replace(
+            plan, generation=generation + plan.archive, log_events=[*torn, *plan.log_events]
+        )
 
     def restart(self, assignment: Assignment, policy: str, problem: str) -> RestorePlan:
         """Start over and archive the saved state, where the policy allows it.

@@ -1,35 +1,32 @@
-"""Schedules checkpoints: copies the state of partitions, and writes the copies."""
+"""Schedules rounds of checkpoints: copies the state of partitions, and writes the copies."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from contextlib import contextmanager
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
+from typing import Final, NamedTuple
 
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
-from streameval.checkpoints.format import CheckpointDraft, Entry, Header, Part
+from streameval.checkpoints.format import CheckpointDraft, Header, Part
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings, Log, LogEvent
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
-from streameval.engine.evidence import EvidenceReader, Totals
+from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
-from streameval.engine.windows.sections import Section
 from streameval.events.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.events.records import Partition, RecordBatch
 
-Save: TypeAlias = Callable[[Store, DeadLetters | None], DurableCheckpoint]
-"""Flushes dead letters, then writes a copied state, on any thread; may raise `_FAILURES`."""
-
 PATIENCE: Final = 20.0
-"""Seconds for one of the last checkpoints; a disk that takes longer hangs."""
+"""Seconds without progress after which the last round is given up: the disk hangs."""
 
-SAVES_AT_ONCE: Final = 4
-"""Last checkpoints that are written at once."""
+HEARTBEAT: Final = 60.0
+"""Seconds after which a round is written although nothing has changed."""
+
+_REPORT: Final = 2.0
+"""Seconds from one report of the last round to the next."""
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
 _REASONS = ("store", "dead_letters", "timeout")
@@ -49,14 +46,12 @@ class ProcessClock(NamedTuple):
 
 
 class CheckpointTrouble:
-    """Logs when checkpoints begin to fail and when they recover, instead of every failure.
-
-    A full disk fails every partition at each interval.
+    """Logs when rounds begin to fail and when they recover, instead of every failure.
 
     `monotonic`: a monotonic clock, seconds.
 
     Attributes:
-        last: the latest problem; None while checkpoints succeed.
+        last: the latest problem; None while rounds succeed.
     """
 
     def __init__(self, monotonic: Callable[[], float], log: Log) -> None:
@@ -65,52 +60,54 @@ class CheckpointTrouble:
         self._log = log
         self._since = 0.0
         self._logged: set[str] = set()
-        self._failing: set[Partition] = set()
 
-    def note_failure(
-        self, checkpoints: PartitionCheckpoints, error: Exception | None, problem: str
-    ) -> None:
-        """Log each new problem."""
+    def note_failure(self, error: Exception | None, problem: str, partitions: int) -> None:
+        """Log each new problem. `partitions`: how many the round had."""
         if self.last is None:
             self._since = self._monotonic()
         self.last = problem
-        self._failing.add(checkpoints.partition)
-        # Without the path, which differs by partition.
+        # Without the path, which differs by round.
         kind = str(getattr(error, "problem", problem))
         if kind not in self._logged:
             self._logged.add(kind)
-            where = str(checkpoints.plan.place)
-            # Not where a restart resumes: the store may have lost that checkpoint, too.
-            fields = {"partition": where, "last_written": checkpoints.offset, "problem": problem}
+            fields = {"partitions": partitions, "problem": problem}
             self._log(LogEvent("warning", "a checkpoint was not written", fields))
 
-    def note_success(self, partition: Partition) -> None:
-        """Log when the last failing partition has recovered."""
-        self._failing.discard(partition)
-        if self.last is not None and not self._failing:
+    def note_success(self) -> None:
+        """Log the first success after failures."""
+        if self.last is not None:
             self.last = None
             self._logged.clear()
             seconds = round(self._monotonic() - self._since, 1)
             self._log(LogEvent("info", "checkpoints recovered", {"after_seconds": seconds}))
 
-    def forget(self, partitions: Iterable[Partition]) -> None:
-        """Forget partitions that other processes own now."""
-        # The problem stays, so that the next success is logged: a rebalance may return them.
-        self._failing.difference_update(partitions)
+
+class _Round:
+    """A round that is written.
+
+    Attributes:
+        encoded: number of partitions that the worker has begun.
+    """
+
+    def __init__(self, partitions: Sequence[PartitionCheckpoints]) -> None:
+        self.partitions = partitions
+        self.encoded = 0
+        self.job: Future[list[DurableCheckpoint]] = Future()
 
 
 class CheckpointScheduler:
-    """Writes checkpoints in rounds: at each interval, one of every changed partition.
+    """Writes rounds of checkpoints: at each interval, one of every changed partition.
 
     Rounds take at most 5 % of the polling thread's busy and idle time, so a process with much state
     makes fewer of them. Time waiting for a processor does not count: otherwise a starved process
     would spend a larger share of its work on checkpoints.
 
+    `owned`: the partitions of this process, which change.
+
     Attributes:
-        events: records counted since the last round began.
         idle: seconds in which the polling thread waited for records.
-        failures: failed checkpoints by reason; the next round retries.
-        last_success: time of the last written checkpoint, seconds since the epoch, or None.
+        failures: failed rounds by reason; the next round retries.
+        last_success: time of the last written round, seconds since the epoch, or None.
         trouble: the log of failures.
     """
 
@@ -119,6 +116,7 @@ class CheckpointScheduler:
         store: Store,
         letters: DeadLetters | None,
         committer: OffsetCommitter,
+        owned: Mapping[Partition, PartitionCheckpoints],
         *,
         settings: CheckpointSettings,
         clock: ProcessClock,
@@ -133,108 +131,106 @@ class CheckpointScheduler:
         self._store = store
         self._letters = letters
         self._committer = committer
+        self._owned = owned
         self._settings = settings
         self._clock = clock
         self._worker = worker
         self._began_at, self._began_own = clock.monotonic(), self._own_time
         self._soon = False
-        self._queue: list[Partition] = []
+        self._round: _Round | None = None
+        self._written_at = -HEARTBEAT
         self._pace = Pace(0.0)
-        self._spent: list[float] = []
+        self._spent = 0.0
         self._flush: Future[None] | None = None
+        self._cleanup_failure: str | None = None
 
     def checkpoint_soon(self) -> None:
         """Start a round in the next call of `advance`."""
         self._soon = True
 
-    def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> None:
-        """Handle finished checkpoints and start the next; copies at most one partition."""
-        self._take_done(owned.values())
+    def advance(self) -> None:
+        """Handle the round in progress if it is done, and start one that is due."""
+        self._take_done()
         if self._committer.pending:
             self._committer.commit(wait=False)
-        if (
-            self._spent
-            and not self._queue
-            and not any(checkpoint.job for checkpoint in owned.values())
-        ):
-            self._pace.note(sum(self._spent))
-            self._spent = []
-        if self._due():
-            self._began_at, self._began_own = self._clock.monotonic(), self._own_time
-            self._soon = False
-            self._queue = sorted(
-                partition for partition, checkpoint in owned.items() if checkpoint.changed
-            )
-            self._committer.commit(wait=False)
-            if not self._queue:
-                self._flush_full_letters()
-        if self._queue and not any(checkpoint.job for checkpoint in owned.values()):
-            checkpoints = owned.get(self._queue.pop(0))
-            if checkpoints is not None and checkpoints.changed:
-                checkpoints.job = self._submitted(checkpoints)
-                self._take_done([checkpoints])
+        if self._round is not None or not self._due():
+            return
+        self._began_at, self._began_own = self._clock.monotonic(), self._own_time
+        self._soon = False
+        self._committer.commit(wait=False)
+        chosen = [
+            checkpoints
+            for _, checkpoints in sorted(self._owned.items())
+            if checkpoints.is_due(held=self._store.holds(checkpoints.plan.place))
+        ]
+        silent = self._clock.monotonic() - self._written_at
+        if chosen or (silent >= HEARTBEAT and self._store.is_holding):
+            self._begin(chosen)
+            self._take_done()
+        else:
+            self._flush_full_letters()
 
-    def first(self, checkpoints: PartitionCheckpoints) -> None:
-        """Write the first checkpoint of a partition, synchronously.
+    def first(self, chosen: Sequence[PartitionCheckpoints]) -> None:
+        """Write the first checkpoints of partitions, synchronously.
 
         Raises:
             StoreError: the write failed.
         """
-        save = checkpoints.copied(self._settings, self._clock.wall())
-        # It has no record, so no dead letter: those of others may wait.
-        self._note_durable(checkpoints, save(self._store, None))
+        # They have no record, so no dead letter: those of others may wait.
+        begun = _Round(chosen)
+        self._note_durable(self._copied(begun, None, lambda: False)(), begun)
 
     def save(self, chosen: Collection[PartitionCheckpoints]) -> None:
         """Save changed partitions within the budget."""
         until = self._clock.monotonic() + self._settings.budget
-        self._save(chosen, lambda: until - self._clock.monotonic(), lambda _: None)
+        self.wait(until)
+        changed = [checkpoints for checkpoints in chosen if checkpoints.changed]
+        if self._round is None and changed and self._clock.monotonic() < until:
+            # Some that are written are worth more than all that are not.
+            enough = until - min(_REPORT, self._settings.budget / 2)
+            self._begin(changed, lambda: self._clock.monotonic() >= enough)
+            self.wait(until)
+        self._committer.commit(wait=True)
 
     def save_all(
         self, chosen: Collection[PartitionCheckpoints], report: Callable[[int], None]
     ) -> None:
-        """Save changed partitions however many they are; give up when one takes `PATIENCE`.
+        """Save changed partitions however many they are; give up after `PATIENCE`.
 
-        `report`: receives the number of partitions that are not saved yet, after each.
+        `report`: receives the number of partitions that are not saved yet, now and then.
         """
-        self._save(chosen, lambda: PATIENCE, report)
-
-    def _save(
-        self,
-        chosen: Collection[PartitionCheckpoints],
-        remaining: Callable[[], float],
-        report: Callable[[int], None],
-    ) -> None:
-        for checkpoints in chosen:
-            self._wait(checkpoints, remaining())
-        waiting = deque(checkpoints for checkpoints in chosen if checkpoints.changed)
-        running: deque[PartitionCheckpoints] = deque()
-        while running or (waiting and remaining() > 0):
-            # Several at once, because most of the time passes in waiting for a disk.
-            while waiting and len(running) < SAVES_AT_ONCE and waiting[0].job is None:
-                running.append(waiting.popleft())
-                running[-1].job = self._submitted(running[-1])
-            if not running:
-                break
-            oldest = running.popleft()
-            self._wait(oldest, remaining())
-            if oldest.job is not None:
-                break
-            report(len(waiting) + len(running))
-        self._take_done(running)
+        self._wait_for_progress(lambda _: report(len(chosen)))
+        changed = [checkpoints for checkpoints in chosen if checkpoints.changed]
+        if self._round is None and changed:
+            self._begin(changed)
+            self._wait_for_progress(lambda encoded: report(len(changed) - encoded))
         self._committer.commit(wait=True)
+        report(sum(checkpoints.changed for checkpoints in chosen))
 
-    def wait(self, chosen: Iterable[PartitionCheckpoints]) -> None:
-        """Wait for checkpoints in progress, within the budget."""
-        until = self._clock.monotonic() + self._settings.budget
-        for checkpoints in chosen:
-            self._wait(checkpoints, until - self._clock.monotonic())
+    def wait(self, until: float) -> None:
+        """Wait for the round in progress, until this time of the monotonic clock."""
+        if self._round is not None:
+            self._take(self._round, max(0.0, until - self._clock.monotonic()))
 
-    def _wait(self, checkpoints: PartitionCheckpoints, seconds: float) -> None:
-        if checkpoints.job is not None:
-            self._take(checkpoints, checkpoints.job, max(0.0, seconds))
+    def _take_done(self) -> None:
+        if self._round is not None and self._round.job.done():
+            self._take(self._round, 0.0)
+
+    def _wait_for_progress(self, report: Callable[[int], None]) -> None:
+        """Wait for the round in progress, as long as it goes on."""
+        encoded, since = -1, self._clock.monotonic()
+        while self._round is not None and not self._round.job.done():
+            now = self._clock.monotonic()
+            if self._round.encoded > encoded:
+                encoded, since = self._round.encoded, now
+            if now - since >= PATIENCE:
+                break
+            wait([self._round.job], _REPORT)
+            report(encoded)
+        self.wait(self._clock.monotonic())
 
     def _flush_full_letters(self) -> None:
-        """Write the letters for which reading is paused, if no checkpoint of a round does.
+        """Write the letters for which reading is paused, if no round does.
 
         After a rebalance no partition has changed, and none can change while it is paused.
         """
@@ -245,8 +241,6 @@ class CheckpointScheduler:
             self._flush = self._worker.submit(self._letters.flush)
 
     def _due(self) -> bool:
-        if self._queue:
-            return False
         if self._soon:
             return True
         if self._own_time - self._began_own < self._pace.interval:
@@ -259,64 +253,123 @@ class CheckpointScheduler:
         """Busy and idle seconds of the polling thread."""
         return self._clock.busy() + self.idle
 
-    def _submitted(self, checkpoints: PartitionCheckpoints) -> Future[DurableCheckpoint]:
-        with self._measured():
-            save = checkpoints.copied(self._settings, self._clock.wall())
-
-        def saved() -> DurableCheckpoint:
-            with self._measured():
-                return save(self._store, self._letters)
-
-        return self._worker.submit(saved)
-
-    @contextmanager
-    def _measured(self) -> Iterator[None]:
-        """Add the processor time of a step to the round; waiting for a disk costs nothing."""
-        began = self._clock.busy()
-        try:
-            yield
-        finally:
-            self._spent.append(self._clock.busy() - began)
-
-    def _take_done(self, chosen: Iterable[PartitionCheckpoints]) -> None:
-        for checkpoints in chosen:
-            if checkpoints.job is not None and checkpoints.job.done():
-                self._take(checkpoints, checkpoints.job, 0.0)
-                self._committer.commit(wait=False)
-
-    def _take(
-        self, checkpoints: PartitionCheckpoints, job: Future[DurableCheckpoint], seconds: float
+    def _begin(
+        self,
+        chosen: Sequence[PartitionCheckpoints],
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Copy all at once, so that pending counts are settled once, and begin to write."""
+        began = self._clock.busy()
+        started = self._round = _Round(chosen)
+        save = self._copied(started, self._letters, enough)
+        copying = self._clock.busy() - began
+
+        def measured() -> list[DurableCheckpoint]:
+            # Waiting for a disk costs nothing.
+            began = self._clock.busy()
+            try:
+                return save()
+            finally:
+                self._spent = copying + self._clock.busy() - began
+
+        started.job = self._worker.submit(measured)
+
+    def _copied(
+        self, started: _Round, letters: DeadLetters | None, enough: Callable[[], bool]
+    ) -> Callable[[], list[DurableCheckpoint]]:
+        """Copy the states of a round; returns a function that writes the copies, on any thread."""
+        at = self._clock.wall()
+        copies = [
+            checkpoints.copied(self._settings, at, held=self._store.holds(checkpoints.plan.place))
+            for checkpoints in started.partitions
+        ]
+        owned = {checkpoints.plan.place for checkpoints in self._owned.values()}
+
+        def out_of_time() -> bool:
+            started.encoded += 1
+            return enough()
+
+        def save() -> list[DurableCheckpoint]:
+            # Dead letters below the offsets must be durable first.
+            if letters is not None:
+                letters.flush()
+            saved = self._store.save([copied.draft for copied in copies], owned, out_of_time)
+            return [copied.durable() for copied in copies if copied.draft.header.place in saved]
+
+        return save
+
+    def _take(self, done: _Round, seconds: float) -> None:
+        """Handle the round in progress; it stays in progress if it takes longer than this."""
+        partitions = len(done.partitions)
         try:
-            durable = job.result(seconds)
+            durable = done.job.result(seconds)
         except TimeoutError:
             self.failures["timeout"] += 1
-            self.trouble.note_failure(checkpoints, None, "it was not written in time")
+            self.trouble.note_failure(None, "it was not written in time", partitions)
+            return
         except _FAILURES as error:
-            checkpoints.job = None
-            checkpoints.forget_last()
             reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
             self.failures[reason] += 1
-            self.trouble.note_failure(checkpoints, error, str(error))
+            self.trouble.note_failure(error, str(error), partitions)
+            for checkpoints in done.partitions:
+                checkpoints.forget_last()
         else:
-            checkpoints.job = None
-            self._note_durable(checkpoints, durable)
-            self.trouble.note_success(checkpoints.partition)
-            self._note_cleanup(checkpoints)
+            self._note_durable(durable, done)
+            self._written_at = self._clock.monotonic()
+            self.last_success = self._clock.wall()
+            self.trouble.note_success()
+            self._note_cleanup()
+            self._committer.commit(wait=False)
+        self._round = None
+        self._pace.note(self._spent)
 
-    def _note_durable(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
-        self.last_success = self._clock.wall()
-        checkpoints.note_durable(durable)
-        if durable.offset >= checkpoints.counted:
-            self._committer.add(checkpoints.partition, durable)
+    def _note_durable(self, durable: Sequence[DurableCheckpoint], done: _Round) -> None:
+        of_place = {checkpoints.plan.place: checkpoints for checkpoints in done.partitions}
+        for saved in durable:
+            checkpoints = of_place[saved.place]
+            # A partition that was lost meanwhile is another's to commit.
+            if self._owned.get(checkpoints.partition) is checkpoints:
+                # A copy of what was taken over has nothing to commit.
+                is_new = saved.offset != checkpoints.offset
+                checkpoints.note_durable(saved)
+                if is_new and saved.offset >= checkpoints.counted:
+                    self._committer.add(checkpoints.partition, saved)
 
-    def _note_cleanup(self, checkpoints: PartitionCheckpoints) -> None:
+    def _note_cleanup(self) -> None:
         """Log when superseded files cannot be removed; once until that succeeds."""
-        before, problem = checkpoints.cleanup_failure, self._store.cleanup_failure
-        checkpoints.cleanup_failure = problem
+        before, problem = self._cleanup_failure, self._store.cleanup_failure
+        self._cleanup_failure = problem
         if problem is not None and before is None:
-            fields = {"partition": str(checkpoints.plan.place), "problem": problem}
+            fields = {"problem": problem}
             self._log(LogEvent("warning", "older checkpoints were not removed", fields))
+
+
+class _Copy(NamedTuple):
+    """A copy of the state of a partition.
+
+    Attributes:
+        versions: of its sections.
+        totals: reads all its evidence; None if counters do not show it.
+        fold: how the partition folded label values.
+    """
+
+    draft: CheckpointDraft
+    offsets: Mapping[Partition, int]
+    versions: Mapping[str, int]
+    totals: Callable[[], Totals] | None
+    fold: Fold
+
+    def durable(self) -> DurableCheckpoint:
+        """The checkpoint, once the copy is written."""
+        header = self.draft.header
+        return DurableCheckpoint(
+            place=header.place,
+            offset=header.offset,
+            offsets=self.offsets,
+            versions=self.versions,
+            totals=None if self.totals is None else self.totals(),
+            fold=self.fold,
+        )
 
 
 class PartitionCheckpoints:
@@ -327,8 +380,6 @@ class PartitionCheckpoints:
         durable: next offset of each log in the newest checkpoint.
         counted: offset below which counters show nothing.
         showing: whether counters show its evidence.
-        cleanup_failure: why its superseded files could not be removed, or None.
-        job: the checkpoint in progress, or None.
     """
 
     def __init__(self, plan: RestorePlan, ingest: Ingest, evidence: EvidenceReader) -> None:
@@ -338,11 +389,9 @@ class PartitionCheckpoints:
         self.durable: Mapping[Partition, int] = {}
         self.counted = plan.counted
         self.showing = False
-        self.cleanup_failure: str | None = None
-        self.job: Future[DurableCheckpoint] | None = None
         self._ingest = ingest
         self._evidence = evidence
-        self._last: Sequence[Entry] = ()
+        self._written: int | None = None
         self._versions: Mapping[str, int] = {}
 
     @property
@@ -372,58 +421,57 @@ class PartitionCheckpoints:
         """Whether records were counted since the newest checkpoint."""
         return self.position != self.offset
 
+    def is_due(self, *, held: bool) -> bool:
+        """Whether the next round of this process must have a checkpoint of it.
+
+        `held`: whether the one before has. What was taken over is copied although nothing changed.
+        """
+        return not held or self.position != self._written
+
     def note_restore(self, saved: SavedCheckpoint, *, current: bool) -> None:
         """Note that the state was loaded from this checkpoint.
 
         `current`: whether it has the settings of this process; otherwise the next round writes one.
         """
-        self._last = saved.entries
         self.offset = saved.header.offset if current else None
         self.durable = self.offsets
 
     def note_durable(self, durable: DurableCheckpoint) -> None:
-        """Note that this checkpoint is durable."""
-        self.offset, self.durable = durable.offset, durable.offsets
-        self._last, self._versions = durable.entries, durable.versions
+        """Note that this process has written this checkpoint."""
+        self.offset = self._written = durable.offset
+        self.durable, self._versions = durable.offsets, durable.versions
         if self.partition in self._ingest.partitions:
             self._ingest.partitions[self.partition].cautious = False
 
     def forget_last(self) -> None:
-        """Make the next checkpoint write everything, after a failure."""
-        # Blobs as well: the failure may be that one of them is missing or damaged.
-        self._last, self._versions = (), {}
+        """Make the next checkpoint encode everything, after a failure."""
+        self._versions = {}
 
     def totals_now(self) -> Totals:
         """All evidence counted so far."""
         return self._evidence.totals(self.partition)()
 
-    def copied(self, settings: CheckpointSettings, written_at: float) -> Save:
-        """Copy the state within milliseconds; returns a function that writes the copy."""
+    def copied(self, settings: CheckpointSettings, written_at: float, *, held: bool) -> _Copy:
+        """Copy the state within milliseconds.
+
+        `held`: whether the last round of this process has it, and with it the unchanged sections.
+        """
         sections = self._ingest.sections(self.partition)
-        blobs = frozenset(entry.name for entry in self._last if entry.blob is not None)
-        draft = CheckpointDraft(
-            header=self._header(settings, written_at),
-            parts=[self._part(section, blobs) for section in sections],
-            last=self._last,
-        )
-        offsets, fold = self.offsets, self._evidence.folding(self.partition)
-        totals = self._evidence.totals(self.partition) if self.showing else None
-
-        def save(store: Store, letters: DeadLetters | None) -> DurableCheckpoint:
-            # Dead letters below the offset must be durable first.
-            if letters is not None:
-                letters.flush()
-            return DurableCheckpoint(
-                place=draft.header.place,
-                offset=draft.header.offset,
-                offsets=offsets,
-                versions={section.name: section.version for section in sections},
-                entries=store.save(draft),
-                totals=None if totals is None else totals(),
-                fold=fold,
+        before = self._versions if held else {}
+        parts = [
+            Part(
+                name=section.name,
+                content=None if before.get(section.name) == section.version else section.content(),
             )
-
-        return save
+            for section in sections
+        ]
+        return _Copy(
+            CheckpointDraft(header=self._header(settings, written_at), parts=parts),
+            self.offsets,
+            {section.name: section.version for section in sections},
+            self._evidence.totals(self.partition) if self.showing else None,
+            self._evidence.folding(self.partition),
+        )
 
     def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
         return Header(
@@ -431,6 +479,7 @@ class PartitionCheckpoints:
             cluster=settings.cluster(),
             group=settings.group,
             place=self.plan.place,
+            generation=self.plan.generation,
             offset=self.position,
             counted=max(self.position, self.counted),
             clock=self._ingest.partitions[self.partition].clock,
@@ -442,13 +491,3 @@ class PartitionCheckpoints:
             if self.joined
             else {},
         )
-
-    def _part(self, section: Section, blobs: Collection[str]) -> Part:
-        """A section as a part; not copied if the last checkpoint has the same in a blob."""
-        name, last = section.name, self._versions.get(section.name)
-        if last == section.version and name in blobs:
-            return Part(name=name, content=None, settled=True)
-        # A section that opened and closed since the last checkpoint goes to a blob at once. One
-        # that late events keep changing does not: each version would be another blob.
-        new = last is None and (section.closed or name in blobs)
-        return Part(name=name, content=section.content(), settled=new or last == section.version)

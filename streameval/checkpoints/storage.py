@@ -77,10 +77,6 @@ class Disk:
             if error.errno not in _NO_FOLDER_SYNC:
                 raise
 
-    def rename(self, source: Path, target: Path) -> None:
-        """Rename a file atomically, replacing the target."""
-        source.replace(target)
-
     def rename_new(self, source: Path, target: Path) -> None:
         """Rename a file unless the target exists.
 
@@ -105,6 +101,11 @@ class Disk:
     def remove(self, path: Path) -> None:
         """Remove a file."""
         path.unlink()
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove a folder if it is empty."""
+        with suppress(OSError):
+            path.rmdir()
 
     def names(self, folder: Path) -> list[str]:
         """The names in a folder, sorted.
@@ -250,20 +251,18 @@ class Storage(Protocol):
             FileNotFoundError: it does not exist.
         """
 
-    def put(self, key: str, *pieces: bytes) -> str:
-        """Write a file atomically and durably, replacing an earlier one; returns its tag."""
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
+        """Write a file atomically and durably unless it exists.
 
-    def put_new(self, key: str, data: bytes) -> bool:
-        """Write a file durably unless it exists; returns whether this call wrote it."""
+        Returns:
+            Whether this call wrote it.
+        """
 
     def files(self, folder: str = "") -> dict[str, StoredFile]:
         """All files below a folder, by key relative to it; one listing."""
 
-    def move(self, source: str, target: str) -> None:
-        """Move a file to another key, durably."""
-
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete files; missing ones are ignored."""
+        """Delete files, and their folders if these are empty then; missing ones are ignored."""
 
     def sync(self, folder: str) -> None:
         """Make the files found in a folder durable, as their writer may have been killed."""
@@ -297,18 +296,10 @@ class Folder:
         with self._reading(path):
             return self._disk.read(path, start, size)
 
-    def put(self, key: str, *pieces: bytes) -> str:
-        """See `Storage.put`."""
-        path = self._top / key
-        with store_errors(self._top), self._temporary(path, pieces) as written:
-            self._disk.rename(written, path)
-            self._disk.sync_folder(path.parent)
-            return _tag(self._disk.modified(path))
-
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
         """See `Storage.put_new`."""
         path = self._top / key
-        with store_errors(self._top), self._temporary(path, [data]) as written:
+        with store_errors(self._top), self._temporary(path, pieces) as written:
             try:
                 self._disk.rename_new(written, path)
                 first = True
@@ -338,23 +329,16 @@ class Folder:
                     # Other folders, as lost+found, may not be ours to read.
                     self._list(path, f"{within}{name}/", listed)
 
-    def move(self, source: str, target: str) -> None:
-        """See `Storage.move`."""
-        old, new = self._top / source, self._top / target
-        with store_errors(self._top):
-            self._make(new.parent)
-            self._disk.rename(old, new)
-            self._disk.sync_folder(new.parent)
-            self._disk.sync_folder(old.parent)
-
     def delete(self, keys: Sequence[str]) -> None:
         """See `Storage.delete`."""
         paths = [self._top / key for key in keys]
         with store_errors(self._top):
-            # Not synced: a superseded file that comes back is removed with the next checkpoint.
+            # Not synced: a superseded file that comes back is removed with the next round.
             for path in paths:
                 with suppress(FileNotFoundError):
                     self._disk.remove(path)
+            for folder in {path.parent for path in paths}:
+                self._disk.remove_folder(folder)
 
     def sync(self, folder: str) -> None:
         """See `Storage.sync`."""
@@ -375,7 +359,7 @@ class Folder:
             raise store_error(self._top, error) from error
 
     @contextmanager
-    def _temporary(self, target: Path, pieces: Sequence[bytes]) -> Iterator[Path]:
+    def _temporary(self, target: Path, pieces: Iterable[bytes]) -> Iterator[Path]:
         """A durable temporary file next to the target; removed after an error."""
         self._make(target.parent)
         path = target.with_name(f"{target.name}.{secrets.token_hex(8)}{TEMPORARY}")
@@ -384,6 +368,8 @@ class Folder:
             self._disk.sync(path)
             yield path
         except Exception:
+            # Others may have removed a folder.
+            self._made.clear()
             with suppress(OSError):
                 self._disk.remove(path)
             raise

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from threading import Lock
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.cleaning import Cleaner, Files
+from streameval.checkpoints import version3
 from streameval.checkpoints.format import (
     ARCHIVE,
-    BLOBS,
     CLAIM,
+    ROUNDS,
+    TEMPORARY,
+    VERSION,
     CheckpointContent,
     CheckpointDraft,
     Claim,
+    Directory,
     Entry,
     Header,
+    LaterDirectory,
+    Part,
     Place,
-    check_content,
+    Region,
+    StateSettings,
     claim_in,
     digest_of,
-    encode_checkpoint,
-    entry_of,
-    file_of,
-    folder_of,
-    header_of,
-    offset_of,
-    offsets_in,
-    place_of_folder,
+    directory_in,
+    directory_position,
+    record_content,
+    round_key,
+    round_of,
 )
+from streameval.checkpoints.rounds import RoundWriter
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
-from streameval.checkpoints.storage import Disk, Folder, Storage
+from streameval.checkpoints.storage import Disk, Folder, Storage, StoredFile
 from streameval.events.errors import (
     DamagedStateError,
     ForeignStoreError,
@@ -48,20 +54,24 @@ from streameval.events.extras import imports_of
 
 A = TypeVar("A")
 B = TypeVar("B")
-T = TypeVar("T")
-_REWRITTEN: Final = "the next checkpoint writes it again"
+
+GRACE: Final = 600.0
+"""Seconds without a round after which a process counts as ended: a live one writes each minute."""
+
 _TRIES: Final = 5
 _PLACES_AT_ONCE: Final = 8
-_BLOBS_AT_ONCE: Final = 16
-_BLOBS: Final = 64
-"""Most blobs of a checkpoint; beyond it, each new blob absorbs the smallest one."""
+_FILES_AT_ONCE: Final = 16
+_DIRECTORY: Final = 1 << 16
+"""Bytes at the end of a round that are read first: the directory of some hundred places."""
+_SWEEP: Final = 60
+"""Rounds from one look for the files of processes that have ended to the next."""
 
 
 class SavedCheckpoint:
     """A valid checkpoint in a store.
 
     Attributes:
-        path: of its file.
+        path: of the file with its header.
         entries: the table of its parts.
     """
 
@@ -87,6 +97,16 @@ class SavedCheckpoint:
         """
         return self._read(self._by_name[part])
 
+    @property
+    def draft(self) -> CheckpointDraft:
+        """The same checkpoint, to write it to another store."""
+
+        def content(name: str) -> Callable[[], Iterator[bytes]]:
+            return lambda: iter([self.read(name)])
+
+        parts = [Part(name=name, content=content(name)) for name in sorted(self.digests)]
+        return CheckpointDraft(header=self.header, parts=parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
@@ -96,27 +116,78 @@ class Location:
         key: of its file, relative to the store.
         tag: changes whenever the bytes do.
         modified: when a file last named it, by the clock of the storage, seconds since the epoch.
+        region: where it is in its file; None for a checkpoint of version 3.
+        settings: its settings; None as well if its version is unknown to this release.
+        writer: name of the process that wrote it; "" for version 3.
+        version: of its format, and the release that wrote it.
     """
 
     place: Place
     offset: int
     key: str
     tag: str
+    generation: int = 0
+    writer: str = ""
+    written_at: float = 0.0
     modified: float = field(compare=False)
+    region: Region | None = field(default=None, compare=False)
+    settings: StateSettings | None = field(default=None, compare=False)
+    version: tuple[int, str] = field(default=(VERSION, ""), compare=False)
+
+    @property
+    def order(self) -> tuple[int, int, float, str]:
+        """The highest of a place wins; a process drops or removes only what is lower than another.
+
+        So the highest is never removed, whatever several processes do at once.
+        """
+        # A copy by a new owner is written later.
+        return self.generation, self.offset, self.written_at, self.writer
+
+
+class Fault(NamedTuple):
+    """A round of which the directory is damaged.
+
+    Attributes:
+        is_all: whether no directory of its writer can be read.
+    """
+
+    problem: str
+    modified: float
+    is_all: bool
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What one listing of a store shows; no checkpoint has been read.
+    """What one listing of a store shows; of checkpoints, only directories have been read.
 
     Attributes:
         places: the checkpoints of each place, sorted by place, newest first; at least one each.
+        writers: the two newest directories of each writer, newest first; None for a damaged one.
+        files: all files, by key.
+        faults: the damaged directories among them.
     """
 
     places: Mapping[Place, Sequence[Location]]
+    writers: Mapping[str, Sequence[Mapping[Place, Location] | None]]
+    files: Mapping[str, StoredFile]
+    faults: Sequence[Fault] = ()
 
-    def damage(self, place: Place) -> list[str]:  # noqa: ARG002  a checkpoint that is a file of its own hides no other
-        """A message for each damaged file that may hide a newer checkpoint of this place."""
-        return []
+    def damage(self, place: Place) -> list[str]:
+        """A message for each damaged directory that may hide a newer checkpoint of this place."""
+        locations = self.places.get(place)
+        if locations is None:
+            # It would have begun in the very round that is damaged, before any commit.
+            return [fault.problem for fault in self.faults if fault.is_all]
+        newest = max(location.modified for location in locations)
+        return [fault.problem for fault in self.faults if fault.modified >= newest]
+
+    def is_covered(self, location: Location) -> bool:
+        """Whether another process has a higher checkpoint of the place, in both of its rounds."""
+        for writer, directories in self.writers.items():
+            if writer != location.writer and len(directories) > 1 and directories[1] is not None:
+                other = directories[1].get(location.place)
+                if other is not None and other.order > location.order:
+                    return True
+        return False
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -133,10 +204,9 @@ class Found(msgspec.Struct, kw_only=True):
 class Store:
     """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
 
-    docs/reference/state.md describes its files. One thread at a time may save a place; places are
-    independent. Methods raise StoreError if the storage fails. In a bucket, a checkpoint takes at
-    most six requests: list the place, read a file of another process, read a blob to absorb, write
-    settled parts as one blob, write the checkpoint, delete superseded files.
+    docs/reference/state.md describes its files. Methods raise StoreError if the storage fails.
+    In a bucket, a round takes three requests: list the rounds of this process, write one file,
+    delete superseded ones.
 
     Attributes:
         path: of the folder, or the URL.
@@ -148,7 +218,12 @@ class Store:
         self.cleanup_failure: str | None = None
         self._storage = storage
         self._claimed = False
-        self._cleaner = Cleaner(storage)
+        self._writer = RoundWriter(storage)
+        self._rounds = 0
+        self._saving = Lock()
+        self._directories: dict[
+            tuple[str, str], Directory | LaterDirectory | DamagedStateError
+        ] = {}
 
     def claim(self, cluster: str, group: str) -> None:
         """Claim the store for a cluster and group; the first claim wins.
@@ -168,7 +243,7 @@ class Store:
         # Every process claims before it writes a checkpoint, so look for checkpoints first.
         headers = self.headers()
         if not headers:
-            self._storage.put_new(CLAIM, f"{wanted}\n".encode())
+            self._storage.put_new(CLAIM, [f"{wanted}\n".encode()])
             return self.owner()
         if (owner := self._owner()) is not None:
             return owner
@@ -206,29 +281,73 @@ class Store:
     def listing(self) -> Listing:
         """The checkpoints of all places, by one listing; writes nothing.
 
+        Directories of rounds are read once and cached.
+
         Raises:
             StoreError: the store cannot be read.
         """
-        return self._listing("")
+        for _ in range(_TRIES):
+            # A running process may remove a round; then list again.
+            with suppress(FileNotFoundError):
+                return self._listing()
+        raise StoreError(self.path, "its files vanish while they are read", "try again")
 
-    def _listing(self, folder: str) -> Listing:
-        """The checkpoints below a folder: that of a place, or "" for all."""
-        places: dict[Place, list[Location]] = {}
-        for name, file in self._storage.files(folder).items():
-            key = f"{folder}/{name}" if folder else name
-            parent, _, name_of_file = key.rpartition("/")
-            offset, place = offset_of(name_of_file), place_of_folder(parent)
-            if offset is not None and place is not None:
-                places.setdefault(place, []).append(
+    def _listing(self) -> Listing:
+        files = self._storage.files()
+        rounds: dict[str, list[str]] = {}
+        found: list[Location] = []
+        for key, file in sorted(files.items(), reverse=True):
+            if (of_round := round_of(key)) is not None:
+                rounds.setdefault(of_round[0], []).append(key)
+            elif (checkpoint := version3.place_and_offset(key)) is not None:
+                place, offset = checkpoint
+                found.append(
                     Location(
                         place=place, offset=offset, key=key, tag=file.tag, modified=file.modified
                     )
                 )
-        newest_first = {
-            place: sorted(places[place], key=lambda location: -location.offset)
-            for place in sorted(places)
-        }
-        return Listing(newest_first)
+        newest = [(key, files[key]) for keys in rounds.values() for key in keys[:2]]
+        cached = self._directories
+        unread = [(key, file) for key, file in newest if (key, file.tag) not in cached]
+        read = self.gather(lambda named: self._directory(*named), unread, _FILES_AT_ONCE)
+        names = [(key, file.tag) for key, file in unread]
+        cached = {**cached, **dict(zip(names, read, strict=True))}
+        directories = {key: cached[key, file.tag] for key, file in newest}
+        self._directories = {(key, file.tag): directories[key] for key, file in newest}
+        writers: dict[str, list[Mapping[Place, Location] | None]] = {}
+        faults = []
+        for writer, keys in rounds.items():
+            own = [directories[key] for key in keys[:2]]
+            hidden = all(isinstance(directory, DamagedStateError) for directory in own)
+            writers[writer] = []
+            for key, directory in zip(keys, own, strict=False):
+                modified = files[key].modified
+                if isinstance(directory, DamagedStateError):
+                    problem = f"{directory.what}: {directory.problem}"
+                    faults.append(Fault(problem, modified, hidden))
+                    writers[writer].append(None)
+                    continue
+                # Of equal locations, the one of the newest round is first, and stays.
+                locations = _locations(key, directory, modified)
+                found += locations.values()
+                writers[writer].append(locations)
+        return Listing(_newest_first(found), writers, files, faults)
+
+    def _directory(
+        self, key: str, file: StoredFile
+    ) -> Directory | LaterDirectory | DamagedStateError:
+        path = self._storage.path_of(key)
+        start = max(0, file.size - _DIRECTORY)
+        try:
+            # A file of no bytes has no range.
+            tail = self._storage.get_range(key, start, file.size - start) if file.size else b""
+            position = directory_position(path, tail)
+            if position < start:
+                start = position
+                tail = self._storage.get_range(key, start, file.size - start)
+            return directory_in(path, key, tail, start)
+        except DamagedStateError as error:
+            return error
 
     def places(self) -> list[Place]:
         """The places with checkpoints, sorted."""
@@ -249,26 +368,24 @@ class Store:
         It is None if no header is readable, or if its version is unknown to this release.
         """
         places = self.listing().places
-        headers = self.gather(self._header, places.values(), _BLOBS_AT_ONCE)
+        headers = self.gather(self._header, places.values(), _FILES_AT_ONCE)
         return dict(zip(places, headers, strict=True))
 
     def _header(self, locations: Sequence[Location]) -> Header | None:
         for location in locations:
-            read = partial(self._storage.get_range, location.key, 0)
+            key = location.key
             try:
-                return header_of(self._storage.path_of(location.key), read)
+                if not location.writer:
+                    read = partial(self._storage.get_range, key, 0)
+                    return version3.header_of(self._storage.path_of(key), read)
+                return self._content(location, whole=False)[0].header
             except StateVersionError:
                 return None
             except (DamagedStateError, FileNotFoundError):
                 continue
         return None
 
-    def offsets(self, place: Place) -> list[int]:
-        """The offsets of all checkpoints of a place, valid or not, ascending."""
-        locations = self._listing(folder_of(place)).places.get(place, ())
-        return [location.offset for location in reversed(locations)]
-
-    def newest(self, place: Place) -> Found:
+    def newest(self, place: Place, listing: Listing | None = None) -> Found:
         """The valid checkpoint with the highest offset, after a check of all its bytes.
 
         Raises:
@@ -277,25 +394,31 @@ class Store:
         """
         for _ in range(_TRIES):
             # Another process may delete a superseded file; then list again.
+            listing = listing or self.listing()
             with suppress(FileNotFoundError):
-                return self._newest(place)
-        path = self._storage.path_of(folder_of(place))
-        raise StoreError(path, "its files vanish while they are read", "try again")
+                return self._newest(place, listing)
+            listing = None
+        raise StoreError(self.path, "its files vanish while they are read", "try again")
 
-    def _newest(self, place: Place) -> Found:
-        locations = self._listing(folder_of(place)).places.get(place, ())
+    def _newest(self, place: Place, listing: Listing) -> Found:
+        locations = listing.places.get(place, ())
         if not locations:
             self._check_claim()
-        damaged: list[str] = []
+        damaged = listing.damage(place)
         for location in locations:
             try:
                 saved = self.read(location)
             except DamagedStateError as error:
                 problem = f"{error.what}: {error.problem}"
-                damaged.append(f"offset {location.offset:,} is skipped: {problem}")
-                continue
-            self._storage.sync(folder_of(place))
-            return Found(saved=saved, damaged=damaged)
+            except FileNotFoundError as error:
+                if location not in self.listing().places.get(place, ()):
+                    raise
+                problem = f"{error}: it is missing"
+            else:
+                # Its writer may have been killed before it was durable.
+                self._storage.sync(location.key.rpartition("/")[0])
+                return Found(saved=saved, damaged=damaged)
+            damaged.append(f"offset {location.offset:,} is skipped: {problem}")
         return Found(saved=None, damaged=damaged)
 
     def read(
@@ -311,132 +434,225 @@ class Store:
             StateVersionError: its version is unknown to this release.
             StoreError: the store cannot be read.
         """
-        key = location.key
-        path = self._storage.path_of(key)
-        data = self._storage.get(key)
-        content = check_content(path, data, location.place)
-        entries = [entry for entry in content.entries if wanted(entry)]
+        # A request costs more than the bytes of parts that are not wanted.
+        content, start, data = self._content(location, whole=self._storage.remote)
+        here: list[Entry] = []
+        elsewhere: dict[str, list[Entry]] = {}
+        for entry in filter(wanted, content.entries):
+            inside = start <= entry.start <= start + len(data) - entry.size
+            if entry.key == location.key and inside:
+                here.append(entry)
+            else:
+                elsewhere.setdefault(entry.key, []).append(entry)
+        parts = self._cut(here, data, start)
+        for of_file in self.gather(self._parts, elsewhere.values(), _FILES_AT_ONCE):
+            parts |= of_file
+        path = self._storage.path_of(location.key)
+        if self._storage.remote:
+            return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
+        # Local parts are read again instead of being kept in memory.
+        return SavedCheckpoint(path, content, self._part)
 
-        def read(file: Sequence[Entry]) -> dict[str, bytes]:
-            return self._parts(key, file)
+    def _content(self, location: Location, *, whole: bool) -> tuple[CheckpointContent, int, bytes]:
+        """Header and table of a checkpoint; bytes of its file that were read, and their position.
 
-        blobs = self.gather(read, _by_blob(entries).values(), _BLOBS_AT_ONCE)
-        if not self._storage.remote:
-            # Local parts are read again instead of being kept in memory.
-            return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
-        parts = {entry.name: _part(data, entry) for entry in entries if entry.blob is None}
-        for parts_of_blob in blobs:
-            parts |= parts_of_blob
-        return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
-
-    def _parts(self, key: str, entries: Sequence[Entry]) -> dict[str, bytes]:
-        """Read and check parts of a checkpoint that are in the same file.
-
-        `key`: of the checkpoint.
+        `whole`: whether to read the parts that were written with it, too.
         """
-        blob = entries[0].blob
-        key = key if blob is None else f"{key.rpartition('/')[0]}/{BLOBS}/{blob}"
-        begin = min(part_entry.start for part_entry in entries)
-        size = max(part_entry.start + part_entry.size for part_entry in entries) - begin
+        key, region = location.key, location.region
+        path = self._storage.path_of(key)
+        if not location.writer:
+            data = self._storage.get(key)
+            return version3.checked_content(path, key, data), 0, data
+        if region is None or location.settings is None:
+            number, release = location.version
+            raise StateVersionError(path, number, VERSION, f"release {release}")
+        size = region.size if whole else region.record
+        start = region.start + region.size - size
+        data = self._storage.get_range(key, start, size)
+        record = data[size - region.record :]
+        return record_content(path, location.writer, region, location.settings, record), start, data
+
+    def _part(self, entry: Entry) -> bytes:
         try:
-            data = self._storage.get_range(key, begin, size) if size else b""
+            return self._parts([entry])[entry.name]
         except FileNotFoundError as error:
-            problem = f"the file of part {entries[0].name!r} is missing"
-            raise DamagedStateError(self._storage.path_of(key), problem) from error
+            problem = f"the file of part {entry.name!r} is missing"
+            raise DamagedStateError(str(error), problem) from error
+
+    def _parts(self, entries: Sequence[Entry]) -> dict[str, bytes]:
+        """Read and check parts that are in the same file."""
+        begin = min(entry.start for entry in entries)
+        size = max(entry.start + entry.size for entry in entries) - begin
+        data = self._storage.get_range(entries[0].key, begin, size) if size else b""
+        return self._cut(entries, data, begin)
+
+    def _cut(self, entries: Sequence[Entry], data: bytes, begin: int) -> dict[str, bytes]:
+        """The parts in some bytes of a file, which begin at a position in it, after a check."""
         parts = {}
         for entry in entries:
-            part = _part(data, entry, begin)
+            part = data[entry.start - begin : entry.start - begin + entry.size]
             if len(part) != entry.size or digest_of(part) != entry.digest:
                 problem = f"part {entry.name!r} is not what was written"
-                raise DamagedStateError(self._storage.path_of(key), problem)
+                raise DamagedStateError(self._storage.path_of(entry.key), problem)
             parts[entry.name] = part
         return parts
 
-    def save(self, draft: CheckpointDraft) -> Sequence[Entry]:
-        """Write a checkpoint atomically and durably, and remove superseded ones.
+    def holds(self, place: Place) -> bool:
+        """Whether this process has saved the place, so that unchanged parts need no content."""
+        return place in self._writer.held
 
-        Keeps the two newest of the place, and the newest of each format version.
+    @property
+    def is_holding(self) -> bool:
+        """Whether this process has saved any place that it has not dropped since."""
+        return bool(self._writer.held)
+
+    def save(
+        self,
+        drafts: Sequence[CheckpointDraft],
+        owned: Collection[Place] | None = None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> frozenset[Place]:
+        """Write a round: checkpoints and the list of all that this process holds, as one file.
+
+        It is written atomically and durably. Then what it supersedes is removed: what neither this
+        round nor the one before needs, and now and then the files of processes that have ended.
+
+        Args:
+            drafts: the checkpoints; without one, the round says that this process lives.
+            owned: the places of this process, those of the drafts among them; None for all that it
+                holds. Another place is kept until another process has saved it twice.
+            enough: whether the rest of the drafts must wait; asked before each but the first.
 
         Returns:
-            The table of its parts.
+            The places that were saved.
 
         Raises:
-            StoreError: the write failed, or a blob of the last checkpoint is missing or damaged;
-                the store is unchanged.
+            StoreError: the write failed, or a file with an unchanged part is missing or damaged.
+                Checkpoints are as before; places that are no longer held need all parts next time.
         """
-        folder = folder_of(draft.header.place)
-        files = self._storage.files(folder)
-        if not offsets_in(files):
-            self._check_claim()
-        key = f"{folder}/{file_of(draft.header.offset)}"
-        pieces, entries = encode_checkpoint(draft.header, *self._divided(draft, key, files))
-        tag = self._storage.put(key, *pieces)
-        self._cleaner.note_checkpoint(key, tag, draft.header, entries)
-        # The checkpoint is durable, so a failed cleanup can wait for the next.
-        self.cleanup_failure = self._cleaner.clean(folder, files, draft.header.offset)
-        return entries
+        with self._saving:
+            writer = self._writer
+            files = writer.files()
+            if not files:
+                self._check_claim()
+            foreign = set() if owned is None else writer.held.keys() - set(owned)
+            superseded: list[str] = []
+            dropped: set[Place] = set()
+            if foreign or self._rounds % _SWEEP == 1:
+                listing = self.listing()
+                held = listing.writers.get(writer.name, [None])[0] or {}
+                dropped = {p for p in foreign if p in held and listing.is_covered(held[p])}
+                superseded = self._ended(listing)
+            mine = writer.held.keys() - foreign | {draft.header.place for draft in drafts}
+            saved, rounds = writer.write(drafts, files, mine, dropped, enough)
+            self._rounds += 1
+            # The round is durable, so a failed cleanup can wait for the next.
+            self.cleanup_failure = self._remove([*superseded, *rounds])
+            return saved
 
-    def _divided(
-        self, draft: CheckpointDraft, key: str, files: Files
-    ) -> tuple[dict[str, bytes], dict[str, Entry]]:
-        """Write settled parts to blobs; returns the other contents, and the entries in blobs."""
-        last = {
-            last_entry.name: last_entry
-            for last_entry in draft.last
-            if f"{BLOBS}/{last_entry.blob}" in files
-        }
-        by_digest = {last_entry.digest: last_entry for last_entry in last.values()}
-        unsettled: dict[str, bytes] = {}
-        new: dict[str, bytes] = {}
-        entries: dict[str, Entry] = {}
-        for part in draft.parts:
-            if part.content is None:
-                if part.name not in last:
-                    problem = f"the blob of part {part.name!r} of an earlier checkpoint is missing"
-                    raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
-                entries[part.name] = last[part.name]
+    def _ended(self, listing: Listing) -> list[str]:
+        """The files of processes that have ended, all of whose places others have saved since."""
+        # By the clock of the storage, which may differ from that of this machine.
+        now = max((file.modified for file in listing.files.values()), default=0.0)
+        by_writer: dict[str, list[str]] = {}
+        for key in listing.files:
+            if key.startswith(f"{ROUNDS}/") and (key.endswith(TEMPORARY) or round_of(key)):
+                by_writer.setdefault(key.split("/")[1], []).append(key)
+        ended = []
+        for writer, keys in by_writer.items():
+            last = max(listing.files[key].modified for key in keys)
+            newest = listing.writers.get(writer, [{}])[0]
+            # What this release cannot read, it does not remove.
+            if writer == self._writer.name or last >= now - GRACE or newest is None:
                 continue
-            content = b"".join(part.content())
-            same = by_digest.get(digest_of(content)) if part.settled else None
-            if same is not None:
-                entries[part.name] = msgspec.structs.replace(same, name=part.name)
-            else:
-                (new if part.settled else unsettled)[part.name] = content
-        absorbed = _to_absorb(entries.values(), files, most=_BLOBS - bool(new))
-        try:
-            new |= self._parts(key, absorbed) if absorbed else {}
-        except DamagedStateError as error:
-            raise StoreError(error.what, error.problem, _REWRITTEN) from error
-        return unsettled, entries | self._packed(folder_of(draft.header.place), new)
+            known = all(at.version[0] <= VERSION for at in newest.values())
+            if known and all(map(listing.is_covered, newest.values())):
+                # Newest first: what is left after a crash has no directory for long.
+                ended += sorted(keys, reverse=True)
+        return ended
 
-    def _packed(self, folder: str, parts: Mapping[str, bytes]) -> dict[str, Entry]:
-        """Write parts as one blob."""
-        if not parts:
-            return {}
-        blob, start, entries = digest_of(*parts.values()), 0, {}
-        for name, part in parts.items():
-            entries[name] = entry_of(name, part, start, blob)
-            start += len(part)
-        self._storage.put(f"{folder}/{BLOBS}/{blob}", *parts.values())
-        return entries
+    def _remove(self, keys: Sequence[str]) -> str | None:
+        try:
+            if keys:
+                self._storage.delete(keys)
+        except StoreError as error:
+            return str(error)
+        return None
 
     def archive(self, place: Place) -> None:
-        """Archive all checkpoints of a place: they are kept and never loaded again.
+        """Copy the newest valid checkpoint of a place to a store of its own, below `aside`.
 
-        An interrupted call can be repeated.
+        The next one of a higher generation takes its place. An interrupted call can be repeated.
         """
-        folder = folder_of(place)
-        files = self._storage.files(folder)
-        # The highest is moved last, as it is loaded until then.
-        for name in map(file_of, offsets_in(files)):
-            # The time is part of the name, as an offset may be archived with several states.
-            target = f"{folder}/{ARCHIVE}/{name}.{files[name].modified:.6f}"
-            self._storage.move(f"{folder}/{name}", target)
+        with suppress(StateVersionError):
+            saved = self.newest(place).saved
+            if saved is not None:
+                folder = f"{ARCHIVE}/{secrets.token_hex(8)}/"
+                claim = f"{self.owner()}\n".encode()
+                self._storage.put_new(folder + CLAIM, [claim])
+                aside = RoundWriter(self._storage, folder)
+                aside.write([saved.draft], {}, {place}, (), lambda: False)
 
     def _check_claim(self) -> None:
         """Refuse a store that was claimed and has been emptied since."""
         if self._claimed:
             self.owner()
+
+
+def _locations(
+    key: str, directory: Directory | LaterDirectory, modified: float
+) -> dict[Place, Location]:
+    """The checkpoints in the directory of the round with this key."""
+    writer = key.split("/")[1]
+    version = directory.version, directory.release
+    if isinstance(directory, LaterDirectory):
+        return {
+            region.place: Location(
+                place=region.place,
+                generation=region.generation,
+                offset=region.offset,
+                written_at=region.written_at,
+                writer=writer,
+                key=key,
+                tag="",
+                modified=modified,
+                version=version,
+            )
+            for region in directory.places
+        }
+    return {
+        region.place: Location(
+            place=region.place,
+            generation=region.generation,
+            offset=region.offset,
+            written_at=region.written_at,
+            writer=writer,
+            key=round_key(writer, region.round),
+            tag=region.digest,
+            modified=modified,
+            region=region,
+            settings=directory.settings[region.settings],
+            version=version,
+        )
+        for region in directory.places
+    }
+
+
+def _newest_first(found: Iterable[Location]) -> dict[Place, list[Location]]:
+    """The distinct checkpoints of each place, the highest first; only of its newest generation."""
+    places: dict[Place, list[Location]] = {}
+    for location in found:
+        locations = places.setdefault(location.place, [])
+        if location not in locations:
+            locations.append(location)
+    for place, locations in places.items():
+        newest = max(location.generation for location in locations)
+        places[place] = sorted(
+            (location for location in locations if location.generation == newest),
+            key=lambda location: location.order,
+            reverse=True,
+        )
+    return {place: places[place] for place in sorted(places)}
 
 
 def folder_store(path: Path, disk: Disk | None = None) -> Store:
@@ -474,35 +690,6 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
     if is_url(path) and path.partition(":")[0] not in SCHEMES:
         return False
     return store_of(path, options).claimed()
-
-
-def _by_blob(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """The entries of each blob."""
-    blobs: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.blob is not None:
-            blobs.setdefault(entry.blob, []).append(entry)
-    return blobs
-
-
-def _to_absorb(entries: Iterable[Entry], files: Files, most: int) -> list[Entry]:
-    """The entries of the blob that the next one absorbs, or none.
-
-    A blob qualifies if less than half of it is needed, or if files are too many. The one with the
-    fewest needed bytes is chosen.
-    """
-    blobs = _by_blob(entries)
-    needed = {name: sum(part.size for part in parts) for name, parts in blobs.items()}
-    candidates = [name for name in blobs if 2 * needed[name] < files[f"{BLOBS}/{name}"].size]
-    if len(blobs) > most:
-        candidates = list(blobs)
-    return blobs[min(candidates, key=lambda name: needed[name])] if candidates else []
-
-
-def _part(data: bytes, entry: Entry, begin: int = 0) -> bytes:
-    """The bytes of a part; `begin`: position of the data in the file."""
-    start = entry.start - begin
-    return data[start : start + entry.size]
 
 
 def map_concurrently(limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:

@@ -14,9 +14,9 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.format import CheckpointDraft, Part, Place
+from streameval.checkpoints.format import CheckpointDraft, Entry, Part, Place
 from streameval.checkpoints.settings import is_url
-from streameval.checkpoints.store import Location, Store, is_store, store_of
+from streameval.checkpoints.store import Listing, Location, Store, is_store, store_of
 from streameval.config.states import (
     StoredCheckpoint,
     newest_checkpoints,
@@ -79,7 +79,12 @@ def show(
     """
     stores = [_store(store_at(path)) for path in paths]
     Forms(lambda: chain.from_iterable(map(_parts, stores)), lambda: stores).write(format)
-    faults = [fault for store in stores for place in store["places"] for fault in place["faults"]]
+    faults = dict.fromkeys(
+        fault
+        for store in stores
+        for faults in (store["faults"], *(place["faults"] for place in store["places"]))
+        for fault in faults
+    )
     for fault in faults:
         report(fault)
     if faults:
@@ -179,7 +184,7 @@ def merge(
     chosen.sort(key=lambda checkpoint: checkpoint.place)
     cluster, group = _owner(chosen, paths)
     _check_backfills(chosen)
-    parts = {checkpoint.place: _parts_of(checkpoint) for checkpoint in chosen}
+    drafts = {checkpoint.place: checkpoint.saved.draft for checkpoint in chosen}
     lines: list[str] = []
     if backfill:
         # A checkpoint without a clock is older than all others.
@@ -190,11 +195,11 @@ def merge(
                 checkpoint.saved.header.clock or 0,
             ),
         )
-        parts[latest.place], lines = _with_backfills(chosen, chosen.index(latest), backfill, config)
+        parts, lines = _with_backfills(chosen, chosen.index(latest), backfill, config)
+        drafts[latest.place] = CheckpointDraft(header=latest.saved.header, parts=parts)
     store = store_of(into)
     store.claim(cluster, group)
-    for checkpoint in chosen:
-        store.save(CheckpointDraft(header=checkpoint.saved.header, parts=parts[checkpoint.place]))
+    store.save([*drafts.values()])
     with output():
         merged = (
             f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}"
@@ -204,24 +209,25 @@ def merge(
 
 
 def _store(store: Store) -> dict[str, Any]:
-    claim = store.owner()
+    claim, listing = store.owner(), store.listing()
     return {
         "path": store.path,
         "cluster": claim.cluster,
         "group": claim.group,
-        "places": [_place(store, place) for place in store.places()],
+        "faults": [fault.problem for fault in listing.faults],
+        "places": [_place(store, place, listing) for place in listing.places],
     }
 
 
-def _place(store: Store, place: Place) -> dict[str, Any]:
+def _place(store: Store, place: Place, listing: Listing) -> dict[str, Any]:
     about = {
         "topic": place.topic,
         "identity": place.identity,
         "partition": place.number,
-        "kept": store.offsets(place),
+        "kept": sorted(location.offset for location in listing.places[place]),
     }
     try:
-        newest = store.newest(place)
+        newest = store.newest(place, listing)
     except StateVersionError as error:
         return {**about, "checkpoint": None, "faults": [str(error)]}
     saved, checkpoint = newest.saved, None
@@ -236,7 +242,7 @@ def _place(store: Store, place: Place) -> dict[str, Any]:
                     "name": entry.name,
                     "bytes": entry.size,
                     "digest": entry.digest,
-                    "blob": entry.blob is not None,
+                    "file": entry.key,
                 }
                 for entry in saved.entries
             ],
@@ -286,10 +292,11 @@ _COLUMNS: Final[Sequence[_Column]] = (
 
 
 def _faults(store: Store) -> Iterator[str | None]:
-    """For each checkpoint: its fault, or None."""
+    """For each checkpoint: its fault, or None; then each damaged directory of a round."""
     store.owner()
-    for place, locations in store.listing().places.items():
-        seen: set[tuple[str | None, str]] = set()
+    listing = store.listing()
+    for place, locations in listing.places.items():
+        seen: set[Entry] = set()
         for location in reversed(locations):
             try:
                 yield _fault(store, location, seen)
@@ -297,15 +304,16 @@ def _faults(store: Store) -> Iterator[str | None]:
                 # A running daemon may have removed the checkpoint.
                 if location in store.listing().places.get(place, ()):
                     yield str(error)
+    yield from (fault.problem for fault in listing.faults)
 
 
-def _fault(store: Store, location: Location, seen: set[tuple[str | None, str]]) -> str | None:
-    """Read a checkpoint whole, but for the parts of blobs that were seen before."""
+def _fault(store: Store, location: Location, seen: set[Entry]) -> str | None:
+    """Read a checkpoint whole, but for the parts that others have, and that were read before."""
     try:
-        saved = store.read(location, lambda entry: (entry.blob, entry.digest) not in seen)
+        saved = store.read(location, lambda entry: entry not in seen)
     except StateVersionError as error:
         return str(error)
-    seen.update((entry.blob, entry.digest) for entry in saved.entries if entry.blob is not None)
+    seen.update(saved.entries)
     return None
 
 
@@ -334,7 +342,8 @@ def _with_backfills(
         for section in ingest.sections(partition)
     }
     # What only a process that goes on counting needs was not read, and stays.
-    kept = (part for part in _parts_of(checkpoints[target]) if part.name.startswith((SEEN, JOIN)))
+    saved = checkpoints[target].saved.draft.parts
+    kept = (part for part in saved if part.name.startswith((SEEN, JOIN)))
     parts = {part.name: part for part in kept} | parts
     return [parts[name] for name in sorted(parts)], lines
 
@@ -378,12 +387,3 @@ def _owner(checkpoints: Sequence[StoredCheckpoint], paths: Sequence[str]) -> tup
             "values together, use `streameval state export` with all of them."
         )
     return owners[0]
-
-
-def _parts_of(checkpoint: StoredCheckpoint) -> list[Part]:
-    saved = checkpoint.saved
-
-    def content(name: str) -> Callable[[], Iterator[bytes]]:
-        return lambda: iter([saved.read(name)])
-
-    return [Part(name=name, content=content(name)) for name in sorted(saved.digests)]

@@ -208,10 +208,15 @@ def _checkpoints_in(
 ) -> Iterator[StoredCheckpoint]:
     for path in paths:
         store = store_at(path)
-        for place in store.places():
-            newest = store.newest(place)
+        listing = store.listing()
+        faults = [fault.problem for fault in listing.faults]
+        for fault in faults:
+            note(fault)
+        for place in listing.places:
+            newest = store.newest(place, listing)
             for problem in newest.damaged:
-                note(f"{path}: {place}: {problem}")
+                if problem not in faults:
+                    note(f"{path}: {place}: {problem}")
             if newest.saved is not None:
                 yield StoredCheckpoint(path, place, newest.saved)
 

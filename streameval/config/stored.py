@@ -159,7 +159,10 @@ class StoreReader:
 
     def _read(self, listing: Listing) -> None:
         places = self._current(listing)
-        for place in self._shown.keys() - places.keys():
+        hidden = {
+            place for place in self._shown if place not in listing.places and listing.damage(place)
+        }
+        for place in self._shown.keys() - places.keys() - hidden:
             self._drop(place)
         listed = {location for locations in places.values() for location in locations}
         self._refusals = {at: known for at, known in self._refusals.items() if at in listed}
@@ -174,7 +177,7 @@ class StoreReader:
             for (_, locations), read in zip(some, found, strict=True):
                 self._show(locations, read)
         self._problems = {}
-        for place, locations in places.items():
+        for place, locations in (*places.items(), *((place, ()) for place in sorted(hidden))):
             self._note(place, locations, listing.damage(place))
 
     def _current(self, listing: Listing) -> dict[Place, Sequence[Location]]:

@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.checkpoints.letters.queue import dead_letters_of, letter_topics
 from streameval.checkpoints.owners import Checkpointer, MemoryOnly
-from streameval.checkpoints.scheduler import SAVES_AT_ONCE, ProcessClock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
@@ -103,7 +103,7 @@ def assemble(
         incremental=True,
         limits=limits,
     )
-    worker = ThreadPoolExecutor(SAVES_AT_ONCE, thread_name_prefix="checkpoints")
+    worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
     parts = Assembly(
         config=config,
         source=source,

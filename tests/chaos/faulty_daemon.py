@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import streameval.daemon.process
+import streameval.daemon.site
 from streameval.checkpoints.scheduler import CheckpointScheduler
 from streameval.checkpoints.storage import Disk
 from streameval.cli import run_command
@@ -45,7 +46,7 @@ _GROUP = ("streameval.sources.kafka.source", "KafkaSource")
 _CHECKPOINTER = ("streameval.checkpoints.owners", "Checkpointer")
 _LETTERS = ("streameval.checkpoints.letters.topic", "DeadLetterTopics")
 _SCHEDULER = ("streameval.checkpoints.scheduler", "CheckpointScheduler")
-_BLOB, _CHECKPOINT = "/blobs/", ".checkpoint"
+_ROUND = ".round"
 
 POINTS: Mapping[str, Point] = MappingProxyType(
     {
@@ -53,11 +54,10 @@ POINTS: Mapping[str, Point] = MappingProxyType(
         "before-letters": Point(*_LETTERS, "write"),
         "amid-letters": Point(*_LETTERS, "_accepted"),
         "after-letters": Point(*_LETTERS, "write", after=True),
-        "after-blob": Point(*_DISK, "rename", after=True, about=_BLOB),
-        "before-write": Point(*_DISK, "create", about=_CHECKPOINT),
-        "before-fsync": Point(*_DISK, "sync", about=_CHECKPOINT),
-        "before-rename": Point(*_DISK, "rename", about=_CHECKPOINT),
-        "after-rename": Point(*_DISK, "rename", after=True, about=_CHECKPOINT),
+        "before-write": Point(*_DISK, "create", about=_ROUND),
+        "before-fsync": Point(*_DISK, "sync", about=_ROUND),
+        "before-rename": Point(*_DISK, "rename_new", about=_ROUND),
+        "after-rename": Point(*_DISK, "rename_new", after=True, about=_ROUND),
         "before-commit": Point(*_GROUP, "commit"),
         "after-commit": Point(*_GROUP, "commit", after=True),
         "in-restore": Point("streameval.engine.ingest", "Ingest", "restore"),
@@ -106,8 +106,8 @@ def disk_full(folder: Path) -> None:
 
 def save_last_scrape(folder: Path) -> None:
     """Write a last scrape to a file at the exit, because no scraper is quick enough."""
-    process: Any = streameval.daemon.process
-    make, run = process.PrometheusExporter, process.Daemon.run
+    process, site = cast("Any", streameval.daemon.process), cast("Any", streameval.daemon.site)
+    make, run = site.PrometheusExporter, process.Daemon.run
     exporters: list[PrometheusExporter] = []
 
     def keep(**named: Any) -> PrometheusExporter:
@@ -123,7 +123,7 @@ def save_last_scrape(folder: Path) -> None:
             exporter.exposition(self.current())
             (folder / f"last-scrape-{os.getpid()}").write_bytes(exporter.exposition(self.current()))
 
-    process.PrometheusExporter, process.Daemon.run = keep, run_and_save
+    site.PrometheusExporter, process.Daemon.run = keep, run_and_save
 
 
 def _inject(faults: str, folder: Path) -> None:
@@ -140,13 +140,14 @@ def _inject(faults: str, folder: Path) -> None:
 def _break_protocol(name: str) -> None:
     """Do before each save what must come after it."""
     act, scheduler = _TOO_EARLY[name], cast("Any", CheckpointScheduler)
-    submitted = scheduler._submitted
+    begin = scheduler._begin
 
-    def act_first(self: Any, checkpoints: Any) -> Any:
-        act(self._committer, checkpoints)
-        return submitted(self, checkpoints)
+    def act_first(self: Any, chosen: Any, *more: Any) -> Any:
+        for checkpoints in chosen:
+            act(self._committer, checkpoints)
+        return begin(self, chosen, *more)
 
-    scheduler._submitted = act_first
+    scheduler._begin = act_first
 
 
 def _commit(committer: Any, checkpoints: Any) -> None:

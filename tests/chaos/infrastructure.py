@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.chaos.check import Problems
 from tests.chaos.daemons import Daemon, DaemonConfig
 from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE
-from tests.chaos.run import ScenarioRun
+from tests.chaos.run import PARTITIONS, ScenarioRun
 from tests.stores import s3
 from tests.stores.s3 import Fault, S3Proxy
 
@@ -92,7 +92,7 @@ def _inject(proxy: S3Proxy, *faults: Fault | None) -> None:
 
 
 def torn(run: ScenarioRun) -> Problems:
-    """The newest checkpoints are damaged while the daemon is down; it loads older ones."""
+    """The newest round is damaged while the daemon is down; it loads the one before."""
     config = run.config(interval="0s")
     writer = run.writer(config)
     for _ in range(run.times):
@@ -105,8 +105,8 @@ def torn(run: ScenarioRun) -> Problems:
         with run.daemon(config) as daemon:
             run.wait_until_saved(config, daemon)
             run.stop(daemon)
-            logged = daemon.logged("a damaged checkpoint was skipped")
-            run.expect(logged == 2, f"of 2 damaged checkpoints, {logged} were logged")
+            logged, partitions = daemon.logged("a damaged checkpoint was skipped"), PARTITIONS
+            run.expect(logged == partitions, f"{logged} of {partitions} partitions said so")
     return run.finish(config, writer, exact=True)
 
 
@@ -124,14 +124,13 @@ def saves_again(daemon: Daemon) -> Callable[[], bool]:
 
 
 def damaged(config: DaemonConfig, before: Collection[Path] = ()) -> list[Path]:
-    """Truncate the newest checkpoint of one partition, and flip a bit in that of another.
+    """Truncate the newest round of one process, and flip a bit in the directory of another's.
 
-    Partitions with a file in `before`, which was damaged earlier, are left alone.
+    Processes with a file in `before`, which was damaged earlier, are left alone.
     """
-    files = Path(config.path).glob("*/*/*/*.checkpoint")
-    folders = sorted({file.parent for file in files})
-    newest = [sorted(folder.glob("*.checkpoint"))[-2:] for folder in folders]
-    chosen = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][:2]
+    folders = sorted({file.parent for file in Path(config.path).glob("rounds/*/*.round")})
+    newest = [sorted(folder.glob("*.round"))[-2:] for folder in folders]
+    chosen = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][-2:]
     for damage, file in zip((_truncate, _flip), chosen, strict=False):
         # A concurrent save may remove the file.
         with suppress(FileNotFoundError):
@@ -145,5 +144,5 @@ def _truncate(file: Path) -> None:
 
 def _flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
+    content[-200] ^= 1
     file.write_bytes(content)

@@ -144,7 +144,7 @@ class Soak:
         self._run.broker.start()
 
     def tear(self) -> None:
-        """Damage the newest checkpoints of two partitions."""
+        """Damage the newest rounds of two processes."""
         self._torn += damaged(self._daemon_config, self._torn)
 
     @property

@@ -210,7 +210,7 @@ def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path
         parts = [
             Part(name=name, content=partial(_content, held, name)) for name in held.saved.digests
         ]
-        store.save(CheckpointDraft(header=header, parts=parts))
+        store.save([CheckpointDraft(header=header, parts=parts)])
     return path
 
 

@@ -134,7 +134,7 @@ def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
     store.claim(name, name)
     made = draft(7, Place(name, "id", 0))
     header = msgspec.structs.replace(made.header, cluster=name, group=name)
-    store.save(msgspec.structs.replace(made, header=header))
+    store.save([msgspec.structs.replace(made, header=header)])
     done = run("state", "show", tmp_path / "state")
     assert (done.returncode, done.stderr) == (0, "")
     shown = " ".join(done.stdout.split())

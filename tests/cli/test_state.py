@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streameval.checkpoints.format import Place, file_of, folder_of
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import folder_store
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.events.errors import UsageError
 from tests.cli.program import run, usage_error
 from tests.daemon.running import running
-from tests.stores.drafts import NOON, PLACE, draft, part
+from tests.stores.drafts import NOON, PLACE, draft, later_round, part
 
 OTHER = Place("data/day 1.ndjson", "2049:77", 0)
 
@@ -29,16 +29,20 @@ def state(tmp_path: Path) -> Path:
     path = tmp_path / "state"
     store = folder_store(path)
     store.claim("c1", "g1")
+    store.save([draft(7, OTHER)])
     for offset in (110, 220, 4230):
-        store.save(draft(offset, written_at=NOON + offset * 3600, counted=offset - 1))
-    store.save(draft(7, OTHER))
+        store.save([draft(offset, written_at=NOON + offset * 3600, counted=offset - 1)])
     aged(path)
     return path
 
 
+def newest_round(path: Path) -> Path:
+    return max(path.rglob("*.round"), key=lambda file: file.name)
+
+
 def aged(path: Path) -> None:
     then = time.time() - 3600
-    for file in path.rglob("*.checkpoint"):
+    for file in path.rglob("*.round"):
         os.utime(file, (then, then))
 
 
@@ -66,24 +70,30 @@ def test_show_is_json_for_programs(state: Path) -> None:
         4230 * 60_000_000,
     )
     assert checkpoint["written_at"] == NOON + 4230 * 3600
-    assert [part["blob"] for part in checkpoint["parts"]] == [False, True, True, False]
+    assert {part["file"] for part in checkpoint["parts"]} <= set(
+        folder_store(state).listing().files
+    )
     assert checkpoint["bytes"] == sum(part["bytes"] for part in checkpoint["parts"])
     assert checkpoint["settings"] == {"pane": "1m", "labels": ["variant"]}
 
 
 def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
-    (state / folder_of(PLACE) / file_of(4230)).write_bytes(b"rubbish")
+    newest_round(state).write_bytes(b"rubbish")
     done = run("state", "show", state)
     assert done.returncode == 1
-    assert "offset 4,230 is skipped" in done.stderr
+    assert done.stderr == (
+        f"streameval: {newest_round(state)}: the position of its directory is missing\n"
+    )
     assert " 220 " in done.stdout
 
 
 def test_show_reports_a_later_version(state: Path) -> None:
-    folder_store(state).save(draft(5000, version=4))
+    key, content = later_round(5000)
+    (state / key).parent.mkdir()
+    (state / key).write_bytes(content)
     done = run("state", "show", state)
     assert done.returncode == 1
-    assert "state version 4 is not known" in done.stderr
+    assert "state version 5 is not known" in done.stderr
     assert "none valid" in done.stdout
 
 
@@ -95,13 +105,15 @@ def test_verify_reports_that_all_checkpoints_are_valid(state: Path) -> None:
 
 
 def test_verify_reports_each_fault_and_fails(state: Path) -> None:
-    folder = state / folder_of(PLACE)
-    (folder / file_of(4230)).write_bytes(b"rubbish")
-    (state / folder_of(OTHER) / file_of(7)).write_bytes(b"")
+    (other,) = folder_store(state).listing().places[OTHER]
+    content = (state / other.key).read_bytes()
+    (state / other.key).write_bytes(content.replace(b"one data", b"two data"))
+    newest_round(state).write_bytes(b"rubbish")
     done = run("state", "verify", state)
     assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 2
-    assert str(folder / file_of(4230)) in done.stderr
+    damaged, directory = done.stderr.splitlines()
+    assert f"{state / other.key}: the saved state is damaged (part 'labels/1'" in damaged
+    assert str(newest_round(state)) in directory
     assert "2 not valid" in done.stdout
 
 
@@ -110,7 +122,7 @@ def test_merging_a_folder_without_state_is_rejected_in_one_line(
 ) -> None:
     made = draft(9000)
     parts = [part("meta", [b"no state"]) if kept.name == "meta" else kept for kept in made.parts]
-    folder_store(state).save(replace(made, parts=parts))
+    folder_store(state).save([replace(made, parts=parts)])
     done = run("state", "merge", state, "--into", tmp_path / "merged")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("streameval: meta: the saved state is damaged (")
@@ -199,7 +211,7 @@ def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: 
     store.claim("c1", "g1")
     places = [Place("events", identity, number) for identity, number in (("a", 0), ("a", 1))]
     for hour, place in enumerate((*places, Place("events", "0", 0))):
-        store.save(draft(7, place, written_at=NOON + hour))
+        store.save([draft(7, place, written_at=NOON + hour)])
     assert [checkpoint.place for checkpoint in newest_checkpoints([str(tmp_path)], print)] == [
         ("events", "0", 0)
     ]
@@ -254,7 +266,7 @@ def test_stores_of_two_clusters_are_not_merged(tmp_path: Path) -> None:
     for cluster, offset in (("c1", 10), ("c2", 20)):
         store, made = folder_store(tmp_path / cluster), draft(offset)
         store.claim(cluster, "g1")
-        store.save(replace(made, header=replace(made.header, cluster=cluster)))
+        store.save([replace(made, header=replace(made.header, cluster=cluster))])
     paths = tmp_path / "c1", tmp_path / "c2"
     done = usage_error("state", "merge", *paths, "--into", tmp_path / "merged")
     assert "group 'g1' of cluster 'c1' and group 'g1' of cluster 'c2'" in done

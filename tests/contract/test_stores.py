@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -11,39 +11,42 @@ import msgspec
 import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
-from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.format import Place
-from streameval.checkpoints.store import Store, folder_store, store_of
+from streameval.checkpoints.bucket import Bucket, open_bucket
+from streameval.checkpoints.format import ARCHIVE, CLAIM, Entry, Place, round_of
+from streameval.checkpoints.storage import Disk, Folder, Storage
+from streameval.checkpoints.store import Store
 from streameval.events.errors import ForeignStoreError, StateVersionError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.present import present
 from tests.stores import s3
-from tests.stores.drafts import PLACE, contents, draft, part, whole
+from tests.stores.drafts import PLACE, contents, draft, later_round, part, whole
 
 Opened = Callable[[], Store]
 """The same store once more, as another process has it."""
 
-
-def _folder(path: Path) -> Opened:
-    return lambda: folder_store(path / "deep" / "store")
+Storages = Callable[[], Storage]
 
 
-def _simulated(path: Path) -> Opened:
+def _folder(path: Path) -> Storages:
+    return lambda: Folder(path / "deep" / "store", Disk())
+
+
+def _simulated(path: Path) -> Storages:
     disk = SimulatedDisk(path)
-    return lambda: folder_store(path / "deep" / "store", disk)
+    return lambda: Folder(path / "deep" / "store", disk)
 
 
-def _objects(_: Path) -> Opened:
+def _objects(_: Path) -> Storages:
     client = ObjectsInMemory()
-    return lambda: Store(Bucket("s3://bucket/state", client))
+    return lambda: Bucket("s3://bucket/state", client)
 
 
-def _s3(_: Path) -> Opened:
+def _s3(_: Path) -> Storages:
     path, options = s3.new_path(), s3.options()
-    return lambda: store_of(path, options)
+    return lambda: open_bucket(path, options, lambda: None)
 
 
-CASES: dict[str, Callable[[Path], Opened]] = {
+CASES: dict[str, Callable[[Path], Storages]] = {
     "folder": _folder,
     "folder on the simulated disk": _simulated,
     "objects in memory": _objects,
@@ -73,10 +76,15 @@ _NIGHTLY = ("S3",)
         for name in CASES
     ]
 )
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
-    made = CASES[request.param](tmp_path)
-    made().claim("c1", "g1")
+def storages(request: pytest.FixtureRequest, tmp_path: Path) -> Storages:
+    made: Storages = CASES[request.param](tmp_path)
+    Store(made()).claim("c1", "g1")
     return made
+
+
+@pytest.fixture
+def opened(storages: Storages) -> Opened:
+    return lambda: Store(storages())
 
 
 def test_an_empty_store_has_nothing(opened: Opened) -> None:
@@ -88,17 +96,15 @@ def test_an_empty_store_has_nothing(opened: Opened) -> None:
 
 def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
     given = draft(17)
-    opened().save(given)
+    opened().save([given])
     saved = present(opened().newest(PLACE).saved)
     assert saved.header == given.header
     assert whole(saved) == 17
 
 
-def test_the_table_of_a_save_is_that_which_is_found(opened: Opened) -> None:
-    given = opened().save(draft(17))
-    saved = present(opened().newest(PLACE).saved)
-    assert saved.entries == given
-    assert saved.digests == {
+def test_the_digests_of_a_checkpoint_are_those_of_its_parts(opened: Opened) -> None:
+    opened().save([draft(17)])
+    assert present(opened().newest(PLACE).saved).digests == {
         name: blake2b(b"".join(pieces), digest_size=32).hexdigest()
         for name, pieces in contents(PLACE, 17).items()
     }
@@ -106,21 +112,21 @@ def test_the_table_of_a_save_is_that_which_is_found(opened: Opened) -> None:
 
 def test_the_highest_offset_wins_whatever_came_last(opened: Opened) -> None:
     for offset in (5, 20, 7):
-        opened().save(draft(offset))
+        opened().save([draft(offset)])
     assert whole(opened().newest(PLACE).saved) == 20
 
 
 def test_the_same_offset_once_more_takes_the_place_of_the_first(opened: Opened) -> None:
     store = opened()
-    store.save(draft(20, counted=3))
-    store.save(draft(20, counted=9))
+    store.save([draft(20, counted=3)])
+    store.save([draft(20, counted=9)])
     saved = present(store.newest(PLACE).saved)
     assert saved.header.counted == 9
 
 
 def test_places_are_kept_apart(opened: Opened) -> None:
     for number, place in enumerate(PLACES):
-        opened().save(draft(number, place))
+        opened().save([draft(number, place)])
     assert opened().places() == sorted(PLACES)
     for number, place in enumerate(PLACES):
         assert whole(opened().newest(place).saved, place) == number
@@ -136,13 +142,14 @@ def test_the_first_claim_decides(opened: Opened) -> None:
     opened().claim("c1", "g1")
 
 
-def test_an_unknown_version_of_the_newest_is_refused(opened: Opened) -> None:
-    opened().save(draft(20))
-    opened().save(draft(30, version=99))
-    with pytest.raises(StateVersionError, match="99 is not known; this release reads version 3"):
-        opened().newest(PLACE)
-    opened().save(draft(40))
-    assert whole(opened().newest(PLACE).saved) == 40
+def test_an_unknown_version_of_the_newest_is_refused(storages: Storages) -> None:
+    Store(storages()).save([draft(20)])
+    key, content = later_round(30)
+    storages().put_new(key, [content])
+    with pytest.raises(StateVersionError, match="5 is not known; this release reads version 4"):
+        Store(storages()).newest(PLACE)
+    Store(storages()).save([draft(40)])
+    assert whole(Store(storages()).newest(PLACE).saved) == 40
 
 
 def test_content_is_pulled_piece_by_piece_and_only_while_saving(opened: Opened) -> None:
@@ -159,31 +166,78 @@ def test_content_is_pulled_piece_by_piece_and_only_while_saving(opened: Opened) 
     parts = [msgspec.structs.replace(part(n, []), content=watched(n)) for n in ("a", "b")]
     given = msgspec.structs.replace(plain, parts=parts)
     assert not pulled
-    opened().save(given)
+    opened().save([given])
     assert pulled == ["a", "b"]
 
 
 def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
     store = opened()
-    store.save(draft(10))
+    store.save([draft(10)])
 
     def broken() -> Iterator[bytes]:
         yield b"half"
         raise RuntimeError
 
-    for settled in (False, True):
-        bad = msgspec.structs.replace(part("z", [], settled=settled), content=broken)
-        given = draft(20)
-        with pytest.raises(RuntimeError):
-            store.save(msgspec.structs.replace(given, parts=[*given.parts, bad]))
-        assert whole(opened().newest(PLACE).saved) == 10
-    store.save(draft(30))
+    bad = msgspec.structs.replace(part("z", []), content=broken)
+    given = draft(20)
+    with pytest.raises(RuntimeError):
+        store.save([msgspec.structs.replace(given, parts=[*given.parts, bad])])
+    assert whole(opened().newest(PLACE).saved) == 10
+    store.save([draft(30)])
     assert whole(opened().newest(PLACE).saved) == 30
+
+
+def test_a_round_has_the_checkpoints_of_many_places(opened: Opened) -> None:
+    opened().save([draft(number, place) for number, place in enumerate(PLACES)])
+    for number, place in enumerate(PLACES):
+        assert whole(opened().newest(place).saved, place) == number
+
+
+def test_what_did_not_change_is_written_once(opened: Opened) -> None:
+    store, large = opened(), part("large", [b"x" * 10_000])
+    plain = draft(1)
+    store.save([msgspec.structs.replace(plain, parts=[*plain.parts, large])])
+    (before,) = (at for at in _entries(store) if at.name == "large")
+    for number in range(2, 20):
+        plain = draft(number)
+        same = msgspec.structs.replace(large, content=None if number % 2 else large.content)
+        store.save([msgspec.structs.replace(plain, parts=[*plain.parts, same])])
+    assert [at for at in _entries(opened()) if at.name == "large"] == [before]
+
+
+def _entries(store: Store) -> Sequence[Entry]:
+    return present(store.newest(PLACE).saved).entries
+
+
+def test_a_place_that_is_saved_no_longer_stays_in_the_directory(opened: Opened) -> None:
+    store = opened()
+    store.save([draft(20), draft(7, PLACES[0])])
+    for offset in range(21, 30):
+        store.save([draft(offset)])
+    store.save([])
+    assert whole(opened().newest(PLACES[0]).saved, PLACES[0]) == 7
+    assert whole(opened().newest(PLACE).saved) == 29
+
+
+def test_what_starts_over_wins_and_what_was_before_is_kept_aside(storages: Storages) -> None:
+    first = Store(storages())
+    first.save([draft(500)])
+    other = Store(storages())
+    other.archive(PLACE)
+    other.save([draft(3, generation=1)])
+    assert whole(Store(storages()).newest(PLACE).saved) == 3
+    first.save([draft(600)])
+    assert whole(Store(storages()).newest(PLACE).saved) == 3
+    (claim,) = (key for key in storages().files() if key.startswith(ARCHIVE) and CLAIM in key)
+    assert storages().get(claim) == storages().get(CLAIM)
+    aside = claim.removesuffix(CLAIM)
+    rounds = [key for key in storages().files() if key.startswith(aside) and key != claim]
+    assert [round_of(key.removeprefix(aside)) is None for key in rounds] == [False]
 
 
 def test_a_listing_has_the_checkpoints_of_all_places_and_the_newest_first(opened: Opened) -> None:
     for place, offset in product(PLACES, (5, 20)):
-        opened().save(draft(offset, place))
+        opened().save([draft(offset, place)])
     listing = opened().listing()
     assert [*listing.places] == sorted(PLACES)
     for place, locations in listing.places.items():
@@ -195,11 +249,11 @@ def test_a_listing_has_the_checkpoints_of_all_places_and_the_newest_first(opened
 
 def test_a_location_is_that_of_before_until_its_bytes_change(opened: Opened) -> None:
     store = opened()
-    store.save(draft(20))
-    store.save(draft(7, PLACES[0]))
+    store.save([draft(20)])
+    store.save([draft(7, PLACES[0])])
     before = store.listing().places
     assert opened().listing().places == before
-    store.save(draft(30))
+    store.save([draft(30)])
     after = store.listing().places
     assert after[PLACES[0]] == before[PLACES[0]]
     assert before[PLACE][0] in after[PLACE][1:]
@@ -207,7 +261,7 @@ def test_a_location_is_that_of_before_until_its_bytes_change(opened: Opened) -> 
 
 
 def test_only_the_wanted_parts_are_read(opened: Opened) -> None:
-    opened().save(draft(20))
+    opened().save([draft(20)])
     (location,) = opened().listing().places[PLACE]
     saved = opened().read(location, lambda entry: entry.name in {"meta", "labels/2"})
     expected = contents(PLACE, 20)
@@ -218,16 +272,16 @@ def test_only_the_wanted_parts_are_read(opened: Opened) -> None:
 
 def test_a_checkpoint_that_was_superseded_after_the_listing_is_missing(opened: Opened) -> None:
     store = opened()
-    store.save(draft(10))
+    store.save([draft(10)])
     (location,) = opened().listing().places[PLACE]
-    for offset in (20, 30, 40):
-        store.save(draft(offset))
+    for offset in (200, 300, 400):
+        store.save([draft(offset)])
     with pytest.raises(FileNotFoundError):
         opened().read(location)
 
 
 def test_listing_and_reading_write_nothing(opened: Opened) -> None:
-    opened().save(draft(20))
+    opened().save([draft(20)])
     before = opened().listing().places[PLACE]
     (location,) = before
     opened().read(location)

@@ -144,11 +144,6 @@ class SimulatedDisk(Disk):
                 rest.append(change)
         self._pending = rest
 
-    def rename(self, source: Path, target: Path) -> None:
-        self._step("rename", target)
-        self._require_folder(target.parent)
-        self._change(source, target, self._file(source))
-
     def rename_new(self, source: Path, target: Path) -> None:
         self._step("rename_new", target)
         self._require_new(target)
@@ -157,6 +152,12 @@ class SimulatedDisk(Disk):
     def remove(self, path: Path) -> None:
         self._step("remove", path)
         self._change(path, None, self._file(path))
+
+    def remove_folder(self, path: Path) -> None:
+        self._step("remove_folder", path)
+        node = self._names.get(path)
+        if isinstance(node, _Folder) and not any(name.parent == path for name in self._names):
+            self._change(path, None, node)
 
     def names(self, folder: Path) -> list[str]:
         self._step("names", folder)

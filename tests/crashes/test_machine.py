@@ -53,7 +53,7 @@ POINTS: Final = (
     "disk: create",
     "disk: write",
     "disk: sync",
-    "disk: rename",
+    "disk: rename_new",
     "disk: sync_folder",
     "disk: remove",
     "commit: before",
@@ -171,7 +171,8 @@ class Machine(RuleBasedStateMachine):
             process.checkpoint()
 
     @rule(
-        coming=_COMING, call=st.sampled_from(["create", "write", "sync", "rename", "sync_folder"])
+        coming=_COMING,
+        call=st.sampled_from(["create", "write", "sync", "rename_new", "sync_folder"]),
     )
     def the_disk_is_full(self, coming: Coming, call: str) -> None:
         self._comes(coming)

@@ -10,17 +10,16 @@ from typing import NamedTuple
 
 import pytest
 
-from streameval.checkpoints.cleaning import GRACE
-from streameval.checkpoints.store import Store, folder_store
+from streameval.checkpoints.store import GRACE, Store, folder_store
 from streameval.events.errors import ForeignStoreError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 from tests.durability.checkpointing import Kept, P, after, with_policy
 from tests.durability.test_refusals import CASES
 from tests.effort import thorough
-from tests.stores.drafts import PLACE, STORE, MemoryStore, draft, read_at, restored, whole
+from tests.stores.drafts import PLACE, STORE, MemoryStore, draft, restored, whole
 
 BEFORE, AFTER = 110, 120
-"""Offsets of one hundred share their blobs; those of the next hundred have new ones."""
+"""Offsets of one hundred share a part; those of the next hundred have another one."""
 
 SEEDS = 6 if thorough() else 3
 """Repetitions of each crash, because an unsynced disk keeps a random subset of its writes."""
@@ -39,21 +38,21 @@ class Save(NamedTuple):
         store = folder_store(STORE, disk)
         for offset in self.before:
             store.claim("c1", "g1")
-            store.save(draft(offset))
+            store.save([draft(offset)])
         disk.now += self.pause
         disk.steps.clear()
         return disk, store
 
     def on(self, store: Store) -> None:
         store.claim("c1", "g1")
-        store.save(draft(self.offset))
+        store.save([draft(self.offset)])
 
 
 SECOND = Save((BEFORE,), AFTER)
 SAVES = {
     "the first": Save((), AFTER),
-    "shares blobs": SECOND,
-    "has new blobs": Save((BEFORE,), AFTER + 100),
+    "shares parts": SECOND,
+    "has new parts": Save((BEFORE,), AFTER + 100),
     "cleans": Save((BEFORE, BEFORE + 110, BEFORE + 220), BEFORE + 330, GRACE + 1),
 }
 
@@ -84,8 +83,8 @@ def test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
         disk.crash()
         assert restored(disk) == checkpoint, (step, seed)
         again = folder_store(STORE, disk)
-        for offset in again.offsets(PLACE):
-            assert whole(read_at(again, offset)) == offset
+        for location in again.listing().places.get(PLACE, ()):
+            assert whole(again.read(location)) == location.offset
 
 
 def test_a_claim_succeeds_after_a_crash_at_any_step() -> None:
@@ -111,7 +110,7 @@ def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) 
         with disk.failing(failing_at([step], os_error)):
             try:
                 store.claim("c1", "g1")
-                store.save(draft(AFTER))
+                store.save([draft(AFTER)])
                 reported = store.cleanup_failure
             except StoreError as error:
                 reported = str(error)
@@ -119,7 +118,7 @@ def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) 
         # The user need not have access to the parent of the store.
         assert reported is not None or (number == errno.EACCES and step == 1)
         assert restored(disk) in {BEFORE, AFTER}
-        store.save(draft(AFTER + 10))
+        store.save([draft(AFTER + 10)])
         disk.crash()
         assert restored(disk) == AFTER + 10
 
@@ -128,11 +127,11 @@ def test_a_failed_save_leaves_no_file_behind() -> None:
     disk, store = SECOND.prepare(0)
     files = disk.files()
     twin, other = SECOND.prepare(0)
-    other.save(draft(AFTER))
-    saving = [n for n, step in enumerate(twin.steps) if step.call == "rename"]
+    other.save([draft(AFTER)])
+    saving = [n for n, step in enumerate(twin.steps) if step.call == "rename_new"]
     disk.before = failing_at(saving, lambda _: OSError(errno.EIO, "input/output error"))
     with pytest.raises(StoreError):
-        store.save(draft(AFTER))
+        store.save([draft(AFTER)])
     assert disk.files() == files
 
 

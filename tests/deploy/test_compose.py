@@ -176,7 +176,7 @@ def test_simulated_traffic_becomes_metrics(broker: Broker, tmp_path: Path) -> No
         daemon.until(lambda: _variants(daemon) == {"control", "placebo", "treatment"})
         assert not any(daemon.document()["health"]["invalid"].values())
         assert daemon.stop() == 0
-    assert [*(tmp_path / "state" / topic).rglob("*.checkpoint")] != []
+    assert [*(tmp_path / "state" / "rounds").rglob("*.round")] != []
 
 
 def _configuration(topic: str, state: Path) -> str:

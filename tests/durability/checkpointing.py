@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.format import CheckpointDraft, Entry
+from streameval.checkpoints.format import CheckpointDraft, Place
 from streameval.checkpoints.settings import LogEvent, Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
@@ -17,6 +17,7 @@ from tests.durability.process import METRIC, SETTINGS, Member, record
 from tests.stores.drafts import MemoryStore
 
 P = Partition("events", 0)
+OTHER = Partition("events", 1)
 
 
 def assignment(**changed: Any) -> Assignment:
@@ -32,15 +33,20 @@ def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> R
 
 
 class Recorded(MemoryStore):
+    """Attributes: rounds: the drafts of each round."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.drafts: list[CheckpointDraft] = []
-        self.tables: list[Sequence[Entry]] = []
+        self.rounds: list[Sequence[CheckpointDraft]] = []
 
-    def save(self, draft: CheckpointDraft) -> Sequence[Entry]:
-        self.drafts.append(draft)
-        self.tables.append(super().save(draft))
-        return self.tables[-1]
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
+        self.rounds.append(drafts)
+        return super().save(drafts, *more)
+
+    @property
+    def offsets(self) -> list[int]:
+        """The offset of each draft, in order."""
+        return [draft.header.offset for drafts in self.rounds for draft in drafts]
 
 
 class Kept(Member):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streameval.checkpoints.format import CheckpointDraft
+from streameval.checkpoints.format import CheckpointDraft, Place
 from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import folder_store
@@ -16,12 +17,11 @@ from streameval.engine.dead_letters import Identity
 from streameval.events.errors import DeadLetterError, StoreError, UnsavedStateError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
+from tests.crashes.simulated_disk import Step
 from tests.dead_letters.places import letter
-from tests.durability.checkpointing import Kept, P, assignment, batch, owner
+from tests.durability.checkpointing import OTHER, Kept, P, assignment, batch, owner
 from tests.durability.process import Inline, Letters, ingest
 from tests.stores.drafts import MemoryStore
-
-OTHER = Partition("events", 1)
 
 
 class Failing(MemoryStore):
@@ -29,21 +29,10 @@ class Failing(MemoryStore):
 
     full = False
 
-    def save(self, draft: CheckpointDraft) -> Any:
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
         if self.full:
             raise StoreError("memory", "no space left on device", "make room")
-        return super().save(draft)
-
-
-class Slow(MemoryStore):
-    """Takes a second for each checkpoint, on the clock of this process."""
-
-    kept: Any = None
-
-    def save(self, draft: CheckpointDraft) -> Any:
-        if self.kept is not None:
-            self.kept.now += 1.0
-        return super().save(draft)
+        return super().save(drafts, *more)
 
 
 class Untidy(MemoryStore):
@@ -51,8 +40,8 @@ class Untidy(MemoryStore):
 
     reason: str | None = None
 
-    def save(self, draft: CheckpointDraft) -> Any:
-        saved = super().save(draft)
+    def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
+        saved = super().save(drafts, *more)
         self.cleanup_failure = self.reason
         return saved
 
@@ -66,7 +55,7 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
     assert kept.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
     (news,) = kept.news()
     assert "no space left on device" in news.fields["problem"]
-    assert news.fields["last_written"] == 0
+    assert news.fields["partitions"] == 1
     store.full = False
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
@@ -84,7 +73,7 @@ def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
         kept.checkpoint()
     (begin,) = kept.news()
     assert (begin.level, begin.event) == ("warning", "a checkpoint was not written")
-    assert kept.checkpointer.health.failures["store"] == 6
+    assert kept.checkpointer.health.failures["store"] == 3
     assert str(kept.checkpointer.trouble).startswith("checkpoints fail: ")
     store.full = False
     kept.checkpoint()
@@ -122,19 +111,39 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
     assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
 
 
-def test_the_last_checkpoints_of_many_partitions_are_all_written_however_long_that_takes() -> None:
-    kept = Kept(store := Slow())
-    partitions = [Partition("events", number) for number in range(40)]
-    kept.checkpointer.assigned([assignment(partition=at, partitions=40) for at in partitions])
-    for partition in partitions:
-        kept.checkpointer.apply(batch(0, 1, partition))
-    store.kept = kept
+def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None:
+    kept = Kept(store := MemoryStore(), budget=10.0)
+    logs = [Partition("events", number) for number in range(40)]
+    kept.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
+    for log in logs:
+        kept.checkpointer.apply(batch(0, 1, log))
+
+    def slowly(step: Step) -> None:
+        kept.now += 0.1 * (step.call == "write")
+
+    store.disk.before = slowly
+    kept.checkpointer.revoked(logs)
+    offsets = [store.offset(place) for place in store.places()]
+    assert len(offsets) == 40
+    assert 0 < offsets.count(1) < 40
+    assert [kept.commits[-1][log] for log in logs] == offsets
+
+
+def test_the_last_round_has_all_partitions_however_long_that_takes() -> None:
+    kept = Kept(store := MemoryStore())
+    logs = [Partition("events", number) for number in range(40)]
+    kept.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
+    for log in logs:
+        kept.checkpointer.apply(batch(0, 1, log))
+
+    def slowly(step: Step) -> None:
+        kept.now += 0.5 * (step.call == "write")
+
+    store.disk.before = slowly
     kept.checkpointer.finish()
-    assert {store.newest(place).saved.header.offset for place in store.places()} == {1}  # type: ignore[union-attr]  # each has a checkpoint
-    assert len(store.places()) == 40
-    *told, saved = kept.news()
-    assert [event.fields["unsaved"] for event in told] == list(range(39, 2, -2))
-    assert (saved.event, saved.fields) == ("state saved", {"partitions": 40, "seconds": 40.0})
+    assert {store.offset(place) for place in store.places()} == {1}
+    (saved,) = kept.news()
+    assert (saved.event, saved.fields["partitions"]) == ("state saved", 40)
 
 
 def test_a_last_checkpoint_without_an_earlier_one_does_not_promise_to_resume(

@@ -8,14 +8,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.checkpoints.format import SEAL, CheckpointDraft, Part, Place
+from streameval.checkpoints.format import SEAL, CheckpointDraft, Part, Place, digest_of, to_json
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
 from streameval.config.config import schema
@@ -37,7 +36,11 @@ Edit: TypeAlias = tuple[int, int, bytes]
 """Where, how many bytes are cut out, and what is put there."""
 
 Change: TypeAlias = tuple[
-    Literal["bytes", "sealed", "header", "table", "part", "value"], int, Sequence[Edit], int, Any
+    Literal["bytes", "sealed", "directory", "record", "part", "value"],
+    int,
+    Sequence[Edit],
+    int,
+    Any,
 ]
 """What is changed, which of them, and how: bytes, or a value inside.
 
@@ -49,9 +52,9 @@ _RECORDS = 10
 
 
 def changes() -> st.SearchStrategy[Change]:
-    """Of bytes of a file, with and without its digest; of values in its header, table and parts."""
+    """Of bytes of a file, with and without its digest; of values in its directory and its parts."""
     edit = st.tuples(st.integers(0, 2**24), st.integers(0, 8), st.binary(max_size=8))
-    kinds = st.sampled_from(["bytes", "sealed", "header", "table", "part", "value", "value"])
+    kinds = st.sampled_from(["bytes", "sealed", "directory", "record", "part", "value", "value"])
     odd = anything | st.sampled_from(
         [-1, 2**31, -(2**62), 2**63, 2**64 - 1, 1e300, math.nan, b"", b"\xff" * 8, [], {}, "", "x"]
     )
@@ -91,17 +94,18 @@ def _tried(saved: _Saved, change: Change) -> None:
         return
     path = sorted(saved.files)[number // 7 % len(saved.files)]
     content = saved.files[path]
-    if kind in {"header", "table"}:
-        path = max(path for path in saved.files if path.suffix == ".checkpoint")
+    if kind in {"directory", "record"}:
+        path = max(path for path in saved.files if path.suffix == ".round")
         content = saved.files[path]
-        saved.disk.overwrite(path, _forged(content, kind == "table", where, value))
+        saved.disk.overwrite(path, _forged(content, kind == "record", where, value))
         _read(saved)
         saved.disk.overwrite(path, content)
         return
     changed = _edited(content, edits)
     if kind == "sealed":
-        changed = _edited(content[:-SEAL], edits)
-        changed += blake2b(changed, digest_size=32).hexdigest().encode() + b"\n"
+        start = content.rfind(b'{"version":4')
+        end = _edited(content[max(start, 0) : -SEAL], edits)
+        changed = content[: max(start, 0)] + end + digest_of(end).encode() + b"\n"
     saved.disk.overwrite(path, changed)
     _read(saved)
     saved.disk.overwrite(path, content)
@@ -158,18 +162,22 @@ def _exported(store: Store) -> None:
         _shown(config, ingest)
 
 
-def _forged(content: bytes, table: bool, where: int, value: Any) -> bytes:  # noqa: FBT001  which of two
-    """A checkpoint file with another value in its header or table, and the right digest."""
+def _forged(content: bytes, in_record: bool, where: int, value: Any) -> bytes:  # noqa: FBT001  which of two
+    """A round with another value in its directory or record, and the right digests."""
     start = int(content[-SEAL - 21 : -SEAL - 1])
-    opening, header, parts = content[:start].split(b"\n", 2)
-    entries = content[start : -SEAL - 21]
-    if table:
-        entries = _replaced_json(entries, where, value)
+    line, body = content[start : -SEAL - 21], content[:start]
+    if in_record:
+        said = json.loads(line)
+        (region,) = said["places"]
+        at = region["start"] + region["size"] - region["record"]
+        record = _replaced_json(content[at:start], where, value)
+        region |= {"record": len(record), "digest": digest_of(record)}
+        region["size"] = at + len(record) - region["start"]
+        body, line = content[:at] + record, to_json(said)
     else:
-        header = _replaced_json(header, where, value)
-    body = b"\n".join([opening, header, parts])
-    changed = body + entries + b"%020d " % len(body)
-    return changed + blake2b(changed, digest_size=32).hexdigest().encode() + b"\n"
+        line = _replaced_json(line, where, value)
+    end = line + b"\n" + b"%020d " % len(body)
+    return body + end + digest_of(end).encode() + b"\n"
 
 
 def _replaced_json(line: bytes, where: int, value: Any) -> bytes:
@@ -236,7 +244,7 @@ def _save(config: Config) -> _Saved:
     for start in (0, _RECORDS):
         for log in logs:
             ingest.apply(_batch(log, start))
-        store.save(_draft(config, ingest.positions, place, ingest.sections(home)))
+        store.save([_draft(config, ingest.positions, place, ingest.sections(home))])
     parts = {section.name: b"".join(section.content()()) for section in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
     return _Saved(config, home, place, ingest.positions, parts, files, disk)
@@ -247,10 +255,7 @@ def _draft(
 ) -> CheckpointDraft:
     offset = sum(positions.values())
     offsets = {str(log): position for log, position in positions.items()}
-    parts = [
-        Part(name=section.name, content=section.content(), settled="/" in section.name)
-        for section in sections
-    ]
+    parts = [Part(name=section.name, content=section.content()) for section in sections]
     names: dict[str, Any] = {"cluster": "c", "group": "g", "offsets": offsets}
     names |= {"settings": config.settings(), "schema": schema(config)}
     return CheckpointDraft(

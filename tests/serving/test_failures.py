@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from streameval.accumulator.codec import STATE_VERSION
-from streameval.checkpoints.format import MAGIC, SEAL, Place, digest_of
+from streameval.checkpoints.format import ROUNDS, VERSION, CheckpointDraft, Part, Place
 from streameval.checkpoints.storage import Disk
-from streameval.checkpoints.store import folder_store, store_of
+from streameval.checkpoints.store import Location, folder_store, store_of
 from streameval.config import Config
 from streameval.config.stored import StoreReader
 from streameval.engine.snapshot import StoredPartition
 from tests.changes.events import DAY
+from tests.present import present
 from tests.serving.replicas import (
     CONFIG,
     PARTITIONS,
@@ -26,6 +27,7 @@ from tests.serving.replicas import (
     rows_by_partition,
     values,
 )
+from tests.stores.drafts import later_round
 
 EVERY = range(PARTITIONS)
 
@@ -58,10 +60,36 @@ class Site:
     def reader(self, config: Config | None = None) -> StoreReader:
         return StoreReader(store_of(str(self.folder / "state")), config or self.config)
 
-    def path(self, number: int, age: int = 0, identity: str = "id-1") -> Path:
-        """The file of a checkpoint; `age`: 0 for the newest."""
+    def location(self, number: int, age: int = 0) -> Location:
+        """Where a checkpoint is; `age`: 0 for the newest."""
         places = store_of(str(self.folder / "state")).listing().places
-        return self.folder / "state" / places[Place(TOPIC, identity, number)][age].key
+        return places[Place(TOPIC, "id-1", number)][age]
+
+    def damage(self, number: int, age: int = 0) -> None:
+        """Damage the record of a checkpoint."""
+        location = self.location(number, age)
+        region, path = present(location.region), self.folder / "state" / location.key
+        content = bytearray(path.read_bytes())
+        content[region.start + region.size - region.record // 2] ^= 1
+        path.write_bytes(content)
+
+    def forget(self, number: int) -> None:
+        """Take a partition out of the store."""
+        store = store_of(str(self.folder / "state"))
+        drafts = [present(store.newest(place).saved).draft for place in store.places()]
+        kept = [draft for draft in drafts if draft.header.place.number != number]
+        whole = [
+            CheckpointDraft(
+                header=draft.header,
+                parts=[
+                    Part(name=part.name, content=partial(iter, [*present(part.content)()]))
+                    for part in draft.parts
+                ],
+            )
+            for draft in kept
+        ]
+        shutil.rmtree(self.folder / "state" / ROUNDS)
+        store_of(str(self.folder / "state")).save(whole)
 
 
 @pytest.fixture
@@ -80,19 +108,12 @@ def problems(reader: StoreReader) -> dict[int, str]:
     return {entry.partition: entry.problem for entry in stored if entry.problem is not None}
 
 
-def flip(path: Path) -> None:
-    """Damage a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 def test_a_damaged_file_leaves_the_values_before_it_and_is_said(site: Site) -> None:
     standing = site.reader()
     assert shown(standing) == {0: 20, 1: 40, 2: 20}
     site.count(1)
     site.replica.save()
-    flip(site.path(1))
+    site.damage(1)
     for reader in (standing, site.reader()):
         assert shown(reader) == {0: 20, 1: 40, 2: 20}
         assert "its checkpoint of offset 40 is shown: offset 60 is skipped" in problems(reader)[1]
@@ -105,19 +126,30 @@ def test_a_damaged_file_leaves_the_values_before_it_and_is_said(site: Site) -> N
 def test_an_older_file_does_not_replace_what_is_in_memory(site: Site) -> None:
     standing = site.reader()
     shown(standing)
-    flip(site.path(1))
+    site.damage(1)
     assert (shown(standing)[1], shown(site.reader())[1]) == (40, 20)
-    flip(site.path(1, 1))
+    site.damage(1, 1)
     new = site.reader()
     assert (shown(standing)[1], shown(new)[1]) == (40, None)
-    assert "its checkpoint of offset 40 is shown" in problems(standing)[1]
+    # The bytes of a checkpoint never change, so it is not read again.
+    assert problems(standing) == {}
     assert "no checkpoint of it is valid" in problems(new)[1]
+
+
+def test_what_a_damaged_directory_hides_stays_and_is_said(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    for path in (site.folder / "state").rglob("*.round"):
+        path.write_bytes(b"")
+    assert shown(standing) == {0: 20, 1: 40, 2: 20}
+    assert {*problems(standing)} == {*EVERY}
+    assert "its checkpoint of offset 40 is shown" in problems(standing)[1]
 
 
 def test_a_partition_without_a_checkpoint_stays_known_and_withdraws_verdicts(site: Site) -> None:
     standing, looking = site.reader(), Looking(site.config)
     assert values(looking.look(standing))["experiment"]["checks"]["trouble"] == ()
-    shutil.rmtree(site.path(2).parent)
+    site.forget(2)
     snapshot = looking.look(standing)
     assert shown(standing) == {0: 20, 1: 40, 2: None}
     trouble = values(snapshot)["experiment"]["checks"]["trouble"]
@@ -132,12 +164,13 @@ def test_of_another_release_what_is_shown_stays_and_a_new_reader_shows_none(site
     shown(standing)
     site.count(1)
     site.replica.save()
-    path = site.path(1)
-    _, line, rest = path.read_bytes()[:-SEAL].partition(b"\n")
-    newer = b"%s%d%s" % (MAGIC, STATE_VERSION + 1, line + rest)
-    path.write_bytes(newer + digest_of(newer).encode() + b"\n")
-    assert shown(standing) == {0: 20, 1: 40, 2: 20}
-    assert f"state version {STATE_VERSION + 1} is not known" in problems(standing)[1]
+    assert shown(standing) == {0: 20, 1: 60, 2: 20}
+    key, content = later_round(80, site.location(1).place)
+    path = site.folder / "state" / key
+    path.parent.mkdir()
+    path.write_bytes(content)
+    assert shown(standing) == {0: 20, 1: 60, 2: 20}
+    assert f"state version {VERSION + 1} is not known" in problems(standing)[1]
     new = site.reader()
     assert shown(new) == {0: 20, 1: None, 2: 20}
 
@@ -230,13 +263,20 @@ def test_an_absent_store_is_waited_for_and_one_that_vanishes_leaves_its_values(
 
 
 class Superseding(Disk):
-    """A disk on which files are deleted after they were listed."""
+    """A disk on which a round is deleted between the read of its directory and of a record.
 
-    gone = ""
+    Attributes:
+        gone: name of the file.
+        reads: number of reads of it that succeed.
+    """
+
+    gone, reads = "", 1
 
     def read(self, path: Path, start: int, size: int) -> bytes:
-        if self.gone and path.name == self.gone:
-            raise FileNotFoundError(path)
+        if path.name == self.gone:
+            self.reads -= 1
+            if self.reads < 0:
+                raise FileNotFoundError(path)
         return super().read(path, start, size)
 
 
@@ -246,7 +286,7 @@ def test_a_file_that_is_superseded_while_it_is_read_is_skipped_once(site: Site) 
     shown(reader)
     site.count(1)
     site.replica.save()
-    disk.gone = site.path(1).name
+    disk.gone = Path(site.location(1).key).name
     assert shown(reader) == {0: 20, 1: 40, 2: 20}
     assert (problems(reader), reader.trouble) == ({}, None)
     disk.gone = ""
@@ -256,8 +296,7 @@ def test_a_file_that_is_superseded_while_it_is_read_is_skipped_once(site: Site) 
 def test_counts_follow_a_store_that_began_anew(site: Site) -> None:
     standing = site.reader()
     shown(standing)
-    for path in site.path(1).parent.glob("*.checkpoint"):
-        path.unlink()
+    site.forget(1)
     again = Replica(site.config)
     again.take(1)
     again.count(1, site.rows[1][:3], 0)

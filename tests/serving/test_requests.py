@@ -1,4 +1,4 @@
-"""What a reader asks of a bucket: one listing, and one file where a partition has changed."""
+"""What a reader asks of a bucket: one listing, a directory, and one range for each change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def asked(proxy: S3Proxy) -> Counter[str]:
     return kinds
 
 
-def test_a_look_takes_one_listing_and_one_file_of_each_partition_that_changed(
+def test_a_look_takes_one_listing_a_directory_and_one_range_of_each_partition_that_changed(
     proxy: S3Proxy, tmp_path: Path
 ) -> None:
     config, path = config_of(tmp_path), s3.new_path()
@@ -58,11 +58,11 @@ def test_a_look_takes_one_listing_and_one_file_of_each_partition_that_changed(
     assert first["GET list"] == 1
     looking.look(reader)
     assert asked(proxy) == {"GET list": 1}
-    # Events of the same minute change no part that is in a file of its own.
     replica.count(1, [rows[1][29]] * 2, 30)
     replica.save()
     snapshot = looking.look(reader)
-    assert asked(proxy) == {"GET list": 1, "GET": 1}
+    # The directory of the new round, and what it has of the partition.
+    assert asked(proxy) == {"GET list": 1, "GET": 2}
     again = Looking(config).look(StoreReader(store_of(path, s3.options()), config))
     assert values(snapshot) == values(again)
 

@@ -8,56 +8,54 @@ from typing import Any
 
 from msgspec import msgpack
 
-from streameval.accumulator.codec import STATE_VERSION
 from streameval.checkpoints.format import (
+    ROUNDS,
+    VERSION,
     CheckpointDraft,
-    Entry,
     Header,
     Part,
     Place,
     digest_of,
-    file_of,
-    folder_of,
+    round_key,
+    to_json,
 )
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
-from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import SimulatedDisk
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0
 SPAN = 100
-"""Number of offsets with the same content of a settled part."""
+"""Number of offsets with the same content of the part "labels/2"."""
 
 
 def draft(
     offset: int,
     place: Place = PLACE,
     *,
-    version: int = STATE_VERSION,
     written_at: float = NOON,
     counted: int | None = None,
-    last: Sequence[Entry] = (),
+    generation: int = 0,
+    unchanged: Collection[str] = (),
 ) -> CheckpointDraft:
-    """Two settled parts (one changes every hundred offsets, one never) and two others.
+    """Two parts that change seldom (one every hundred offsets, one never) and two others.
 
-    Parts that `last` has in a blob are given without content.
+    Those that are unchanged are given without content.
     """
-    there = {entry.digest for entry in last if entry.blob is not None}
     parts = [
-        part(name, pieces, settled="/" in name, there=there)
+        part(name, None if name in unchanged else pieces)
         for name, pieces in contents(place, offset).items()
     ]
     made = header(
         place,
         offset,
-        version=version,
+        generation=generation,
         counted=offset if counted is None else counted,
         clock=offset * 60_000_000,
         settings={"pane": "1m", "labels": ["variant"]},
         written_at=written_at,
     )
-    return CheckpointDraft(header=made, parts=parts, last=last)
+    return CheckpointDraft(header=made, parts=parts)
 
 
 def header(place: Place, offset: int, **more: Any) -> Header:
@@ -84,34 +82,46 @@ def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:
     }
 
 
-def part(
-    name: str, pieces: Iterable[bytes], *, settled: bool = False, there: Collection[str] = ()
-) -> Part:
-    """A part of these bytes, or without content if it is settled and its digest is stored."""
-    content = b"".join(pieces)
-    if settled and digest_of(content) in there:
-        return Part(name=name, content=None, settled=True)
-    return Part(name=name, content=lambda: iter([content]), settled=settled)
+def part(name: str, pieces: Iterable[bytes] | None) -> Part:
+    """A part of these bytes, or without content."""
+    return Part(name=name, content=None if pieces is None else lambda: iter([*pieces]))
+
+
+def later_round(offset: int, place: Place = PLACE) -> tuple[str, bytes]:
+    """Key and bytes of a round of a later version, of which this release knows the end."""
+    regions = [{"place": place, "generation": 0, "offset": offset, "written_at": NOON}]
+    start = b"streameval round 5\nother bytes\n"
+    line = to_json({"version": VERSION + 1, "release": "9.0", "places": regions, "new": 1}) + b"\n"
+    end = line + b"%020d " % len(start)
+    return round_key("f" * 16, 7), start + end + digest_of(end).encode() + b"\n"
 
 
 class Writer:
-    """A process that saves drafts, each with the table of the previous one.
-
-    Attributes:
-        last: the table of its last checkpoint.
-    """
+    """A process that saves drafts, each without the parts that have not changed since the last."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.last: Sequence[Entry] = ()
+        self._last: dict[Place, Mapping[str, Sequence[bytes]]] = {}
 
     def save(self, offset: int, **more: Any) -> None:
-        """Save a draft; after a failure the next draft has all content."""
-        try:
-            self.last = self.store.save(draft(offset, last=self.last, **more))
-        except StoreError:
-            self.last = ()
-            raise
+        """Save the usual place."""
+        self.save_all({PLACE: offset}, **more)
+
+    def save_all(
+        self,
+        offsets: Mapping[Place, int],
+        owned: Collection[Place] | None = None,
+        generation: int = 0,
+    ) -> None:
+        """Save places in one round; after a failure their next drafts have all content."""
+        new = {place: contents(place, offset) for place, offset in offsets.items()}
+        drafts = []
+        for place, offset in offsets.items():
+            last = self._last.pop(place, {}) if self.store.holds(place) else {}
+            same = {name for name in last if last[name] == new[place][name]}
+            drafts.append(draft(offset, place, unchanged=same, generation=generation))
+        self.store.save(drafts, owned)
+        self._last |= new
 
 
 def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
@@ -123,14 +133,7 @@ def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
     return offset
 
 
-def read_at(store: Store, offset: int, place: Place = PLACE) -> SavedCheckpoint:
-    """The checkpoint of a place at this offset."""
-    (location,) = (at for at in store.listing().places[place] if at.offset == offset)
-    return store.read(location)
-
-
 STORE = Path("/disk/state")
-FOLDER = STORE / folder_of(PLACE)
 
 
 def opened(disk: SimulatedDisk) -> Store:
@@ -152,5 +155,14 @@ class MemoryStore(Store):
         self.disk = SimulatedDisk(STORE.parent)
         super().__init__(Folder(STORE, self.disk))
 
-    def lose(self, place: Place, offset: int) -> None:
-        self.disk.remove(STORE / folder_of(place) / file_of(offset))
+    def lose_round(self, place: Place) -> None:
+        """Remove the newest round of the process that saved this place last."""
+        listing = self.listing()
+        writer = listing.places[place][0].writer
+        rounds = [key for key in listing.files if key.startswith(f"{ROUNDS}/{writer}/")]
+        self.disk.remove(STORE / max(rounds))
+
+    def offset(self, place: Place) -> int | None:
+        """The offset of the newest checkpoint of a place."""
+        saved = self.newest(place).saved
+        return None if saved is None else saved.header.offset

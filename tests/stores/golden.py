@@ -26,6 +26,8 @@ from tests.batches import batch_of
 from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
+EARLIER = Path(__file__).parent / "earlier" / "0.3.0"
+"""The same checkpoints as the release before wrote them, in format 3."""
 PLACES = {None: Place("events", "golden", 0), Intervals(): Place("events", "golden", 1)}
 """Intervals -> place of the checkpoint with these intervals."""
 
@@ -88,12 +90,14 @@ def parts(of: Ingest) -> dict[str, bytes]:
 def main() -> None:
     store = folder_store(FOLDER)
     store.claim("golden", "golden")
+    drafts = []
     for intervals, place in PLACES.items():
         names = dict.fromkeys(("release", "cluster", "group"), "golden")
         saved = parts(counted(intervals))
         parts_read = [Part(name=name, content=_content(data)) for name, data in saved.items()]
         made = header(place, EVENTS, written_at=0.0, **names)
-        store.save(CheckpointDraft(header=made, parts=parts_read))
+        drafts.append(CheckpointDraft(header=made, parts=parts_read))
+    store.save(drafts)
 
 
 def _content(data: bytes) -> Callable[[], Iterator[bytes]]:

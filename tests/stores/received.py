@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streameval.accumulator.codec import STATE_VERSION
-from streameval.checkpoints.format import SEAL, CheckpointDraft, Header, Part, Place, digest_of
+from streameval.checkpoints.format import (
+    SEAL,
+    CheckpointDraft,
+    Header,
+    Part,
+    Place,
+    digest_of,
+    to_json,
+)
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config
 from streameval.config.config import schema
@@ -55,7 +62,6 @@ def write_state(
     ingest.apply(batch_of(LOG, [json.dumps(record).encode() for record in records], 0))
     made = {section.name: b"".join(section.content()()) for section in ingest.sections(LOG)}
     usual: dict[str, Any] = {
-        "version": STATE_VERSION,
         "release": "1",
         "cluster": "c1",
         "group": "g1",
@@ -70,34 +76,35 @@ def write_state(
     store = folder_store(path)
     store.claim("c1", "g1")
     drafted = [
-        Part(name=name, content=lambda content=content: iter([content]), settled="/" in name)  # type: ignore[misc]  # mypy knows no default of a lambda
+        Part(name=name, content=lambda content=content: iter([content]))  # type: ignore[misc]  # mypy knows no default of a lambda
         for name, content in sorted(parts(made).items())
     ]
-    store.save(CheckpointDraft(header=Header(**(usual | header)), parts=drafted))
+    store.save([CheckpointDraft(header=Header(**(usual | header)), parts=drafted)])
     return path
 
 
 def forge(
     path: Path,
     *,
-    first: Callable[[bytes], bytes] = lambda line: line,
-    header: Callable[[bytes], bytes] = lambda line: line,
-    table: Callable[[list[dict[str, Any]]], object] = lambda entries: entries,
+    directory: Callable[[bytes], bytes] = lambda line: line,
+    record: Callable[[bytes], bytes] = lambda record: record,
+    parts: Callable[[list[dict[str, Any]]], object] = lambda parts: parts,
 ) -> Path:
-    """Change the only checkpoint of a store; its digest is right afterwards.
+    """Change the only round of a store, which has one place; its digests are right afterwards.
 
-    `first`: changes its first line. `header`: its second. `table`: the table of parts.
+    `directory`: changes the line at its end. `record`: that of the place. `parts`: the parts in it.
     """
-    (file,) = path.rglob("*.checkpoint")
+    (file,) = path.rglob("*.round")
     content = file.read_bytes()
     start = int(content[-SEAL - 21 : -SEAL - 1])
-    opening, about, parts = content[:start].split(b"\n", 2)
-    entries = json.loads(content[start : -SEAL - 21])
-    head = first(opening) + b"\n" + header(about) + b"\n"
-    moved = len(head) - (len(opening) + len(about) + 2)
-    for entry in entries:
-        entry["start"] += moved * ("blob" not in entry)
-    body = head + parts
-    changed = body + json.dumps(table(entries)).encode() + b"\n" + b"%020d " % len(body)
-    file.write_bytes(changed + digest_of(changed).encode() + b"\n")
+    said = json.loads(content[start : -SEAL - 21])
+    (region,) = said["places"]
+    at = region["start"] + region["size"] - region["record"]
+    before = json.loads(content[at:start])
+    new = record(to_json(before | {"parts": parts(before["parts"])}))
+    region |= {"record": len(new), "digest": digest_of(new)}
+    region["size"] = at + len(new) - region["start"]
+    body = content[:at] + new
+    end = directory(to_json(said)) + b"\n" + b"%020d " % len(body)
+    file.write_bytes(body + end + digest_of(end).encode() + b"\n")
     return path

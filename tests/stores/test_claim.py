@@ -62,7 +62,7 @@ def test_a_malformed_claim_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_unclaimed_checkpoints_are_refused_with_the_claim_they_need(tmp_path: Path) -> None:
     store = folder_store(tmp_path)
     store.claim("c1", "g1")
-    store.save(draft(5))
+    store.save([draft(5)])
     claim = (tmp_path / "store.json").read_text().strip()
     (tmp_path / "store.json").unlink()
     with pytest.raises(UnownedStoreError, match=r"of 1 partitions and no store\.json") as raised:
@@ -100,10 +100,10 @@ def test_a_disk_error_has_a_remedy(number: int, remedy: str) -> None:
     disk = SimulatedDisk(Path("/disk"))
     store = folder_store(STORE, disk)
     store.claim("c1", "g1")
-    store.save(draft(1))
+    store.save([draft(1)])
     disk.before = refusing(number, "create", "write")
     with pytest.raises(StoreError, match=remedy) as raised:
-        store.save(draft(2))
+        store.save([draft(2)])
     assert "[state] path" in raised.value.remedy
     assert raised.value.where.startswith(str(STORE))
     assert whole(store.newest(PLACE).saved) == 1
@@ -115,7 +115,7 @@ def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="a file is in the way of a folder"):
             folder_store(path).claim("c1", "g1")
     with pytest.raises(StoreError, match="a file is in the way of a folder"):
-        folder_store(tmp_path / "state").save(draft(1))
+        folder_store(tmp_path / "state").save([draft(1)])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
@@ -129,7 +129,7 @@ def test_a_folder_without_permission_is_reported(tmp_path: Path) -> None:
 def test_other_files_in_the_folder_are_not_places(tmp_path: Path) -> None:
     store = folder_store(tmp_path)
     store.claim("c1", "g1")
-    store.save(draft(1))
+    store.save([draft(1)])
     for name in ("lost+found", ".snapshot/x/0", "notes/a/007", "empty/a/0"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "readme.txt").write_text("")

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from streameval.checkpoints.cleaning import blobs_of
-from streameval.checkpoints.format import BLOBS, file_of
+from streameval.checkpoints.format import CheckpointDraft as Draft
+from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import Store
 from streameval.events.errors import DamagedStateError, StateVersionError, StoreError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.effort import sampled
-from tests.stores.drafts import FOLDER, PLACE, STORE, draft, opened, read_at, restored, whole
+from tests.present import present
+from tests.stores.drafts import (
+    PLACE,
+    STORE,
+    Writer,
+    draft,
+    later_round,
+    opened,
+    part,
+    whole,
+)
 
-NEWEST = FOLDER / file_of(220)
+OTHER = PLACE._replace(number=4)
+PLACES = [PLACE, OTHER]
+OLD, NEW = 110, 220
 
 
 @pytest.fixture
@@ -25,12 +38,17 @@ def disk() -> SimulatedDisk:
 
 
 @pytest.fixture
-def store(disk: SimulatedDisk) -> Store:
-    """A store with two checkpoints that share a blob."""
-    made = opened(disk)
-    for offset in (110, 220):
-        made.save(draft(offset))
+def writer(disk: SimulatedDisk) -> Writer:
+    """A process that has saved two places in each of two rounds."""
+    made = Writer(opened(disk))
+    for offset in (OLD, NEW):
+        made.save_all(dict.fromkeys(PLACES, offset))
     return made
+
+
+@pytest.fixture
+def newest(writer: Writer, disk: SimulatedDisk) -> Path:  # noqa: ARG001  it has written the file
+    return max(path for path in disk.files() if path.suffix == ".round")
 
 
 def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
@@ -38,139 +56,176 @@ def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
     return content[:place] + bytes([changed]) + content[place + 1 :]
 
 
-def _is_skipped(disk: SimulatedDisk, said: str) -> None:
-    newest = opened(disk).newest(PLACE)
-    assert whole(newest.saved) == 110
-    (sentence,) = newest.damaged
-    assert sentence.startswith("offset 220 is skipped: ")
-    assert said in sentence
+def _found(disk: SimulatedDisk) -> dict[Place, int]:
+    """What a new process restores of each place; what is older has a message, and nothing else."""
+    store = opened(disk)
+    offsets = {}
+    for place in PLACES:
+        found = store.newest(place)
+        offsets[place] = whole(found.saved, place)
+        assert bool(found.damaged) or offsets[place] == NEW
+        assert all(str(STORE) in message for message in found.damaged)
+    return offsets
 
 
-def test_every_flipped_bit_is_noticed(store: Store, disk: SimulatedDisk) -> None:
-    content = disk.read(NEWEST, 0, disk.size(NEWEST))
-    generator = random.Random(1)
-    for place in sampled(range(len(content)), 5):
-        disk.overwrite(NEWEST, _flipped(content, place, generator.randrange(8)))
-        _is_skipped(disk, "digest" if place >= 22 else "")
-    disk.overwrite(NEWEST, content)
-    assert whole(store.newest(PLACE).saved) == 220
+def test_a_flipped_bit_costs_one_place_one_round_and_in_the_directory_the_writer_one(
+    newest: Path, disk: SimulatedDisk
+) -> None:
+    content = disk.read(newest, 0, disk.size(newest))
+    directory = content.rindex(b'{"version":')
+    generator, seen = random.Random(1), set()
+    for place in sampled(range(len(content)), 3):
+        disk.overwrite(newest, _flipped(content, place, generator.randrange(8)))
+        offsets = [*_found(disk).values()]
+        lost = offsets.count(OLD)
+        assert lost == 2 if place >= directory else lost <= 1, place
+        seen.add((place >= directory, lost))
+    assert seen == {(False, 0), (False, 1), (True, 2)}
+    disk.overwrite(newest, content)
+    assert [*_found(disk).values()] == [NEW, NEW]
 
 
-def test_every_truncation_is_noticed(store: Store, disk: SimulatedDisk) -> None:
-    content = disk.read(NEWEST, 0, disk.size(NEWEST))
+def test_every_truncation_costs_the_writer_one_round(newest: Path, disk: SimulatedDisk) -> None:
+    content = disk.read(newest, 0, disk.size(newest))
     for end in sampled(range(len(content)), 5):
-        disk.overwrite(NEWEST, content[:end])
-        _is_skipped(disk, str(NEWEST))
-    disk.overwrite(NEWEST, content + b"\n")
-    _is_skipped(disk, "digest")
-    assert whole(read_at(store, 110)) == 110
+        disk.overwrite(newest, content[:end])
+        assert [*_found(disk).values()] == [OLD, OLD]
+    disk.overwrite(newest, content + b"\n")
+    assert [*_found(disk).values()] == [OLD, OLD]
 
 
-def _blobs_of_the_newest_only(store: Store) -> Path:
-    newest, older = (blobs_of(read_at(store, offset).entries) for offset in (220, 110))
-    (name,) = newest - older
-    return FOLDER / BLOBS / name
-
-
-def test_a_missing_blob_is_noticed(store: Store, disk: SimulatedDisk) -> None:
-    disk.remove(_blobs_of_the_newest_only(store))
-    _is_skipped(disk, "the file of part 'labels/1' is missing")
-
-
-@pytest.mark.parametrize("change", [lambda it: it[:-1], lambda it: it[1:], lambda _: b""])
-def test_a_changed_blob_is_noticed(
-    store: Store, disk: SimulatedDisk, change: Callable[[bytes], bytes]
+def test_a_damaged_round_costs_nothing_once_the_next_is_written(
+    writer: Writer, newest: Path, disk: SimulatedDisk
 ) -> None:
-    path = _blobs_of_the_newest_only(store)
-    disk.overwrite(path, change(disk.read(path, 0, 10_000)))
-    _is_skipped(disk, "is not what was written")
+    disk.overwrite(newest, b"rubbish")
+    disk.now += 1
+    # What did not change was in it: the process notices, and writes all once more.
+    with pytest.raises(StoreError, match="the next round writes it again"):
+        writer.save_all(dict.fromkeys(PLACES, 330))
+    writer.save_all(dict.fromkeys(PLACES, 330))
+    for place in PLACES:
+        found = opened(disk).newest(place)
+        assert (whole(found.saved, place), found.damaged) == (330, [])
 
 
-def test_a_damaged_blob_is_written_again(store: Store, disk: SimulatedDisk) -> None:
-    disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
+@pytest.mark.parametrize(
+    "change", [lambda it: it[1:], lambda it: it.replace(b"zz", b"zy", 1), lambda _: b"", None]
+)
+def test_a_changed_or_missing_part_of_an_earlier_round_is_noticed_and_written_again(
+    disk: SimulatedDisk, change: Callable[[bytes], bytes] | None
+) -> None:
+    store = opened(disk)
+    large = part("z", [b"z" * 10_000])
+    for offset in (OLD, NEW):
+        plain = draft(offset)
+        store.save([Draft(header=plain.header, parts=[*plain.parts, large])])
+    (entry,) = (at for at in present(store.newest(PLACE).saved).entries if at.name == "z")
+    path = STORE / entry.key
+    if change is None:
+        disk.remove(path)
+    else:
+        disk.overwrite(path, change(disk.read(path, 0, 20_000)))
+    found = opened(disk).newest(PLACE)
+    assert found.saved is None
+    assert found.damaged
     again = opened(disk)
-    checkpoint = again.newest(PLACE).saved
-    assert checkpoint is not None
-    assert whole(checkpoint) == 110
-    again.save(draft(230, last=checkpoint.entries))
-    assert restored(disk) == 230
+    again.save([draft(230)])
+    assert whole(again.newest(PLACE).saved) == 230
 
 
-def test_a_file_with_the_header_of_another_offset_is_noticed(
-    store: Store, disk: SimulatedDisk
+def test_what_is_damaged_is_not_copied_into_the_next_round(
+    writer: Writer, newest: Path, disk: SimulatedDisk
 ) -> None:
-    content = disk.read(NEWEST, 0, disk.size(NEWEST))
-    disk.create(FOLDER / file_of(300), [content])
-    newest = store.newest(PLACE)
-    assert whole(newest.saved) == 220
-    assert "its header names shop.events[3] at offset 220" in newest.damaged[0]
+    """Little of the round is needed by the next one, which notices, and writes all once more."""
+    content = disk.read(newest, 0, disk.size(newest))
+    disk.overwrite(newest, content.replace(b"one shop", b"two shop"))
+    for place in PLACES:
+        with suppress(StoreError):
+            writer.save_all({place: 230})
+    writer.save_all(dict.fromkeys(PLACES, 240))
+    for place in PLACES:
+        found = opened(disk).newest(place)
+        assert whole(found.saved, place) == 240
+
+
+def test_a_round_under_the_name_of_another_is_noticed(newest: Path, disk: SimulatedDisk) -> None:
+    content = disk.read(newest, 0, disk.size(newest))
+    disk.create(newest.with_name(f"{7:020d}.round"), [content])
+    found = opened(disk).newest(PLACE)
+    assert whole(found.saved) == NEW
+    assert f"it is round 1 of {newest.parent.name}" in found.damaged[0]
 
 
 def test_without_a_valid_checkpoint_every_reason_is_reported(
-    store: Store, disk: SimulatedDisk
+    newest: Path, disk: SimulatedDisk
 ) -> None:
-    for offset in (110, 220):
-        disk.overwrite(FOLDER / file_of(offset), b"")
-    newest = store.newest(PLACE)
-    assert newest.saved is None
-    assert len(newest.damaged) == 2
+    older = newest.with_name(f"{0:020d}.round")
+    for path in (newest, older):
+        disk.overwrite(path, b"")
+    found = opened(disk).newest(PLACE)
+    assert found.saved is None
+    assert len(found.damaged) == 2
+    # Either may have had any place, so none can start as if it were new.
+    assert opened(disk).newest(PLACE._replace(number=5)).damaged == found.damaged
 
 
-def test_a_torn_file_of_a_later_version_is_skipped(store: Store, disk: SimulatedDisk) -> None:
-    store.save(draft(230, version=4))
-    with pytest.raises(StateVersionError, match="state version 4 is not known"):
-        store.newest(PLACE)
-    path = FOLDER / file_of(230)
-    disk.overwrite(path, disk.read(path, 0, disk.size(path) - 1))
-    assert whole(store.newest(PLACE).saved) == 220
+def test_a_torn_file_of_a_later_version_is_skipped(writer: Writer, disk: SimulatedDisk) -> None:
+    key, content = later_round(330)
+    disk.make_folder((STORE / key).parent)
+    disk.create(STORE / key, [content])
+    with pytest.raises(StateVersionError, match="state version 5 is not known"):
+        opened(disk).newest(PLACE)
+    assert whole(opened(disk).newest(OTHER).saved, OTHER) == NEW
+    disk.overwrite(STORE / key, content[:-1])
+    assert whole(writer.store.newest(PLACE).saved) == NEW
 
 
 def test_a_part_that_changed_after_the_restore_is_refused(
-    store: Store, disk: SimulatedDisk
+    newest: Path, writer: Writer, disk: SimulatedDisk
 ) -> None:
-    saved = read_at(store, 220)
-    disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
+    saved = present(writer.store.newest(PLACE).saved)
+    disk.overwrite(newest, b"rubbish")
     with pytest.raises(DamagedStateError, match="part 'labels/2' is not what was written"):
         saved.read("labels/2")
-    disk.remove(NEWEST)
+    disk.remove(newest)
     with pytest.raises(DamagedStateError, match="the file of part 'meta' is missing"):
         saved.read("meta")
 
 
-def test_a_store_that_vanished_is_not_an_empty_store(store: Store, disk: SimulatedDisk) -> None:
+def test_a_store_that_vanished_is_not_an_empty_store(writer: Writer, disk: SimulatedDisk) -> None:
+    store: Store = writer.store
     for path in disk.files():
         disk.remove(path)
-    for call in (lambda: store.newest(PLACE), lambda: store.save(draft(300))):
+    for call in (lambda: store.newest(PLACE), lambda: store.save([draft(300)])):
         with pytest.raises(StoreError, match="is missing; check that the disk is mounted"):
             call()
 
 
 def test_files_that_vanish_during_a_read_are_listed_again(
-    store: Store, disk: SimulatedDisk
+    writer: Writer, disk: SimulatedDisk
 ) -> None:
-    other = opened(disk)
-
-    def another_saves(step: object) -> None:
-        if getattr(step, "call", "") == "size" and getattr(step, "path", None) == NEWEST:
+    def saves(step: object) -> None:
+        if getattr(step, "call", "") == "read" and "round" in str(getattr(step, "path", "")):
             disk.before = lambda _: None
-            disk.remove(NEWEST)
-            disk.remove(FOLDER / file_of(110))
-            other.save(draft(330))
+            for offset in (330, 440, 550):
+                writer.save_all(dict.fromkeys(PLACES, offset))
 
-    disk.before = another_saves
-    assert whole(store.newest(PLACE).saved) == 330
+    reader = opened(disk)
+    disk.before = saves
+    assert whole(reader.newest(PLACE).saved) == 550
 
 
 def test_headers_are_the_newest_readable_ones_or_none_for_an_unknown_version(
-    store: Store, disk: SimulatedDisk
+    newest: Path, disk: SimulatedDisk
 ) -> None:
     def offset() -> int | None:
-        header = store.headers()[PLACE]
+        header = opened(disk).headers()[PLACE]
         return None if header is None else header.offset
 
-    content = disk.read(NEWEST, 0, disk.size(NEWEST))
-    assert offset() == 220
-    disk.overwrite(NEWEST, b"torn")
-    assert offset() == 110
-    disk.overwrite(NEWEST, content.replace(b"checkpoint 3", b"checkpoint 9", 1))
+    assert offset() == NEW
+    disk.overwrite(newest, b"torn")
+    assert offset() == OLD
+    key, content = later_round(330)
+    disk.make_folder((STORE / key).parent)
+    disk.create(STORE / key, [content])
     assert offset() is None

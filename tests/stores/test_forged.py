@@ -38,6 +38,10 @@ def with_schema(line: bytes, value: bytes) -> bytes:
     return line.replace(b'"schema":{', b'"schema":{"deep":' + value + b",", 1)
 
 
+def version(line: bytes, number: bytes) -> bytes:
+    return line.replace(b'"version":4', b'"version":' + number, 1)
+
+
 def is_refused(state: Path, problem: str) -> None:
     """Every command that reads the state says so in a line for each fault, and no more."""
     for arguments in (("export", state), ("show", state), ("verify", state)):
@@ -52,13 +56,24 @@ def is_refused(state: Path, problem: str) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"first": lambda line: line[:-1] + b"9" * 5_000}, "its first line is not that"),
-        ({"header": lambda line: with_schema(line, nested(100_000))}, "RecursionError"),
-        ({"header": lambda line: line.replace(b'"offset":40', b'"offset":' + b"9" * 5_000)}, ""),
-        ({"header": lambda line: line.replace(b'"clock":', b'"clock":7' + b"0" * 30)}, "clock"),
-        ({"table": lambda _: {}}, "Expected `array`"),
+        ({"directory": lambda line: version(line, b"9" * 5_000)}, "ValidationError"),
+        ({"directory": lambda line: version(line, b'"4"')}, "Expected `int`"),
+        ({"directory": lambda line: with_schema(line, nested(100_000))}, "RecursionError"),
+        (
+            {"directory": lambda line: line.replace(b'"places":[', b'"places":[7,')},
+            "ValidationError",
+        ),
+        ({"directory": lambda line: line.replace(b'"settings":0', b'"settings":5')}, "itself"),
+        ({"directory": lambda line: line.replace(b'"round":0', b'"round":9')}, "it is round 0"),
+        ({"record": lambda line: line.replace(b'"offset":40', b'"offset":' + b"9" * 5_000)}, ""),
+        ({"record": lambda line: line.replace(b'"offset":40', b'"offset":41')}, "is of events[0]"),
+        ({"record": lambda line: line.replace(b'"clock":', b'"clock":7' + b"0" * 30)}, "clock"),
+        ({"parts": lambda _: {}}, "Expected `array`"),
     ],
-    ids=["version of 5,000 digits", "deep header", "huge offset", "huge clock", "no table"],
+    ids=[
+        *("version of 5,000 digits", "no version", "deep schema", "no place", "no settings"),
+        *("later round", "huge offset", "other offset", "huge clock", "no parts"),
+    ],
 )
 def test_what_a_forged_file_raises_is_damage(
     tmp_path: Path, config: Config, change: dict[str, Callable[[Any], Any]], problem: str
@@ -90,62 +105,37 @@ def test_deep_content_is_damage(tmp_path: Path, config: Config) -> None:
     assert done.stderr.startswith("streameval: meta: the saved state is damaged (RecursionError")
 
 
-@pytest.mark.parametrize(
-    "blob",
-    [
-        "../../dev/zero",
-        "/dev/zero",
-        "/dev/stdin",
-        "../" * 20 + "dev/zero",
-        "0" * 63,
-        "0" * 64 + "\n",
-    ],
-)
-def test_a_blob_has_a_digest_for_a_name(tmp_path: Path, config: Config, blob: str) -> None:
-    def elsewhere(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [
-            entry | {"blob": blob, "start": 0, "size": 10**10} if "blob" in entry else entry
-            for entry in entries
-        ]
-
-    state = forge(write_state(tmp_path / "state", config, events(40)), table=elsewhere)
-    is_refused(state, "$[0].blob")
-
-
 def test_a_size_is_bounded_by_the_file(tmp_path: Path, config: Config) -> None:
     """10^15 bytes would be a MemoryError; what is there is read, and is not what was written."""
 
-    def huge(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        last = max(entry["start"] for entry in entries if "blob" in entry)
-        return [
-            entry | {"size": 10**15} if "blob" in entry and entry["start"] == last else entry
-            for entry in entries
-        ]
+    def huge(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        last = max(part["start"] for part in parts)
+        return [part | {"size": 10**15} if part["start"] == last else part for part in parts]
 
-    state = forge(write_state(tmp_path / "state", config, events(40)), table=huge)
+    state = forge(write_state(tmp_path / "state", config, events(40)), parts=huge)
     is_refused(state, "is not what was written")
 
 
 def test_parts_do_not_share_bytes(tmp_path: Path, config: Config) -> None:
-    """Else a table of a megabyte would make gigabytes of parts of one blob."""
+    """Else a table of a megabyte would make gigabytes of parts of one file."""
 
-    def shared(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        longest = max((e for e in entries if "blob" in e), key=lambda entry: entry["size"])
-        parts = [
+    def shared(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        longest = max(parts, key=lambda part: int(part["size"]))
+        more = [
             longest | {"name": f"labels/60/{number}", "size": longest["size"] - number}
             for number in range(1, 9)
         ]
-        return [*entries, *parts]
+        return [*parts, *more]
 
-    state = forge(write_state(tmp_path / "state", config, events(40)), table=shared)
-    is_refused(state, "its table of parts contradicts itself")
+    state = forge(write_state(tmp_path / "state", config, events(40)), parts=shared)
+    is_refused(state, "the record of events[0] contradicts itself")
 
 
 def test_a_pipe_in_a_store_is_not_waited_for(tmp_path: Path, config: Config) -> None:
     state = write_state(tmp_path / "state", config, events(40))
-    (blob,) = (state / "events" / "id" / "0" / "blobs").iterdir()
-    blob.unlink()
-    os.mkfifo(blob)
+    (file,) = state.rglob("*.round")
+    file.unlink()
+    os.mkfifo(file)
     done = run("state", "export", state)
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr

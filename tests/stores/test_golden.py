@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from statistics import median_low
 
 import numpy as np
@@ -21,8 +22,8 @@ from tests.stores import golden
 every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)
 
 
-def _sections(intervals: Intervals | None) -> dict[str, bytes]:
-    saved = folder_store(golden.FOLDER).newest(golden.PLACES[intervals]).saved
+def _sections(intervals: Intervals | None, folder: Path = golden.FOLDER) -> dict[str, bytes]:
+    saved = folder_store(folder).newest(golden.PLACES[intervals]).saved
     assert saved is not None
     return {name: saved.read(name) for name in saved.digests}
 
@@ -98,3 +99,4 @@ def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> Non
 def test_the_same_events_are_saved_with_the_same_bytes(intervals: Intervals | None) -> None:
     contents = golden.parts(golden.counted(intervals))
     assert contents == _sections(intervals), "a changed format needs a version of its own"
+    assert contents == _sections(intervals, golden.EARLIER)

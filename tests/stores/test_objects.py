@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import obstore
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,27 +17,18 @@ from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.cleaning import GRACE
-from streameval.checkpoints.format import (
-    BLOBS,
-    CLAIM,
-    CheckpointDraft,
-    Entry,
-    Part,
-    Place,
-    folder_of,
-)
+from streameval.checkpoints.format import CLAIM, CheckpointDraft, Place
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.storage import StoredFile
-from streameval.checkpoints.store import Store, folder_store
+from streameval.checkpoints.storage import Storage, StoredFile
+from streameval.checkpoints.store import GRACE, Store, folder_store
 from streameval.events.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.crashes.simulated_disk import Crash
-from tests.crashes.test_histories import OFFSETS, PROCESSES, StoreHistories
+from tests.crashes.test_histories import OFFSETS, PROCESSES, SOME, StoreHistories
 from tests.durability.checkpointing import assignment
 from tests.present import present
-from tests.stores.drafts import NOON, PLACE, Writer, draft, header, read_at, whole
+from tests.stores.drafts import NOON, PLACE, Writer, draft, header, part, whole
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -73,9 +64,9 @@ class FaultyBucket(Bucket):
         self.rounds = 0
         self._dates: dict[str, float] = {}
 
-    def put(self, key: str, *pieces: bytes) -> str:
-        self._dates[key] = self.now
-        return super().put(key, *pieces)
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
+        self._dates.setdefault(key, self.now)
+        return super().put_new(key, pieces)
 
     def files(self, folder: str = "") -> dict[str, StoredFile]:
         files_there = super().files(folder)
@@ -112,9 +103,8 @@ class FaultyBucket(Bucket):
         self.after(request)
 
 
-FOLDER = folder_of(PLACE)
-MOST = 6
-"""Requests per checkpoint."""
+MOST = 4
+"""Requests per round: list the own files, read one to absorb, write, delete."""
 MOST_IN_SEQUENCE = 20
 """Sequential requests per restore."""
 
@@ -148,35 +138,40 @@ class Histories(StoreHistories):
         self.bucket = FaultyBucket()
         super().__init__()
 
-    def fresh(self) -> Store:
-        return Store(self.bucket)
-
-    def write(self, process: int, offset: int) -> None:
-        before = len(self.bucket.requests)
-        try:
-            super().write(process, offset)
-        finally:
-            assert len(self.bucket.requests) - before <= MOST
+    def storage(self) -> Storage:
+        return self.bucket
 
     @rule(
         process=PROCESSES,
         offset=OFFSETS,
-        step=st.integers(0, 6),
+        places=SOME,
+        owned=SOME,
+        step=st.integers(0, 8),
         arrives=st.booleans(),
         dies=st.booleans(),
     )
     def save_amid_trouble(
-        self, process: int, offset: int, step: int, *, arrives: bool, dies: bool
+        self,
+        process: int,
+        offset: int,
+        places: set[Place],
+        owned: set[Place],
+        step: int,
+        *,
+        arrives: bool,
+        dies: bool,
     ) -> None:
         """A request or its response is lost; the process dies or continues."""
+        heights = self.heights(process, offset, places)
+        for place, height in heights.items():
+            self.perhaps[place].add(height)
         fail = failing(step, Crash if dies else lambda: StoreError("s3://bucket", "lost", "wait"))
         setattr(self.bucket, "after" if arrives else "before", fail)
         with suppress(Crash, StoreError):
-            self.write(process, offset)
+            self.write(process, heights, owned)
         self.bucket.before = self.bucket.after = lambda _: None
-        self.perhaps.add(offset)
         if dies:
-            self.writers[process] = self.start()
+            self.writers[process] = self.start(process)
 
     @rule()
     def time_passes(self) -> None:
@@ -187,73 +182,71 @@ def test_the_highest_saved_checkpoint_survives_lost_requests() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
 
 
-def panes(
-    number: int, kept: int, place: Place = PLACE, last: Sequence[Entry] = ()
-) -> CheckpointDraft:
-    """A draft with one more settled pane than the previous one; the newest `kept` panes remain."""
+def panes(number: int, kept: int, place: Place = PLACE) -> CheckpointDraft:
+    """A draft with one more pane than the previous one; the newest `kept` panes remain."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
-    meta = Part(name="meta", content=lambda: iter([b"%d" % number]))
+    new = [part(name, [f"{place} {name}".encode() * 9]) for name in names]
+    old = [part(name, None) for name in names[:-1]]
+    meta = part("meta", [b"%d" % number])
     made = header(place, number, written_at=NOON + number, partitions=8)
-    return CheckpointDraft(
-        header=made, parts=[*(_pane(name, place) for name in names), meta], last=last
-    )
+    return CheckpointDraft(header=made, parts=[*(old if number > 1 else []), *new[-1:], meta])
 
 
-@cache
-def _pane(name: str, place: Place) -> Part:
-    content = f"{place} {name}".encode() * 9
-    return Part(name=name, content=lambda: iter([content]), settled=True)
+def pane_contents(number: int, kept: int, place: Place = PLACE) -> dict[str, bytes]:
+    names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
+    return {name: f"{place} {name}".encode() * 9 for name in names} | {"meta": b"%d" % number}
 
 
-def contents_of(given: CheckpointDraft) -> dict[str, bytes]:
-    return {part.name: b"".join(part.content()) for part in given.parts if part.content}
-
-
-def test_a_checkpoint_takes_few_requests_for_any_number_of_panes(
-    bucket: FaultyBucket,
-) -> None:
+def test_a_round_takes_few_requests_for_any_number_of_panes(bucket: FaultyBucket) -> None:
     store = opened(bucket)
-    last: Sequence[Entry] = ()
     for number in range(1, 150):
         bucket.now += 60
         bucket.requests.clear()
-        last = store.save(panes(number, 100, last=last))
-        assert len(bucket.requests) <= MOST, bucket.requests
+        store.save([panes(number, 100)])
+        # Now and then it looks for files of processes that have ended.
+        assert len(bucket.requests) <= MOST + 3 * (number % 60 == 2), bucket.requests
+        assert [request.call for request in bucket.requests].count("put") == 1
     checkpoint = present(Store(bucket).newest(PLACE).saved)
-    assert {name: checkpoint.read(name) for name in checkpoint.digests} == contents_of(
-        panes(149, 100)
-    )
-    # Blobs in use, and unused ones within the grace period.
-    assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
+    assert {name: checkpoint.read(name) for name in checkpoint.digests} == pane_contents(149, 100)
+    assert len(bucket.stored()) <= 64 + 5
 
 
-def test_a_hundred_panes_that_close_at_once_are_one_object(bucket: FaultyBucket) -> None:
+def test_a_round_of_many_places_is_one_object(bucket: FaultyBucket) -> None:
     store = opened(bucket)
     bucket.requests.clear()
-    store.save(panes(100, 100))
-    assert [request.call for request in bucket.requests] == ["list", "get", "put", "put"]
+    store.save([panes(1, 100, PLACE._replace(number=number)) for number in range(64)])
+    assert [request.call for request in bucket.requests] == ["list", "get", "put"]
 
 
-def test_checkpoints_of_another_process_are_read_one_per_save(bucket: FaultyBucket) -> None:
-    writer = Writer(opened(bucket))
-    for offset in range(10, 20):
-        opened(bucket).save(draft(offset))
-    for offset in range(30, 50):
+def test_a_refresh_of_a_reader_takes_one_listing_and_a_request_for_each_change(
+    bucket: FaultyBucket,
+) -> None:
+    writer, places = Writer(opened(bucket)), [PLACE._replace(number=n) for n in range(6)]
+    writer.save_all(dict.fromkeys(places, 10))
+    reader = Store(bucket)
+    known = {place: at[0] for place, at in reader.listing().places.items()}
+    for changed in ([], places[:1], places):
+        if changed:
+            writer.save_all(dict.fromkeys(changed, 20 + len(changed)))
         bucket.requests.clear()
-        writer.save(offset)
-        assert len(bucket.requests) <= MOST
-    assert writer.store.offsets(PLACE) == [48, 49]
+        newest = {place: at[0] for place, at in reader.listing().places.items()}
+        assert [place for place in places if newest[place] != known[place]] == changed
+        for place in changed:
+            reader.read(newest[place], lambda entry: entry.name == "meta")
+        # The directory of the new round, and the region of each place.
+        gets = (len(changed) + 1) * bool(changed)
+        assert [request.call for request in bucket.requests] == ["list"] + ["get"] * gets
+        known = newest
 
 
 def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = [Place("events", "a", number) for number in range(8)]
-    store = opened(bucket)
     for place in places:
-        last: Sequence[Entry] = ()
+        store = opened(bucket)
         for number in range(1, 41):
-            last = store.save(panes(number, 200, place, last))
+            store.save([panes(number, 200, place)])
     monkeypatch.setattr(stores, "map_concurrently", bucket.map_with_workers)
     restoring = Store(bucket)
     bucket.rounds = 0
@@ -265,8 +258,7 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
         assert plan.saved is not None
         assert plan.offset == 40
         parts = {name: plan.saved.read(name) for name in plan.saved.digests}
-        assert parts == contents_of(panes(40, 200, plan.place))
-    assert len(bucket.requests) > 8 * MOST_IN_SEQUENCE
+        assert parts == pane_contents(40, 200, plan.place)
     assert bucket.rounds <= MOST_IN_SEQUENCE
 
 
@@ -283,7 +275,7 @@ def _assignment(place: Place) -> Assignment:
 def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> None:
     places = [Place("events", "a", number) for number in range(20)]
     for place in places:
-        opened(bucket).save(draft(7, place))
+        opened(bucket).save([draft(7, place)])
     store = Store(bucket)
     assert store.places() == places
     assert [
@@ -293,6 +285,24 @@ def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> N
     last = store.last()
     assert last is not None
     assert last.settings == {"pane": "1m", "labels": ["variant"]}
+
+
+class Repeating(FaultyBucket):
+    """Its client loses each first answer and asks again: then the object exists."""
+
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
+        data = b"".join(pieces)
+        super().put_new(key, [data])
+        return super().put_new(key, [data])
+
+
+def test_a_round_whose_response_was_lost_is_the_one_that_was_written() -> None:
+    bucket = Repeating()
+    writer = Writer(opened(bucket))
+    for offset in (10, 20):
+        writer.save(offset)
+    assert whole(Store(bucket).newest(PLACE).saved) == 20
+    assert len({key.split("/")[1] for key in bucket.stored() if key.endswith(".round")}) == 1
 
 
 def test_a_claim_whose_response_was_lost_belongs_to_its_process(bucket: FaultyBucket) -> None:
@@ -323,7 +333,7 @@ def test_a_store_claimed_and_written_during_a_listing_is_not_unclaimed(
     def other(request: Request) -> None:
         if request.call == "list":
             bucket.before = lambda _: None
-            opened(bucket).save(draft(5))
+            opened(bucket).save([draft(5)])
 
     bucket.before = other
     Store(bucket).claim("c1", "g1")
@@ -339,27 +349,41 @@ def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_p
     folder = folder_store(tmp_path)
     folder.claim("c1", "g1")
     assert whole(folder.newest(PLACE).saved) == 230
-    assert [whole(read_at(folder, stored)) for stored in folder.offsets(PLACE)] == [120, 230]
-    copied = Writer(folder)
-    for offset in (240, 250):
-        copied.save(offset)
+    assert [at.offset for at in folder.listing().places[PLACE]] == [230, 120]
+    Writer(folder).save(240)
     back = FaultyBucket()
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
-        back.put(file.relative_to(tmp_path).as_posix(), file.read_bytes())
+        back.put_new(file.relative_to(tmp_path).as_posix(), [file.read_bytes()])
     again = opened(back)
-    checkpoint = present(again.newest(PLACE).saved)
-    assert whole(checkpoint) == 250
-    again.save(draft(260, last=checkpoint.entries))
+    assert whole(again.newest(PLACE).saved) == 240
+    again.save([draft(260)])
     assert whole(Store(back).newest(PLACE).saved) == 260
 
 
 def test_other_objects_of_the_bucket_are_kept(bucket: FaultyBucket) -> None:
-    others = ["notes.txt", "lost+found/a", f"{FOLDER}/notes.txt", "events/a/b/c/d.parquet"]
+    others = ["notes.txt", "lost+found/a", "rounds/notes.txt", "events/a/b/c/d.parquet"]
     for key in others:
-        bucket.put(key, b"mine")
+        bucket.put_new(key, [b"mine"])
     store = opened(bucket)
-    for offset in range(5):
+    for offset in range(100):
         bucket.now += GRACE + 1
-        store.save(draft(offset))
+        store.save([draft(offset)])
     assert set(others) <= set(bucket.stored())
     assert store.places() == [PLACE]
+
+
+@pytest.mark.parametrize("change", [lambda it: it[:-700], lambda it: it[:40], lambda _: b""])
+def test_a_truncated_round_in_a_bucket_is_damaged(
+    bucket: FaultyBucket, change: Callable[[bytes], bytes]
+) -> None:
+    writer = Writer(opened(bucket))
+    for offset in (110, 220):
+        writer.save(offset)
+    newest = max(key for key in bucket.stored() if key.endswith(".round"))
+    obstore.put(bucket.client, newest, change(bucket.get(newest)))
+    found = Store(bucket).newest(PLACE)
+    assert whole(found.saved) == 110
+    assert found.damaged
+    older = min(key for key in bucket.stored() if key.endswith(".round"))
+    obstore.put(bucket.client, older, change(bucket.get(older)))
+    assert Store(bucket).newest(PLACE).saved is None

@@ -93,21 +93,21 @@ def test_an_error_names_the_object_the_cause_and_what_to_do(
     proxy: S3Proxy, path: str, fault: Fault, how: str, cause: str, remedy: str
 ) -> None:
     store = through(proxy, path, timeout=1.0)
-    store.save(draft(1))
+    store.save([draft(1)])
 
     def on_put(request: Request) -> Fault | None:
         return fault if request.method == "PUT" else None
 
     proxy.fault = on_put
     with pytest.raises(StoreError) as raised:
-        store.save(draft(2))
+        store.save([draft(2)])
     message = str(raised.value)
-    assert message.startswith(f"{path}/{PLACE.topic}/"), message
+    assert message.startswith(f"{path}/rounds/"), message
     assert message.index(" put failed: ") < message.index(how)
     assert message.index(cause) < message.index(remedy)
     assert "\n" not in message
     proxy.fault = lambda _: None
-    store.save(draft(3))
+    store.save([draft(3)])
     assert whole(direct(path).newest(PLACE).saved) == 3
 
 
@@ -151,7 +151,7 @@ def test_commands_find_region_and_endpoint_in_the_environment(
     assert status(["state", "show", path]) == USAGE_ERROR
     store = direct(path)
     store.claim("c1", "g1")
-    store.save(draft(230))
+    store.save([draft(230)])
     assert status(["state", "show", path]) == 0
     assert status(["state", "merge", path, "--into", str(folder)]) == 0
     assert status(["state", "merge", str(folder), "--into", other]) == 0

@@ -413,8 +413,8 @@ class Family:
             content = partial(self._copied_users, self._users)
             sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
-            dump, closed = partial(self._copied_table, table), self._closed(pane)
-            sections.append(Section(section_name(name, pane), table.version, dump, closed=closed))
+            content = partial(self._copied_table, table)
+            sections.append(Section(section_name(name, pane), table.version, content))
         return sorted(sections, key=lambda section: section.name)
 
     def restore(
@@ -572,13 +572,6 @@ class Family:
         elif self._counting.frozen:
             self._panes[pane] = self._panes[pane].copy()
         return self._panes[pane]
-
-    def _closed(self, pane: Pane) -> bool:
-        """Whether no event can count in it in time, and no pane can be added to it."""
-        if self.clock is None or pane.size in {PAST_PANE.size, DAY}:
-            return False
-        until = self._fine if pane.size == HOUR else self.clock - self.windowing.lateness
-        return pane.start + pane.size <= until
 
     def _copied_table(self, table: Table) -> Callable[[], Iterator[bytes]]:
         copy = table.copy()

@@ -20,13 +20,11 @@ class Section(NamedTuple):
         version: changes whenever the content does.
         content: copies it within milliseconds; returns a function that yields its canonical
             bytes in small pieces, on any thread.
-        closed: whether only late events can still change it.
     """
 
     name: str
     version: int
     content: Callable[[], Callable[[], Iterator[bytes]]]
-    closed: bool = False
 
 
 _LENGTH: Final = 4

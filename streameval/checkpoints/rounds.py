@@ -1,0 +1,321 @@
+"""Writes the rounds of one process, each of which is one file, and removes those it supersedes."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streameval.checkpoints.format import (
+    FIRST_LINE,
+    ROUNDS,
+    CheckpointDraft,
+    Directory,
+    Header,
+    Part,
+    Place,
+    Region,
+    Row,
+    StateSettings,
+    digest_of,
+    end_of_round,
+    record_of,
+    round_key,
+    round_of,
+    settings_of,
+)
+from streameval.checkpoints.storage import Storage, StoredFile
+from streameval.events.errors import StoreError
+
+_REWRITTEN: Final = "the next round writes it again"
+_MOST_FILES: Final = 64
+"""Most files that the newest round refers to; beyond it, each round absorbs the smallest one."""
+
+
+class Held:
+    """The newest checkpoint of a place in the rounds of this process.
+
+    Attributes:
+        needs: round -> bytes in it that this checkpoint needs.
+    """
+
+    def __init__(self, header: Header, rows: Sequence[Row], region: Region) -> None:
+        self.header, self.rows, self.region = header, rows, region
+        self.needs = Counter({region.round: region.record})
+        for row in rows:
+            self.needs[row.round] += row.size
+
+
+class RoundWriter:
+    """Writes rounds under a name that no other process has; see decision 26.
+
+    It refers to its own rounds only: a place that it took over is copied once, with all parts. So
+    its files are its own to remove, and nothing that others do can take a part from them.
+
+    `folder`: of the store in the storage; ends in a slash, or is empty.
+
+    Attributes:
+        name: of this process in the store.
+    """
+
+    def __init__(self, storage: Storage, folder: str = "") -> None:
+        self._storage = storage
+        self._folder = folder
+        self._begin()
+
+    def _begin(self) -> None:
+        """Go on under a new name, with nothing held."""
+        self.name = secrets.token_hex(8)
+        self._number = 0
+        self._held: dict[Place, Held] = {}
+        self._needed: list[frozenset[int]] = []
+        self._sizes: dict[int, int] = {}
+
+    @property
+    def held(self) -> Mapping[Place, Held]:
+        """The places in the directory of the newest round."""
+        return self._held
+
+    def write(
+        self,
+        drafts: Sequence[CheckpointDraft],
+        files: Mapping[int, StoredFile],
+        owned: Collection[Place],
+        dropped: Collection[Place],
+        enough: Callable[[], bool],
+    ) -> tuple[frozenset[Place], list[str]]:
+        """Write a round with these checkpoints, durably and at once.
+
+        Args:
+            drafts: the checkpoints.
+            files: the rounds of this process that are there.
+            owned: the places of this process; no part of another one is copied.
+            dropped: places that leave the directory.
+            enough: whether the rest of the drafts must wait; asked before each but the first.
+
+        Returns:
+            The places that were saved, and the keys that the round supersedes.
+
+        Raises:
+            StoreError: nothing was written, or it is not known whether.
+        """
+        self._forget_missing(files, frozenset(draft.header.place for draft in drafts))
+        key = self._key(self._number)
+        held = {place: held for place, held in self._held.items() if place not in dropped}
+        encoder = _Encoder(self.name, self._number, held, self._storage.path_of(key))
+        absorbed = self._absorb(self._to_absorb(files, owned), owned)
+        # A number is never used twice: the file may be there although its write has failed.
+        self._number += 1
+        pieces = encoder.pieces(drafts, enough, absorbed)
+        if not self._storage.put_new(key, pieces) and not self._is_written(key, encoder.seal):
+            self._begin()
+            problem = "another process has written a round of this name"
+            raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
+        self._held = encoder.held
+        self._sizes[encoder.number] = encoder.size
+        needed = frozenset({encoder.number}.union(*(held.needs for held in self._held.values())))
+        self._needed = [*self._needed[-1:], needed]
+        keep = frozenset[int]().union(*self._needed)
+        superseded = [self._key(number) for number in files if number not in keep]
+        self._sizes = {number: self._sizes[number] for number in keep}
+        return encoder.saved, superseded
+
+    def files(self) -> dict[int, StoredFile]:
+        """The rounds of this process that are there, by number."""
+        folder = f"{ROUNDS}/{self.name}"
+        files = self._storage.files(self._folder + folder)
+        keys = {round_of(f"{folder}/{name}"): file for name, file in files.items()}
+        # One of another size is torn, and as good as missing.
+        return {
+            key[1]: file
+            for key, file in keys.items()
+            if key is not None and self._sizes.get(key[1], file.size) == file.size
+        }
+
+    def _forget_missing(self, files: Collection[int], saved: frozenset[Place]) -> None:
+        """Forget places of which a file is missing, so that they are written again, whole.
+
+        Raises:
+            StoreError: the round would lack one of them; `saved`: places that it has.
+        """
+        missing = {
+            place: number
+            for place, held in self._held.items()
+            for number in held.needs
+            if number not in files
+        }
+        if missing and not files:
+            # Others took this process for dead, and have removed its folder.
+            self._begin()
+        for place in missing:
+            self._held.pop(place, None)
+        for place in missing.keys() - saved:
+            path = self._storage.path_of(self._key(missing[place]))
+            raise StoreError(path, f"the file of a part of {place} is missing", _REWRITTEN)
+
+    def _to_absorb(self, files: Mapping[int, StoredFile], owned: Collection[Place]) -> int | None:
+        """The round whose needed bytes the next one takes over, so that its file can go.
+
+        A file qualifies if less than half of it is needed, or if files are too many. The one with
+        the fewest needed bytes is chosen.
+        """
+        needed = Counter[int]()
+        for place, held in self._held.items():
+            if place in owned:
+                needed += held.needs
+        used = frozenset[int]().union(*(held.needs for held in self._held.values()))
+        many = len(used) >= _MOST_FILES
+        candidates = [n for n in needed if many or 2 * needed[n] < files[n].size]
+        return min(candidates, key=lambda number: needed[number], default=None)
+
+    def _key(self, number: int) -> str:
+        return self._folder + round_key(self.name, number)
+
+    def _absorb(self, number: int | None, owned: Collection[Place]) -> _Absorbed:
+        """Read what is needed of a round, at once."""
+        rows = [
+            row
+            for place in owned
+            if place in self._held
+            for row in self._held[place].rows
+            if row.round == number and row.size
+        ]
+        data, begin = b"", min((row.start for row in rows), default=0)
+        end = max((row.start + row.size for row in rows), default=0)
+        if number is not None and rows:
+            with suppress(FileNotFoundError):
+                data = self._storage.get_range(self._key(number), begin, end - begin)
+
+        def read(place: Place, row: Row) -> bytes:
+            content = data[row.start - begin : row.start - begin + row.size] if row.size else b""
+            if digest_of(content) != row.digest:
+                self._held.pop(place, None)
+                problem = f"part {row.name!r} of {place} is not what was written"
+                raise StoreError(self._storage.path_of(self._key(row.round)), problem, _REWRITTEN)
+            return content
+
+        return _Absorbed(number, owned, read)
+
+    def _is_written(self, key: str, seal: bytes) -> bool:
+        """Whether a file is the one that was to be written: a lost answer is no other writer."""
+        return self._storage.get(key).endswith(seal)
+
+
+class _Absorbed(NamedTuple):
+    """The round whose parts are copied, or None; the places of which; and how a part is read."""
+
+    round: int | None
+    owned: Collection[Place]
+    read: Callable[[Place, Row], bytes]
+
+
+class _Encoder:
+    """Encodes one round; `path`: of its file, for messages.
+
+    Attributes:
+        held: the places in its directory.
+        saved: the places of its drafts.
+        size: of its bytes so far.
+        seal: its last bytes.
+    """
+
+    def __init__(self, writer: str, number: int, held: dict[Place, Held], path: str) -> None:
+        self.number = number
+        self.held = held
+        self.saved: frozenset[Place] = frozenset()
+        self.seal = b""
+        self._writer = writer
+        self._path = path
+        self.size = 0
+
+    def pieces(
+        self,
+        drafts: Sequence[CheckpointDraft],
+        enough: Callable[[], bool],
+        absorbed: _Absorbed,
+    ) -> Iterator[bytes]:
+        """The bytes of the round; the content of a part is pulled when its turn comes."""
+        yield from self._counted([FIRST_LINE])
+        for draft in drafts:
+            if self.saved and enough():
+                break
+            yield from self._counted(self._place(draft, absorbed))
+            self.saved |= {draft.header.place}
+        for place in sorted(self.held.keys() - self.saved):
+            held = self.held[place]
+            if absorbed.round in held.needs and place in absorbed.owned:
+                parts = [Part(name=row.name, content=None) for row in held.rows]
+                draft = CheckpointDraft(header=held.header, parts=parts)
+                yield from self._counted(self._place(draft, absorbed))
+        settings: list[StateSettings] = []
+        places: list[Region] = []
+        for place in sorted(self.held):
+            of_place = settings_of(self.held[place].header)
+            if of_place not in settings:
+                settings.append(of_place)
+            at = settings.index(of_place)
+            places.append(msgspec.structs.replace(self.held[place].region, settings=at))
+        directory = Directory(
+            release=settings[0].release if settings else "",
+            writer=self._writer,
+            number=self.number,
+            settings=settings,
+            places=places,
+        )
+        end = end_of_round(directory, self.size)
+        self.seal = end[-1]
+        yield from self._counted(end)
+
+    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.size += len(piece)
+            yield piece
+
+    def _place(self, draft: CheckpointDraft, absorbed: _Absorbed) -> Iterator[bytes]:
+        """The parts of a place that the round has, and its record."""
+        header, start = draft.header, self.size
+        held = self.held.get(header.place)
+        before = {} if held is None else {row.name: row for row in held.rows}
+        rows = []
+        for part in draft.parts:
+            row = before.get(part.name)
+            if part.content is not None:
+                content = b"".join(part.content())
+            elif row is None:
+                problem = f"the file of part {part.name!r} of {header.place} is missing"
+                raise StoreError(self._path, problem, _REWRITTEN)
+            elif row.round == absorbed.round:
+                content = absorbed.read(header.place, row)
+            else:
+                rows.append(row)
+                continue
+            digest = digest_of(content)
+            if row is None or row.digest != digest or row.round == absorbed.round:
+                row = Row(
+                    name=part.name,
+                    size=len(content),
+                    digest=digest,
+                    start=self.size,
+                    round=self.number,
+                )
+                yield content
+            rows.append(row)
+        record = record_of(header, rows)
+        region = Region(
+            place=header.place,
+            generation=header.generation,
+            offset=header.offset,
+            written_at=header.written_at,
+            settings=0,
+            round=self.number,
+            start=start,
+            size=self.size + len(record) - start,
+            record=len(record),
+            digest=digest_of(record),
+        )
+        self.held[header.place] = Held(header, rows, region)
+        yield record

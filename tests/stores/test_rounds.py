@@ -1,0 +1,225 @@
+"""A process removes what its rounds supersede, and nothing that another one may need."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from streameval.checkpoints import rounds as rounds_module
+from streameval.checkpoints.format import Part, round_of
+from streameval.checkpoints.store import GRACE
+from streameval.events.errors import StoreError
+from tests.crashes.simulated_disk import SimulatedDisk, refusing
+from tests.present import present
+from tests.stores.drafts import (
+    NOON,
+    PLACE,
+    STORE,
+    Writer,
+    draft,
+    later_round,
+    opened,
+    part,
+    restored,
+)
+
+OTHER = PLACE._replace(number=4)
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk(STORE.parent)
+
+
+def rounds(disk: SimulatedDisk) -> dict[str, list[int]]:
+    """The numbers of the rounds of each writer."""
+    found: dict[str, list[int]] = {}
+    for path in disk.files():
+        of_round = round_of(str(path.relative_to(STORE)))
+        if of_round is not None:
+            found.setdefault(of_round[0], []).append(of_round[1])
+    return found
+
+
+def test_the_two_newest_rounds_and_what_they_refer_to_are_kept(disk: SimulatedDisk) -> None:
+    writer = Writer(opened(disk))
+    for offset in range(300):
+        writer.save(offset)
+        (numbers,) = rounds(disk).values()
+        assert {offset, max(offset - 1, 0)} <= {*numbers}
+        assert len(numbers) <= 5
+    assert restored(disk) == 299
+
+
+def test_files_are_few_and_parts_are_copied_seldom(disk: SimulatedDisk) -> None:
+    """A pane of 5,000 bytes closes with each round, and one of 200 old ones goes."""
+    store, size = opened(disk), 5_000
+    panes: list[Part] = []
+    written = most = 0
+    for number in range(600):
+        unchanged = [msgspec.structs.replace(pane, content=None) for pane in panes[-200:]]
+        panes.append(part(f"pane/{number:03}", [b"%05d" % number * (size // 5)]))
+        plain = draft(number)
+        parts: Sequence[Part] = [*plain.parts, *unchanged, panes[-1]]
+        store.save([msgspec.structs.replace(plain, parts=parts)])
+        (newest,) = (path for path in disk.files() if path.stem == f"{number:020d}")
+        written += disk.size(newest)
+        most = max(most, len(disk.files()))
+    assert most <= 64 + 4
+    # The table of the parts is written with each round.
+    tables = 600 * 200 * 200
+    assert written <= tables + 5 * 600 * size
+    saved = present(opened(disk).newest(PLACE).saved)
+    assert saved.read("pane/450") == b"00450" * (size // 5)
+
+
+def test_a_place_leaves_a_directory_once_another_process_has_saved_it_twice(
+    disk: SimulatedDisk,
+) -> None:
+    former, owner = Writer(opened(disk)), Writer(opened(disk))
+    former.save_all({PLACE: 110, OTHER: 5})
+
+    def held() -> dict[int, int]:
+        newest = former.store.listing().writers[name][0]
+        return {place.number: at.offset for place, at in present(newest).items()}
+
+    (name,) = former.store.listing().writers
+    former.save_all({OTHER: 6}, owned=[OTHER])
+    assert held() == {3: 110, 4: 6}
+    owner.save(120)
+    former.save_all({OTHER: 7}, owned=[OTHER])
+    assert held() == {3: 110, 4: 7}
+    owner.save(130)
+    former.save_all({OTHER: 8}, owned=[OTHER])
+    assert held() == {4: 8}
+    assert restored(disk) == 130
+
+
+def test_a_copy_by_the_next_owner_is_enough_although_nothing_has_changed() -> None:
+    for _ in range(6):
+        # Whatever their names are.
+        disk = SimulatedDisk(STORE.parent)
+        former, owner = Writer(opened(disk)), opened(disk)
+        former.save_all({PLACE: 110, OTHER: 5})
+        (name,) = rounds(disk)
+        owner.save([draft(110, written_at=NOON + 1)])
+        owner.save([])
+        former.save_all({OTHER: 6}, owned=[OTHER])
+        assert [*present(former.store.listing().writers[name][0])] == [OTHER]
+
+
+def test_a_former_owner_with_the_highest_checkpoint_keeps_it(disk: SimulatedDisk) -> None:
+    former, owner = Writer(opened(disk)), Writer(opened(disk))
+    former.save_all({PLACE: 200, OTHER: 5})
+    for number in range(6, 200):
+        owner.save(100 + number // 3)
+        former.save_all({OTHER: number}, owned=[OTHER])
+    assert restored(disk) == 200
+
+
+def test_the_files_of_a_process_that_has_ended_go_once_others_have_saved_its_places_twice(
+    disk: SimulatedDisk,
+) -> None:
+    Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
+    (ended,) = rounds(disk)
+    owner = Writer(opened(disk))
+    for offset in range(120, 200):
+        owner.save(offset)
+    disk.now += GRACE + 1
+    for offset in range(200, 300):
+        owner.save(offset)
+    # Nobody else has the other place.
+    assert ended in rounds(disk)
+    for offset in range(300, 400):
+        owner.save_all({PLACE: offset, OTHER: offset})
+    assert ended not in rounds(disk)
+    assert not [path for path in disk.files() if ended in str(path)]
+    assert restored(disk) == 399
+
+
+def test_a_former_owner_that_is_slow_keeps_its_files(disk: SimulatedDisk) -> None:
+    slow, owner = Writer(opened(disk)), Writer(opened(disk))
+    slow.save(110)
+    (name,) = rounds(disk)
+    for offset in range(120, 300):
+        owner.save(offset)
+    assert name in rounds(disk)
+
+
+@pytest.mark.parametrize("content", [b"", later_round(110)[1]], ids=["damaged", "later"])
+def test_what_cannot_be_read_is_not_removed(disk: SimulatedDisk, content: bytes) -> None:
+    Writer(opened(disk)).save(110)
+    (path,) = (path for path in disk.files() if path.suffix == ".round")
+    disk.overwrite(path, content)
+    owner = Writer(opened(disk))
+    disk.now += GRACE + 1
+    for offset in range(120, 300):
+        owner.save(offset)
+    assert path in disk.files()
+    assert restored(disk) == 299
+
+
+def test_temporary_files_of_a_killed_process_are_removed(disk: SimulatedDisk) -> None:
+    Writer(opened(disk)).save(110)
+    (first,) = (path for path in disk.files() if path.suffix == ".round")
+    for folder in (first.parent, first.parent.with_name("0" * 16)):
+        if folder != first.parent:
+            disk.make_folder(folder)
+        disk.create(folder / f"{1:020d}.round.0123.tmp", [b"half"])
+    owner = Writer(opened(disk))
+    owner.save(120)
+    disk.now += GRACE + 1
+    for offset in range(130, 300):
+        owner.save(offset)
+    assert len(rounds(disk)) == 1
+    assert not [path for path in disk.files() if path.suffix == ".tmp"]
+    assert len(disk.names(STORE / "rounds")) == 1
+
+
+def test_a_process_that_was_taken_for_dead_goes_on_under_another_name(
+    disk: SimulatedDisk,
+) -> None:
+    slow, owner = Writer(opened(disk)), Writer(opened(disk))
+    slow.save_all({PLACE: 110, OTHER: 5})
+    (name,) = rounds(disk)
+    disk.now += GRACE + 1
+    for offset in range(120, 300):
+        owner.save_all({PLACE: offset, OTHER: offset})
+    assert name not in rounds(disk)
+    with pytest.raises(StoreError, match="is missing; the next round writes it again"):
+        slow.save(400)
+    slow.save_all({PLACE: 400, OTHER: 400})
+    assert len(rounds(disk)) == 2
+    assert restored(disk) == 400
+
+
+def test_of_two_processes_of_one_name_the_second_goes_on_under_another(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter([letter * 16 for letter in "aabc"])
+    monkeypatch.setattr(rounds_module, "secrets", SimpleNamespace(token_hex=lambda _: next(names)))
+    first, second = Writer(opened(disk)), Writer(opened(disk))
+    first.save(110)
+    with pytest.raises(StoreError, match="another process has written a round of this name"):
+        second.save(120)
+    second.save(120)
+    first.save(130)
+    assert rounds(disk) == {"a" * 16: [0, 1], "b" * 16: [0]}
+    assert restored(disk) == 130
+
+
+def test_a_failed_removal_is_reported_and_fails_no_save(disk: SimulatedDisk) -> None:
+    writer = Writer(opened(disk))
+    disk.before = refusing(errno.EACCES, "remove")
+    for offset in (100, 200, 300, 400):
+        writer.save(offset)
+    assert "permission denied" in present(writer.store.cleanup_failure)
+    disk.before = lambda _: None
+    writer.save(500)
+    assert writer.store.cleanup_failure is None
+    (numbers,) = rounds(disk).values()
+    assert len(numbers) <= 3
