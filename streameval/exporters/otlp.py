@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from threading import Event, Thread
 from typing import Final, Self
 
 from opentelemetry.exporter.otlp.proto.http import metric_exporter
@@ -71,8 +71,8 @@ class OtlpExporter(Collector):
             raise ConfigError("", "OTEL_EXPORTER_OTLP_*", f"{error}.") from error
         self._start = time.time_ns()
         self._failures, self._fails = 0, False
-        self._stopping = Event()
-        self._thread = Thread(target=self._run, name="streameval-otlp", daemon=True)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="streameval-otlp", daemon=True)
 
     def collect(self) -> Iterator[Family]:
         """The number of failed exports, for /metrics."""
