@@ -6,14 +6,11 @@ import ast
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "streameval"
-
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
@@ -40,15 +37,10 @@ def modules() -> list[Path]:
 
 @cache
 def nodes() -> tuple[tuple[Path, ast.AST], ...]:
-    """Classes, functions, calls and comparisons of the package, parsed once for all rules."""
+    """Classes, calls and comparisons of the package, parsed once for all rules."""
     return tuple(
         (path, node)
         for path in modules()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef | Function | ast.Call | ast.Compare | ast.MatchClass)
+        if isinstance(node, ast.ClassDef | ast.Call | ast.Compare | ast.MatchClass)
     )
-
-
-def _body_lines(node: Function) -> int:
-    first = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return first[-1].end_lineno - first[0].lineno + 1 if first and first[-1].end_lineno else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from random import Random
 
@@ -29,8 +29,12 @@ class Stage:
     def __init__(self, registry: SmallRegistry, topic: str = "avro") -> None:
         self.registry = registry
         self.now = 0.0
+        self.clock: Callable[[], float] = lambda: self.now
         client = Registry(RegistryOptions(url=registry.url), {})
-        self.schemas = Schemas(client, {topic: ENCODING}, lambda: self.now)
+        self.schemas = Schemas(client, {topic: ENCODING}, self._time)
+
+    def _time(self) -> float:
+        return self.clock()
 
     def schema(self, name: str) -> int:
         return register(self.registry.url, name, f'{{"type": "string", "doc": "{name}"}}')
@@ -178,7 +182,7 @@ def test_a_registry_that_was_silent_is_left_alone_for_as_long(
     number = stage.schema("slow")
     monkeypatch.setattr("streameval.sources.schemas.registry.ANSWER_SECONDS", 0.3)
     silent_for = iter([0.0, 0.0, 0.0, 0.0, 5.0, 5.0])
-    monkeypatch.setattr(stage.schemas, "_clock", lambda: next(silent_for, stage.now))
+    stage.clock = lambda: next(silent_for, stage.now)
     stage.registry.pace = 0.1
     (ready, problem) = stage.prepare(framed(number, b""))
     assert (ready, "no whole answer within 0.3 s" in str(problem)) == (0, True)
@@ -192,7 +196,7 @@ def test_a_registry_that_was_silent_is_left_alone_for_as_long(
 
 def test_so_many_unknown_ids_that_time_is_over_are_no_trouble(stage: Stage) -> None:
     moments = iter(range(100))
-    stage.schemas._clock = lambda: float(next(moments))
+    stage.clock = lambda: float(next(moments))
     ready, problem = stage.prepare(*(framed(number, b"") for number in range(1, 50)))
     assert problem is None
     assert 0 < ready < 49
