@@ -46,6 +46,13 @@ def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProce
     return subprocess.CompletedProcess(arguments, status, *texts)
 
 
+def printed(*arguments: str | Path, stdin: bytes = b"") -> str:
+    """What a command prints that has nothing to say besides."""
+    done = run(*arguments, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
 def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:
     """The JSON output of `evaluate`."""
     done = run("evaluate", *arguments, "--format", "json", stdin=stdin)

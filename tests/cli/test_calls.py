@@ -27,7 +27,7 @@ from streameval.events.errors import (
     UnsavedStateError,
 )
 from streameval.statistics.kernel import KERNEL
-from tests.cli.program import command, run
+from tests.cli.program import command, printed, run
 from tests.effort import PATIENCE
 
 
@@ -45,9 +45,7 @@ def test_without_a_command_the_help_is_printed() -> None:
     "name", [*COMMANDS, *(f"state {name}" for name in ("show", "verify", "export", "merge"))]
 )
 def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> None:
-    done = run(*name.split(), "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.split("Usage")[1].splitlines()[1:]
+    lines = printed(*name.split(), "--help").split("Usage")[1].splitlines()[1:]
     examples = [line.strip() for line in lines if line.strip().startswith("streameval ")]
     assert examples
     assert [line for line in examples if line.count("streameval ") > 1 + line.count("|")] == []

@@ -10,7 +10,7 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
-from tests.cli.program import run, terminal_of, write_file
+from tests.cli.program import printed, run, terminal_of, write_file
 from tests.daemon.running import running
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.kafka.topics import filled
@@ -43,10 +43,9 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = written(tmp_path, _kept("new/state"))
-    done = run("check", config, "--connect")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "simulated traffic (its days begin on 2026-01-01) can be read." in done.stdout
-    assert f"{tmp_path}/new/state can be created\n" in done.stdout
+    text = printed("check", config, "--connect")
+    assert "simulated traffic (its days begin on 2026-01-01) can be read." in text
+    assert f"{tmp_path}/new/state can be created\n" in text
     assert [path.name for path in tmp_path.iterdir()] == [config.name]
     monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)
     done = run("check", config, "--connect")
@@ -72,8 +71,7 @@ source = {{ type = "files", paths = ["{name}"] }}
 state = {{ path = "state", on_recreated = "restart" }}
 web = {{ listen = "127.0.0.1:0" }}
 """
-        done = run("check", written(tmp_path, config), "--connect")
-        assert (done.returncode, done.stderr) == (0, "")
+        printed("check", written(tmp_path, config), "--connect")
         with running(config, tmp_path) as daemon:
             daemon.consumed(1)
             assert daemon.stop() == 0
@@ -101,9 +99,9 @@ def test_connect_without_a_broker_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.kafka
 def test_connect_describes_the_topics_of_a_broker(broker: Broker, tmp_path: Path) -> None:
     topic = filled(broker, {0: [b"{}"] * 3, 1: [b"{}"] * 4})
-    done = run("check", kafka(tmp_path, broker.bootstrap_servers, topic), "--connect")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"{topic}: 2 partitions, 7 offsets in use" in done.stdout
+    assert f"{topic}: 2 partitions, 7 offsets in use" in printed(
+        "check", kafka(tmp_path, broker.bootstrap_servers, topic), "--connect"
+    )
     absent = run("check", kafka(tmp_path, broker.bootstrap_servers, "absent"), "--connect")
     assert absent.returncode == 1
     assert "topic 'absent': not found on this cluster" in absent.stderr
@@ -130,9 +128,9 @@ source = { type = "simulator" }
 attributes.genre = { path = "genres.csv" }
 attributes.provider = { path = "providers.csv" }
 """
-    done = run("check", written(tmp_path, config))
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    lines = dict(
+        line.split(maxsplit=1) for line in printed("check", written(tmp_path, config)).splitlines()
+    )
     assert lines["attributes"] == "genre = drama, news; provider = 1,200 values"
 
 

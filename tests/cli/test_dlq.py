@@ -10,7 +10,7 @@ import pytest
 
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
-from tests.cli.program import run
+from tests.cli.program import printed, run
 from tests.dead_letters.places import deliver, destination, letter, records_in
 from tests.kafka.topics import create, options
 
@@ -35,14 +35,13 @@ def test_show_prints_reasons_times_and_the_last_records(broker: Broker, tmp_path
     of = partial(letter, topic=topic)
     odd = of(40, value=b"\x1b[31m\xff")
     _dead_topic(broker, of(1), of(1), *map(of, range(10, 14)), odd)
-    done = run("dlq", _kafka(tmp_path, broker.bootstrap_servers, topic))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0] == f"6 records in topic {topic}.dlq"
-    row = next(line for line in done.stdout.splitlines() if "2023-11-14T22:13:20Z" in line)
+    text = printed("dlq", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    assert text.splitlines()[0] == f"6 records in topic {topic}.dlq"
+    row = next(line for line in text.splitlines() if "2023-11-14T22:13:20Z" in line)
     assert [cell.strip() for cell in row.split(row[0])[1:4]] == ["not_json", "decode", "6"]
-    assert f"{topic}/0/11" not in done.stdout
-    assert f"{topic}/0/12  2023-11-14T22:13:20Z  found 12 at the beginning" in done.stdout
-    assert "\\x1b[31m\\xff" in done.stdout
+    assert f"{topic}/0/11" not in text
+    assert f"{topic}/0/12  2023-11-14T22:13:20Z  found 12 at the beginning" in text
+    assert "\\x1b[31m\\xff" in text
 
 
 @pytest.mark.kafka

@@ -27,7 +27,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.page.templates import html_text, in_text
-from tests.cli.program import in_a_terminal, json_lines, run
+from tests.cli.program import in_a_terminal, json_lines, printed, run
 from tests.stores.drafts import draft
 from tests.stores.received import events, write_state
 
@@ -135,9 +135,7 @@ def test_a_name_is_no_markup_of_tables(tmp_path: Path) -> None:
     made = draft(7, Place(name, "id", 0))
     header = msgspec.structs.replace(made.header, cluster=name, group=name)
     store.save([msgspec.structs.replace(made, header=header)])
-    done = run("state", "show", tmp_path / "state")
-    assert (done.returncode, done.stderr) == (0, "")
-    shown = " ".join(done.stdout.split())
+    shown = " ".join(printed("state", "show", tmp_path / "state").split())
     assert [f"cluster {name}," in shown, f"group {name}" in shown, f"{name}[0]" in shown] == [
         True
     ] * 3

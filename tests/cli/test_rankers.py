@@ -17,7 +17,7 @@ from streameval import Accumulator, Columns, Intervals, compare
 from streameval.evaluation.partials import arrow_table, partials
 from streameval.events import Event
 from streameval.events.errors import InvalidEventError
-from tests.cli.program import json_lines, readings, run
+from tests.cli.program import json_lines, printed, readings, run
 from tests.daemon.running import running
 
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
@@ -205,8 +205,7 @@ def test_backfills_are_split_by_ranker_and_exports_say_what_evaluate_says(tmp_pa
     counted = partials([table], "ctr", "overlap", by=["ranker"])
     parquet.write_table(arrow_table(counted), tmp_path / "before.parquet")
     options = ("--backfill", tmp_path / "before.parquet", "--into", tmp_path / "joined")
-    merged = run("state", "merge", tmp_path / "state", *options)
-    assert (merged.returncode, merged.stderr) == (0, "")
+    printed("state", "merge", tmp_path / "state", *options)
     whole = json_lines(tmp_path / "whole.ndjson", made)
     evaluated = run("evaluate", whole, "--config", tmp_path / "streameval.toml", "--format", "json")
     assert run("state", "export", tmp_path / "joined").stdout == evaluated.stdout

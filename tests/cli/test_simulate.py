@@ -17,7 +17,7 @@ import pytest
 
 from streameval.cli.app import status
 from streameval.sources.simulated_streams import line, streams
-from tests.cli.program import command, in_a_terminal, run, usage_error
+from tests.cli.program import command, in_a_terminal, printed, run, usage_error
 from tests.effort import PATIENCE
 from tests.ports import WEB
 from tests.sources.test_streams import truth
@@ -28,9 +28,7 @@ _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("streams") / "a" / "b"
-    done = run("simulate", "--streams", made)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"evaluate --config {made / 'streameval.toml'}" in done.stdout
+    assert f"evaluate --config {made / 'streameval.toml'}" in printed("simulate", "--streams", made)
     return made
 
 

@@ -16,7 +16,7 @@ from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import folder_store
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.events.errors import UsageError
-from tests.cli.program import run, usage_error
+from tests.cli.program import printed, run, usage_error
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, later_round, part
 
@@ -47,17 +47,14 @@ def aged(path: Path) -> None:
 
 
 def test_show_is_a_table_for_people(state: Path) -> None:
-    done = run("state", "show", state)
-    assert (done.returncode, done.stderr) == (0, "")
+    shown = printed("state", "show", state)
     texts = ("cluster c1, group g1", "shop.events[3]", "4,230", "4,229", "data/day 1.ndjson[0]")
     also = ("1970-01-01T00:07:00Z", 'pane = "1m"')
-    assert [text for text in (*texts, *also) if text not in done.stdout] == []
+    assert [text for text in (*texts, *also) if text not in shown] == []
 
 
 def test_show_is_json_for_programs(state: Path) -> None:
-    done = run("state", "show", state, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    (store,) = json.loads(done.stdout)
+    (store,) = json.loads(printed("state", "show", state, "--format", "json"))
     assert (store["cluster"], store["group"]) == ("c1", "g1")
     other, place = store["places"]
     assert (other["topic"], other["identity"], other["partition"]) == OTHER
@@ -98,10 +95,9 @@ def test_show_reports_a_later_version(state: Path) -> None:
 
 
 def test_verify_reports_that_all_checkpoints_are_valid(state: Path) -> None:
-    done = run("state", "verify", state, state)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "3 checkpoints of 2 partitions, all valid" in done.stdout
-    assert len(done.stdout.splitlines()) == 2
+    text = printed("state", "verify", state, state)
+    assert "3 checkpoints of 2 partitions, all valid" in text
+    assert len(text.splitlines()) == 2
 
 
 def test_verify_reports_each_fault_and_fails(state: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from streameval.engine.snapshot import StreamHealth
 from streameval.join.options import OUTCOMES
 from streameval.testing.broker import Broker
-from tests.cli.program import json_lines, run
+from tests.cli.program import json_lines, printed, run
 from tests.daemon.running import running
 from tests.kafka.topics import create, fill
 
@@ -116,9 +116,7 @@ def test_a_state_is_read_whatever_the_streams_are_called_now(tmp_path: Path) -> 
 
 def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> None:
     stores = [counted(tmp_path / "eu"), counted(tmp_path / "us")]
-    done = run("state", "export", *stores)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {reading["count"] for reading in json.loads(done.stdout)} == {8}
+    assert {reading["count"] for reading in json.loads(printed("state", "export", *stores))} == {8}
 
 
 def test_the_demo_shows_joined_values() -> None:

@@ -15,7 +15,7 @@ from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
 from tests.batches import batch_of
-from tests.cli.program import run, spawn
+from tests.cli.program import printed, run, spawn
 from tests.daemon.running import Running, exact, readings, running
 from tests.datasets import dataset
 from tests.durability.checkpointing import assignment
@@ -198,9 +198,9 @@ WINDOW, LATENESS = 1_800_000, 120_000
 
 def evaluated(path: Path, config: str, *arguments: str) -> list[dict[str, Any]]:
     (path / "config.toml").write_text(config)
-    done = run("evaluate", *arguments, "--config", str(path / "config.toml"), "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    evaluation: list[dict[str, Any]] = json.loads(done.stdout)
+    evaluation: list[dict[str, Any]] = json.loads(
+        printed("evaluate", *arguments, "--config", str(path / "config.toml"), "--format", "json")
+    )
     return evaluation
 
 

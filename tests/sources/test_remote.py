@@ -15,7 +15,7 @@ from streameval import evaluate
 from streameval.events.errors import SourceError
 from streameval.sources import remote
 from streameval.sources.opening import content, expand
-from tests.cli.program import run
+from tests.cli.program import printed, run
 from tests.stores import s3
 
 EVENTS = [{"recommendations": [1, 2, 3], "interactions": [2]}] * 40
@@ -57,9 +57,7 @@ def test_objects_are_evaluated_as_files_are(
     bucket: str, path: str, lists: int, processes: str
 ) -> None:
     asked = ["-m", "mrr", "--format", "json", "--processes", processes]
-    done = run("evaluate", f"{bucket}/{path}", *asked)
-    assert (done.returncode, done.stderr) == (0, "")
-    (reading,) = json.loads(done.stdout)
+    (reading,) = json.loads(printed("evaluate", f"{bucket}/{path}", *asked))
     assert (reading["value"], reading["count"]) == (0.5, lists)
 
 
