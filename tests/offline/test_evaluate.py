@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,10 +64,6 @@ def by_user(frame: pd.DataFrame, number: str) -> dict[Any, dict[Any, float]]:
 
 def lists(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame.groupby("user")["item"].agg(list).rename(name).reset_index()
-
-
-def unscored(data: Data) -> pd.DataFrame:
-    return data.shown.rename(columns={"score": "est"})
 
 
 def best(data: Data) -> pd.DataFrame:
@@ -278,44 +273,6 @@ def test_warnings_name_arguments_and_the_line_that_called() -> None:
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda d: evaluate(unscored(d), d.truth, "mrr"), "columns={'score': 'est'}"),
-        (lambda d: evaluate(d.shown, "mrr"), "recommendations= and truth="),
-        (lambda d: evaluate(by_user(d.shown, "score"), "mrr"), "give truth="),
-        (lambda d: evaluate(d.shown, d.truth), "no metric given"),
-        (lambda d: evaluate(d.shown, d.truth, "item_coverage@3"), "give catalog="),
-        (lambda d: evaluate(d.shown, d.truth, "novelty@3"), "give popularity="),
-        (lambda d: evaluate(d.shown, d.truth, "mrr", by="x"), "by= splits events"),
-        (lambda d: evaluate(d.shown, d.truth, "mrr", every="1h"), "every= needs event time"),
-        (lambda d: evaluate(d.shown, d.truth, "mrr", columns={"user": "uu"}), "no column 'uu'"),
-        (lambda _: evaluate([["a"]], [["a"]], "mrr", columns={"itm": "x"}), "field 'itm'"),
-        (lambda d: evaluate(d.scores, d.gains, "mrr", columns={"itm": "x"}), "field 'itm'"),
-        (lambda d: evaluate(d.shown, 5, "mrr"), "truth: found 5"),
-        (lambda d: evaluate(d.scores, None, "mrr"), "needs truth="),
-        (lambda d: evaluate(d.scores, d.gains[:, :3] > 0, "mrr"), "numbers of columns"),
-        (lambda d: evaluate(d.scores, [[0]], "mrr"), "1 lists for 30 rows"),
-        (lambda d: evaluate(d.shown, None, "mrr", exclude={0: [1]}), "exclude= needs truth="),
-        (lambda d: evaluate(pl.from_pandas(d.shown).lazy(), d.truth, "mrr"), ".collect()"),
-        (lambda _: evaluate({"u": {"a", "b"}}, {"u": ["a"]}, "mrr"), "has a set"),
-        (lambda _: evaluate({"u": 5}, {"u": ["a"]}, "mrr"), "user 'u' has 5"),
-        (lambda _: evaluate({"u": ["a", 5]}, {"u": ["a"]}, "mrr"), "all text or all integers"),
-        (lambda d: evaluate("no.csv", d.truth, "mrr"), "no.csv"),
-        (lambda d: evaluate(d.shown, d.truth, "ndgc@3"), "ndcg"),
-        (lambda d: evaluate(d.shown, d.truth, "mrr").values("item"), "'list' or 'user'"),  # type: ignore[arg-type]  # the mistake
-        (lambda d: evaluate(d.shown, d.truth, "mrr").slice(variant="a"), "not one slice"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_one_sentence_with_a_remedy(
-    data: Data, call: Callable[[Data], object], said: str
-) -> None:
-    with pytest.raises(StreamevalError) as raised:
-        call(data)
-    assert said in str(raised.value)
-    assert "--" not in str(raised.value)
-
-
 def test_without_events_there_is_no_value(tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_text("\n")
     with pytest.raises(NoEventsError):
@@ -359,10 +316,6 @@ class TestScores:
         whole = values(evaluate(data.scores, data.gains, *METRICS))
         monkeypatch.setattr("streameval.evaluation.scores._ENTRIES", 5 * ITEMS)
         assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
-
-    def test_a_nan_is_an_error(self) -> None:
-        with pytest.raises(StreamevalError, match="row 1 of the scores has a NaN"):
-            evaluate(np.array([[0.5, 0.25], [0.5, math.nan]]), [[0], [0]], "mrr")
 
     def test_any_library_of_arrays_may_bring_them(self, data: Data) -> None:
         scores, gains = Exchanged(data.scores), Exchanged(data.gains)
@@ -504,44 +457,15 @@ def test_cells_of_items_with_scores_are_lists_by_score(column: str, ids: Sequenc
     assert evaluate(shown, truth, "mrr")["mrr"].value == 0.5
 
 
-_TABLE = pd.DataFrame({"user": ["u"], "item": ["a"]})
-_EVENTS = pd.DataFrame({"recommendations": [["a"]], "interactions": [["a"]]})
-_LISTS, _MAPPING = ([["a"]], [["a"]]), ({"u": ["a"]}, {"u": ["a"]})
-
-
-@pytest.mark.parametrize(
-    ("given", "options", "says"),
-    [
-        (_LISTS, ["delimiter", "form", "header", "separator", "ties"], "files and frames; these"),
-        (([[0.5]], [[0]]), ["delimiter", "form", "header", "separator"], "files and frames; these"),
-        (_MAPPING, ["delimiter", "form", "header"], "files; there are none"),
-        (_MAPPING, ["separator"], "cells of tables; mappings have ids"),
-        ((_TABLE, _TABLE), ["delimiter", "form", "header"], "files; there are none"),
-        ((_EVENTS,), ["delimiter", "form", "header"], "files; there are none"),
-    ],
-)
-def test_an_option_of_what_is_not_given_is_refused(
-    given: tuple[Any, ...], options: Sequence[str], says: str
-) -> None:
-    values: dict[str, Any] = {"header": ["user"], "form": "trec", "ties": "worst"}
-    shown, *truth = given
-    for name in options:
-        option = {name: values.get(name, ";")}
-        with pytest.raises(UsageError, match=rf"^{name}= is for {says}"):
-            evaluate(*given, "mrr", **option)
-        runs = [shown] * (1 + len(truth))
-        with pytest.raises(UsageError, match=rf"^{name}= is for {says}"):
-            compare(*runs, "mrr", truth=truth[0] if truth else None, **option)
-
-
 def test_options_of_files_are_for_any_file_among_the_runs(tmp_path: Path) -> None:
     path = tmp_path / "shown.csv"
     path.write_text("u~b\nu~a\n")
     named: dict[str, Any] = {"header": ["user", "item"], "delimiter": "~"}
-    found = compare(_TABLE, str(path), "mrr", truth=_TABLE, **named)
+    table = pd.DataFrame({"user": ["u"], "item": ["a"]})
+    found = compare(table, str(path), "mrr", truth=table, **named)
     assert [(row.control, row.treatment) for row in found.values()] == [(1.0, 0.5)]
     with pytest.raises(UsageError, match=r"^form='trec' is for two files, the results and the"):
-        evaluate(str(path), _MAPPING[1], "mrr", form="trec")
+        evaluate(str(path), {"u": ["a"]}, "mrr", form="trec")
 
 
 def test_json_lines_have_no_option_of_tables(tmp_path: Path) -> None:
