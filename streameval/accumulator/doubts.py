@@ -16,8 +16,9 @@ from streameval.events.rules import MARKS
 FIRST_OBSERVED: Final = 128
 """Events observed of the first batches; of later ones, only a few, at next to no cost."""
 _LATER: Final = 8
-_EVERY: Final = 512
-"""Of small batches of many partitions, only the one that completes so many events is observed."""
+_EVERY: Final = 2_048
+"""After the first events, only the batch that completes so many is observed: it costs as much as
+counting 200 events."""
 
 _MOST: Final = 1_024
 """So many events halve all counts, so that a change of the events shows."""

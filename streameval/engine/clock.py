@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -32,6 +33,8 @@ _PATIENCE: Final = 12
 _NOBODY: Final = -1
 _EMPTY: Final = 0
 """The checksum of no bytes, and of a few others."""
+_MOST_LATER: Final = 1_000
+"""Events that wait to be joined with earlier ones until a vote or a checkpoint needs them."""
 _FEW: Final = 64
 """Number of ballots up to which counting them one by one is faster: each takes as long as a
 hundred of a whole batch."""
@@ -110,13 +113,15 @@ class _Events:
         self.times = times
         self._voters = voters, names
 
-    def followed_by(self, times: Clocks, names: Voters | None) -> _Events:
-        """These events and the next ones."""
-        voters, earlier = self._voters
-        if earlier is not None or len(voters) < len(self.times):
-            missing = [None] * (len(self.times) - len(voters))
-            names = [*(earlier or missing), *(names or [None] * len(times))]
-        return _Events(self.first, np.concatenate([self.times, times]), voters, names)
+    def followed_by(self, *parts: tuple[Clocks, Voters | None]) -> _Events:
+        """These events and the next ones: parts with the time and voter of each."""
+        voters, names = self._voters
+        if names is not None or any(later is not None for _, later in parts):
+            unnamed = [None] * (len(self.times) - len(voters))
+            every = (later or [None] * len(times) for times, later in parts)
+            names = [*(names or unnamed), *chain.from_iterable(every)]
+        times = np.concatenate([self.times, *(times for times, _ in parts)])
+        return _Events(self.first, times, voters, names)
 
     def newest(self, count: int) -> _Events:
         """The newest events."""
@@ -254,7 +259,9 @@ class Clock:
         self.now = NEVER
         self._agreed = NEVER
         none = np.empty(0, dtype=np.int64)
-        self._events = _Events(0, none, none)
+        self._joined = _Events(0, none, none)
+        self._later: list[tuple[Clocks, Voters | None]] = []
+        self._waiting = 0
 
     @property
     def is_final(self) -> bool:
@@ -284,7 +291,7 @@ class Clock:
 
         `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
-        events, held = self._events.followed_by(times, voters), len(self._events.times)
+        events, held = self._events.followed_by((times, voters)), len(self._events.times)
         usual = not len(times) or int(times.max()) <= self._limit
         accepted = times if usual else self._accepted(events, held)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
@@ -293,6 +300,20 @@ class Clock:
             self.now = int(clocks[-1])
             self._events = events.newest(longest_run(self.size))
         return Ticks(clocks, events.first + held, events, self.size, regular)
+
+    def follow(self, times: Clocks, voters: Voters | None, latest: int) -> bool:
+        """`advance` by events whose times are all accepted at once; if any is not, do nothing.
+
+        `latest`: the largest of the times. Returns whether the clock has advanced.
+        """
+        if latest > self._limit:
+            return False
+        self.now = max(self.now, latest)
+        self._later.append((times, voters))
+        self._waiting += len(times)
+        if self._waiting > _MOST_LATER:
+            self._join()
+        return True
 
     def copy(self) -> Clock:
         """An independent copy."""
@@ -312,6 +333,22 @@ class Clock:
             raise ValueError(f"the clock has {len(times)} times of {len(voters)} voters")
         self.now, self._agreed = now, agreed
         self._events = _Events(first, np.array(times, np.int64), np.array(voters, np.int64))
+
+    @property
+    def _events(self) -> _Events:
+        """The events that may still vote, and some before them."""
+        self._join()
+        return self._joined
+
+    @_events.setter
+    def _events(self, events: _Events) -> None:
+        self._joined = events
+
+    def _join(self) -> None:
+        if self._later:
+            events = self._joined.followed_by(*self._later)
+            self._joined, self._later = events.newest(longest_run(self.size)), []
+            self._waiting = 0
 
     @property
     def _limit(self) -> int:
@@ -421,7 +458,7 @@ class UnconfirmedPanes:
         self._waiting: dict[int, tuple[int, int]] = {}
 
     @property
-    def any_wait(self) -> bool:
+    def any_waits(self) -> bool:
         """Whether any pane waits."""
         return bool(self._waiting)
 

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -227,16 +228,19 @@ class LogRows:
         counted: list[int] = np.diff(np.concatenate(([0], np.cumsum(mask)))[self.edges]).tolist()
         return counted
 
-    def earliest(self) -> list[int]:
-        """The smallest event time of each log; 0 without any."""
-        smallest = [0] * len(self.late)
-        filled = [at for at in range(len(smallest)) if self.edges[at] < self.edges[at + 1]]
+    @cached_property
+    def extents(self) -> list[tuple[int, int]]:
+        """The smallest and largest event time of each log; 0 without any."""
+        extents = [(0, 0)] * len(self.late)
+        filled = [at for at in range(len(extents)) if self.edges[at] < self.edges[at + 1]]
         if filled and self.times is not None:
             firsts = [self.edges[at] for at in filled]
-            minima = np.minimum.reduceat(self.times, firsts).tolist()
-            for at, least in zip(filled, minima, strict=True):
-                smallest[at] = least
-        return smallest
+            found = (
+                ends.reduceat(self.times, firsts).tolist() for ends in (np.minimum, np.maximum)
+            )
+            for at, *extent in zip(filled, *found, strict=True):
+                extents[at] = extent[0], extent[1]
+        return extents
 
 
 class PartitionState:
@@ -297,18 +301,26 @@ class PartitionState:
             problem = f"record {first} was delivered again after record {self._position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
 
-    def judge(self, events: LogRows, at: int, earliest: int, *, dedup: bool) -> None:
+    def judge(self, events: LogRows, at: int, *, dedup: bool) -> None:
         """Advance the clock by the events of log `at`, and judge them in the order of the log.
 
-        `earliest`: the smallest of their times. `dedup`: whether repeated ids are looked for.
+        `dedup`: whether repeated ids are looked for.
         """
         begin, end = events.edges[at : at + 2]
-        starts, decoded = events.starts, events.decoded
+        starts, decoded, windowing = events.starts, events.decoded, events.windowing
         if events.times is None or begin == end:
             return
         rows, ids, voters = slice(begin, end), decoded.event_ids, decoded.voters
         times, unseen = events.times[rows], None
-        ticks = self.time.advance(times, None if voters is None else voters[rows])
+        voters = None if voters is None else voters[rows]
+        earliest, latest = events.extents[at]
+        late = starts is not None and windowing.spans != ()
+        # The clock never goes back, so its last time decides in most batches.
+        late = late and earliest < kept_from(max(latest, self.time.now), windowing)
+        plain = not late and not (dedup and self._seen_ids) and not self._unconfirmed.any_waits
+        if plain and self.time.follow(times, voters, latest):
+            return
+        ticks = self.time.advance(times, voters)
         if dedup and self._seen_ids is not None and ids is not None:
             unseen = self._seen_ids.unseen(ids[rows], times, ticks.clocks)
             if not unseen.all():
@@ -317,13 +329,12 @@ class PartitionState:
                 events.counts[rows] = unseen
         if starts is None:
             return
-        # The clock never goes back, so its last time decides in most batches.
-        if events.windowing.spans and earliest < kept_from(self.time.now, events.windowing):
-            panes = assign_panes(times, ticks.clocks, events.windowing)
+        if late:
+            panes = assign_panes(times, ticks.clocks, windowing)
             starts[rows] = panes.starts
-            late = panes.late if unseen is None else panes.late & unseen
-            events.late[at] = int(np.count_nonzero(late))
-        if not ticks.regular or self._unconfirmed.any_wait:
+            counted = panes.late if unseen is None else panes.late & unseen
+            events.late[at] = int(np.count_nonzero(counted))
+        if not ticks.regular or self._unconfirmed.any_waits:
             judged = self._unconfirmed.judge(starts[rows], ticks, unseen)
             starts[rows][judged.rows] = PAST
             events.refuted[at], events.future[at] = judged.panes, judged.events
@@ -602,8 +613,8 @@ class EventCounter:
     ) -> None:
         self.doubts.observe_batch(events.decoded.batch, self._observed)
         self._observed += len(events.decoded.batch)
-        for at, (state, earliest) in enumerate(zip(states, events.earliest(), strict=True)):
-            state.judge(events, at, earliest, dedup=dedup)
+        for at, state in enumerate(states):
+            state.judge(events, at, dedup=dedup)
         counts = events.counts
         kept = lists.keep(counts)
         if self.sink is not None:

@@ -42,7 +42,7 @@ from streameval.events.arrow import ArrowTable, as_table
 from streameval.events.columns import Columns, read
 from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.sources.files import NdjsonFile, first_record, numbered
 from streameval.sources.opening import expand, size
 from streameval.statistics.matching import Search
@@ -382,7 +382,7 @@ class Lines:
         try:
             while not file.finished:
                 start = file.lines_read
-                for batch in numbered(partition, file.read(), start).pieces(AT_ONCE):
+                for (batch,) in grouped([numbered(partition, file.read(), start)], AT_ONCE):
                     # No name holds the events, or the next ones would not get their memory.
                     yield Events(decoder.decode_many(batch.values), batch, file.bytes_read)
         finally:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from streameval.events.batch import IntArray
+
+_FEW: Final = 16
+"""Rows that are read at once, because it takes as long as reading the first one."""
 
 
 class LazyColumn(Sequence[Any]):
@@ -47,7 +50,7 @@ class LazyColumn(Sequence[Any]):
         return [*read] if isinstance(row, slice) else read[0]
 
     def __iter__(self) -> Iterator[Any]:
-        if self._column is None and self.sources:
+        if self._column is None and len(self.sources) > _FEW:
             yield self[0]  # Some look at the first one only.
             yield from [*self.whole][1:]
         else:

@@ -65,22 +65,6 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     keys: Sequence[bytes | None] | None = None
     headers: Callable[[int], Sequence[tuple[str, bytes]]] | None = None
 
-    def pieces(self, most: int) -> Iterator[RecordBatch]:
-        """The batch in pieces of at most `most` records.
-
-        Example:
-            >>> batch = RecordBatch(
-            ...     partition=Partition("a", 0), values=[b""] * 3, offsets=[1, 4, 7], next_offset=9
-            ... )
-            >>> [(piece.offsets, piece.next_offset) for piece in batch.pieces(2)]
-            [([1, 4], 7), ([7], 9)]
-        """
-        records = len(self.values)
-        for start in range(0, max(1, records), most):
-            stop = start + most
-            behind = self.offsets[stop] if stop < records else self.next_offset
-            yield self.piece(start, stop, behind)
-
     def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
         """The records start, ..., stop - 1, with this next offset."""
         headers = self.headers

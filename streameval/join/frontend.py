@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,7 +20,7 @@ from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.times import SECOND
 from streameval.events.errors import SplitKeyError, UnevenStreamsError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch, grouped
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.logs import Log
 from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
@@ -75,7 +76,7 @@ class JoinFrontend:
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
         """See `Frontend`; each batch alone, because its lists are counted when they close."""
-        return ([piece] for batch in batches for piece in batch.pieces(AT_ONCE))
+        return chain.from_iterable(grouped([batch], AT_ONCE) for batch in batches)
 
     def apply(
         self, _: EventCounter, states: Sequence[JoinedState], batches: Sequence[RecordBatch]

@@ -20,6 +20,9 @@ _FEW = 16_384
 _DENSE = 65_536
 """Span of integers up to which a table of them costs less than a sort."""
 
+_FEW_FALLS = 0.3
+"""Share of the integers that are below the one before them; of random ones half are."""
+
 _EXACT = 2**53
 """Largest integer up to which float64, the type of bincount's weights, is exact."""
 
@@ -54,7 +57,9 @@ def group_sum(
         return list(keys), list(counts)
     if room <= 8 * codes.size + 1024 and combine is np.add and _small(counts):
         return _add_densely(codes, counts, lows, spans)
-    order = np.argsort(codes)
+    # A merge sort is up to ten times as fast where codes are runs that ascend, as of joined parts.
+    falls = np.count_nonzero(codes[1:] < codes[:-1])
+    order = np.argsort(codes, kind="stable" if falls < _FEW_FALLS * codes.size else None)
     codes = codes[order]
     return _combine(keys, counts, combine, order, codes[1:] != codes[:-1])
 

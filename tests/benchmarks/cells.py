@@ -68,7 +68,11 @@ def _counting(slices: int, partitions: int) -> Callable[[], None]:
         [
             batch_of(
                 Partition("events", number),
-                values[start + number : start + _AT_ONCE : partitions],
+                # Copies, because the values of a fetch lie side by side in memory.
+                [
+                    bytes(bytearray(value))
+                    for value in values[start + number : start + _AT_ONCE : partitions]
+                ],
                 start,
             )
             for number in range(partitions)

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any, Final, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -254,7 +254,7 @@ class ConfluentConsumer:
         ends: dict[tuple[str, int], int] = {}
         if any(map(_MESSAGE.error, messages)):
             messages = self._records(messages, ends)
-        runs = _by_place(messages)
+        runs = _by_place(messages, self._topics)
         batches = []
         for partition, position in positions.items():
             run, end = runs.get(partition), ends.get(partition, 0)
@@ -355,27 +355,48 @@ def _places(given: Sequence[TopicPartition]) -> list[Partition]:
     return [Partition(place.topic, place.partition) for place in given]
 
 
-def _by_place(messages: Sequence[Any]) -> dict[tuple[str, int], list[Any]]:
-    """Messages by topic and partition, in order; partitions come in long runs."""
+def _by_place(messages: Sequence[Any], topics: Sequence[str]) -> dict[tuple[str, int], list[Any]]:
+    """Messages by topic and partition, in order; partitions come in long runs.
+
+    `topics`: those that are read.
+    """
     by_partition: dict[tuple[str, int], list[Any]] = {}
     start = 0
-    for place, run in groupby(
-        zip(map(_MESSAGE.topic, messages), map(_MESSAGE.partition, messages), strict=True)
-    ):
+    names = repeat(topics[0]) if len(topics) == 1 else map(_MESSAGE.topic, messages)
+    for place, run in groupby(zip(names, map(_MESSAGE.partition, messages), strict=False)):
         stop = start + len([*run])
         by_partition.setdefault(place, []).extend(messages[start:stop])
         start = stop
     return by_partition
 
 
+class _Timestamps(Sequence[int]):
+    """The append time of each message, milliseconds since the epoch; few are ever read."""
+
+    def __init__(self, messages: Sequence[Any]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return _Timestamps(self._messages[row])
+        return self._messages[row].timestamp()[1]
+
+
 def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch:
     """A batch of consecutive messages, at least one; headers are read on demand."""
+    first, last = run[0].offset(), run[-1].offset()
+    offsets: Sequence[int] = range(first, last + 1)
+    if len(offsets) != len(run):
+        offsets = [*map(_MESSAGE.offset, run)]
     return RecordBatch(
         partition=partition,
         values=[*map(_MESSAGE.value, run)],
-        offsets=[*map(_MESSAGE.offset, run)],
-        next_offset=max(run[-1].offset() + 1, end),
-        timestamps=[moment for _, moment in map(_MESSAGE.timestamp, run)],
+        offsets=offsets,
+        next_offset=max(last + 1, end),
+        timestamps=_Timestamps(run),
         keys=[*map(_MESSAGE.key, run)],
         headers=lambda place: run[place].headers() or [],
     )
