@@ -42,8 +42,8 @@ class Waiting(NamedTuple):
 
     Attributes:
         search: how the block searches lists.
-        rows: (recommendations, interactions, scores, user, time, typed interactions, values of
-            formulas) of each; empty if nothing is kept.
+        rows: (recommendations, interactions, (scores, user, time, typed interactions, values of
+            formulas)) of each; empty if nothing is kept.
     """
 
     search: Search
@@ -107,53 +107,50 @@ class Blocks:
 
     def add_event(
         self,
-        recommendations: Any,
-        interactions: Any,
+        shown: Any,
+        acts: Any,
         positions: Any = None,
         scores: Any = None,
         user: Any = None,
         ts: Any = None,
     ) -> bool:
         """`add` for an event that may have other fields."""
-        is_user = user is None or (type(user) is self._user_type and user != "")
-        is_time = ts is None or (type(ts) is int and NOWADAYS[0] <= ts < NOWADAYS[1])
-        if not (is_user and is_time):
+        if user is not None and (type(user) is not self._user_type or user == ""):
+            return False
+        if ts is not None and not (type(ts) is int and NOWADAYS[0] <= ts < NOWADAYS[1]):
             return False
         if scores is not None:
             try:
-                scores = [*(checked_scores(recommendations, scores) or ())]
+                scores = [*(checked_scores(shown, scores) or ())]
             except (InvalidEventError, TypeError):
                 return False
-        more = (scores, user, ts, (), None)
-        return self._append(recommendations, interactions, positions, more, sound=False)
+        if not self._keeps_rows:
+            return self.waiting[positions is not None].block.add(shown, acts, positions)
+        return self._append((shown, acts, positions, False), (scores, user, ts, (), None))
 
     def add_checked(self, event: Event, values: Sequence[Any]) -> bool:
         """Append an event that is checked, with the values of its formulas."""
-        scores = None if event.scores is None else [*event.scores]
-        more = (scores, event.user, event.ts, event.typed, values)
-        lists = event.recommendations, event.interactions
-        return self._append(*lists, event.positions, more, sound=True)
-
-    def _append(
-        self, shown: Any, acts: Any, positions: Any, more: tuple[Any, ...], *, sound: bool
-    ) -> bool:
-        """Append the lists of an event, and its other fields; False if one must be checked."""
-        waiting = self.waiting[positions is not None]
+        row = (event.recommendations, event.interactions, event.positions, True)
         if not self._keeps_rows:
-            return waiting.block.add(shown, acts, positions, sound)
-        if len(waiting.rows) != len(waiting.block):
+            return self.waiting[event.positions is not None].block.add(*row)
+        scores = None if event.scores is None else [*event.scores]
+        return self._append(row, (scores, event.user, event.ts, event.typed, values))
+
+    def _append(self, row: tuple[Any, Any, Any, bool], more: tuple[Any, ...]) -> bool:
+        """Append a row to its block, with other fields; False if it must be checked."""
+        shown, acts, positions, _ = row
+        _, block, rows = self.waiting[positions is not None]
+        if len(rows) != len(block):
             raise between()
         # Copies, because a caller may change what was counted.
         kept: Sequence[Any] | None = ()
         if self._shown is not None:
             kept = _kept(shown, slice(None) if positions is not None else self._shown)
         kept_acts = _copy(acts) if self._keeps_lists else ()
-        if kept is None or kept_acts is None:
+        if kept is None or kept_acts is None or not block.add(*row):
             return False
-        added = waiting.block.add(shown, acts, positions, sound)
-        if added:
-            waiting.rows.append((kept, kept_acts, *more))
-        return added
+        rows.append((kept, kept_acts, more))
+        return True
 
     def take(self) -> Iterator[tuple[Batch, EventValues]]:
         """The events taken since the last call, and the values of formulas for each."""
@@ -171,8 +168,10 @@ class Blocks:
         values: EventValues = ()
         if self._keeps_rows:
             names = ("recommendations", "interactions", "scores", "users", "times", "typed")
-            *fields, of_formulas = map(list, zip(*rows, strict=True))
-            columns = dict(zip(names, map(_column, names, fields), strict=True))
+            shown, acts, more = zip(*rows, strict=True)
+            *fields, of_formulas = zip(*more, strict=True)
+            lists_and_fields = map(list, (shown, acts, *fields))
+            columns = dict(zip(names, map(_column, names, lists_and_fields), strict=True))
             values = of_formulas if self._has_formulas else ()
             rows.clear()
         if waiting is self.waiting[1]:
