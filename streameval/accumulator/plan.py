@@ -175,11 +175,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return not all(map(_reads_hits_or_items, self.needs))
 
     @property
-    def reads_ids(self) -> bool:
-        """Whether a statistic reads ids of lists, not only their hits."""
-        return self.reads_lists or self.shown is not None
-
-    @property
     def reads_users(self) -> bool:
         """Whether sums are kept by user, or by user group."""
         return bool(self.groups or self.user_sums)

@@ -253,14 +253,21 @@ class Table:
         if times is None and self.plan.reads_users:
             times = _users.times_of(batch)
         self.seen = united(self.seen, digests_of(self.context))
-        # Arrays of a caller may be reused, too.
-        columns = (batch.recommendations, batch.interactions)
-        lent = lent or any(isinstance(lists, IdColumn) for lists in columns)
-        kept = replace(batch, **_READ_BY_FORMULAS) if self.reads_ids else _without_lists(batch)
-        self._waiting.append(_Waiting(kept, cell_of_each(cells, len(batch)), times, values))
+        where = cell_of_each(cells, len(batch))
+        if self.reads_lists:
+            kept = replace(batch, **_READ_BY_FORMULAS)
+        else:
+            # Items shown are counted at once, so that the next batch gets the memory of their ids.
+            for name in self._counted.get("", ({}, ()))[1]:
+                self._statistics[name].count(batch, where)
+            kept = _without_lists(batch)
+        self._waiting.append(_Waiting(kept, where, times, values))
         self._lists += len(batch)
-        holds = self.reads_ids or self.plan.reads_users or batch.positions is not None
-        if (lent and holds) or self._lists >= (_MOST_IDS if self.reads_ids else _MOST_LISTS):
+        # Arrays of a caller may be reused, too.
+        columns = (kept.recommendations, kept.interactions)
+        lent = lent or any(isinstance(lists, IdColumn) for lists in columns)
+        holds = self.reads_lists or self.plan.reads_users or batch.positions is not None
+        if (lent and holds) or self._lists >= (_MOST_IDS if self.reads_lists else _MOST_LISTS):
             self._count_waiting()
         self.version = next_version()
 
@@ -291,9 +298,9 @@ class Table:
             self._flushed = self.version
 
     @cached_property
-    def reads_ids(self) -> bool:
-        """Whether a statistic reads ids of lists, which wait with the events."""
-        return self.plan.reads_ids
+    def reads_lists(self) -> bool:
+        """Whether a statistic reads lists, which wait with the events."""
+        return self.plan.reads_lists
 
     @cached_property
     def search(self) -> Search:
@@ -486,7 +493,7 @@ class Table:
             part = matched(self._among(batch, among), self.plan.search_among(among))
             for options, lists in listed.items():
                 terms += self._count_lists(options, lists, part, cells)
-            for name in others:
+            for name in others if self.reads_lists else ():
                 self._statistics[name].count(part, cells)
         if self.plan.reads_users:
             self._count_users(_users.users_of(batch, cells, times), terms)
@@ -651,7 +658,7 @@ class Table:
 
 
 def _without_lists(batch: Batch) -> Batch:
-    """The batch without its lists, which are let go so that the next batch gets their memory."""
+    """The batch without its lists, which are let go."""
     none: list[Any] = [()] * len(batch)
     return Batch(
         recommendations=none,
