@@ -15,7 +15,7 @@ from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import EmptyRule, Metric
 from streameval.catalogue.signature import AMONG, BY
-from streameval.events import Batch, Event
+from streameval.events import Event
 from streameval.events.errors import (
     MetricError,
     MetricParameterError,
@@ -25,6 +25,7 @@ from streameval.events.errors import (
     StreamevalError,
     nearest,
 )
+from streameval.events.event import gains_of_type
 from streameval.events.extras import LazyModule
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.distributions import single_values
@@ -220,7 +221,9 @@ def formula(metric: Metric, context: Context) -> Formula:
     wanted, is_users = str(metric.values.get("type", "")), is_own(metric)
 
     def value(event: Event) -> float | list[float] | None:
-        read = _of_type(event, wanted) if wanted else event
+        read = event
+        if wanted:
+            read = replace(event, interactions=gains_of_type(event.typed, wanted))
         try:
             result = function(read, *inputs, **chosen)
         except Exception as error:
@@ -240,11 +243,6 @@ def _of_one(metric: Metric, result: object) -> float | list[float]:
     if isinstance(result, Iterable) and not isinstance(result, (str, bytes, Mapping)):
         return [number_of(metric, number, wanted) for number in result]
     return number_of(metric, result, wanted)
-
-
-def _of_type(event: Event, name: str) -> Event:
-    column = Batch(recommendations=[()], interactions=[()], typed=[event.typed]).of_type(name)
-    return replace(event, interactions=column.interactions[0])
 
 
 def _inputs(metric: Metric, context: Context) -> list[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.events.errors import InvalidEventError
-from streameval.events.event import Event, Id, Interaction, Interactions, largest_gains
+from streameval.events.event import Event, Id, Interaction, Interactions, gains_of_type
 from streameval.events.per_item import PerItem
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -282,14 +282,7 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
 
     def of_type(self, name: str) -> Batch:
         """The batch with only the interactions of one type; the largest gain of an item counts."""
-        interactions = [
-            largest_gains(
-                (interaction.item, interaction.gain)
-                for interaction in typed
-                if interaction.type == name
-            )
-            for typed in self.typed or [()] * len(self)
-        ]
+        interactions = [gains_of_type(typed, name) for typed in self.typed or [()] * len(self)]
         lists = [*self.recommendations]
         return msgspec.structs.replace(
             self, recommendations=lists, interactions=interactions, matches=None

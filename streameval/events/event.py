@@ -109,6 +109,16 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     event_id: str | None = None
 
 
+def gains_of_type(typed: Iterable[Interaction], name: str) -> dict[Id, float]:
+    """Item -> the largest gain of its interactions of one type.
+
+    Example:
+        >>> gains_of_type([Interaction("tea", type="buy"), Interaction("milk", type="view")], "buy")
+        {'tea': 1.0}
+    """
+    return largest_gains((each.item, each.gain) for each in typed if each.type == name)
+
+
 def largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
     """Item -> the largest of its gains."""
     largest: dict[Id, float] = {}

@@ -366,7 +366,7 @@ MAKERS: Final = frozenset(
         ),
         *("decoding/general.py", "decoding/rows.py", "decoding/scan.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
-        *("evaluation/pairs.py", "accumulator/formulas.py"),
+        "evaluation/pairs.py",
         *("statistics/exposures.py", "testing/laws.py"),
         *("evaluation/sources.py", "evaluation/scores.py", "evaluation/events.py"),
     }
