@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Before the hooks here are registered: at a fork they run in reverse order, so that this lock of
+# another thread is waited for first, which may log while it holds it.
+import logging  # noqa: F401  for its hooks
 import os
 from threading import RLock
 from typing import Any, Final

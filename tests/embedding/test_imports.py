@@ -28,8 +28,8 @@ NEEDED = {
     ),
 }
 
-SLOW = {"ast", "difflib", "hashlib", "inspect", "json", "logging", "pkgutil", "traceback"}
-"""Modules of Python that are for a mistake, a save or a log."""
+SLOW = {"ast", "difflib", "hashlib", "inspect", "json", "pkgutil"}
+"""Modules of Python that are for a mistake, or a save."""
 
 
 def _modules(program: str) -> set[str]:
