@@ -47,7 +47,7 @@ def compress(content: bytes) -> bytes:
     return gzip.compress(content, 1, mtime=0)
 
 
-class _Text:
+class _Beginning:
     """The beginning of an exposition, which is compressed once, whatever follows it."""
 
     def __init__(self, text: bytes) -> None:
@@ -113,7 +113,7 @@ class PrometheusExporter:
         self._process.register(_Collected([memory_limit()]))
         self._lock = threading.Lock()
         self._rendered: Sequence[Family] = ()
-        self._bodies: dict[bool, _Text] = {}
+        self._bodies: dict[bool, _Beginning] = {}
         self._version: int | None = -1
 
     def register(self, collector: Collector) -> None:
@@ -144,12 +144,12 @@ class PrometheusExporter:
             yield snapshot_age(max(0.0, self._wall() - snapshot.taken_at))
         yield from self._process.collect()
 
-    def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> _Text:
+    def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> _Beginning:
         with self._lock:
             self._convert(snapshot)
             if openmetrics not in self._bodies:
                 text = exposition_of(_Collected(self._rendered), openmetrics=openmetrics)
-                self._bodies[openmetrics] = _Text(text.removesuffix(b"# EOF\n"))
+                self._bodies[openmetrics] = _Beginning(text.removesuffix(b"# EOF\n"))
             return self._bodies[openmetrics]
 
     def _convert(self, snapshot: Snapshot | None) -> None:
