@@ -100,6 +100,7 @@ def _narrowed(matches: Matches, search: Search) -> Matches:
     if matches.every and not every:
         first = first_hits(matches.owner, matches.item)
         matches = matches if first is None else _with_hits(matches, first)
+        matches = matches._replace(every=False)
     return matches
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
@@ -74,10 +74,12 @@ def test_the_usual_record_is_decoded_as_a_row() -> None:
     )
 
 
+_RANKED = b'{"recommendations": ["a"], "interactions": ["a"], "ranks": [2]}'
 values_of_any_kind = st.none() | records() | mutilated(records()) | json_values() | st.binary()
 
 
 @many_examples()
+@example(EventFields(positions="ranks"), [], [_RANKED])
 @given(some_fields, some_labels, st.lists(values_of_any_kind))
 def test_a_batch_equals_its_records_one_by_one(
     fields: EventFields, labels: list[str], values: list[bytes | None]
