@@ -43,7 +43,8 @@ def test_every_metric_has_a_twin_and_every_twin_a_metric() -> None:
 
 def test_no_twin_imports_the_package() -> None:
     folder = Path(preparation.__file__).parent
-    sources = [*folder.glob("[a-s]*.py"), *(folder / "twins").glob("*.py")]
+    helpers = {*folder.glob("[a-s]*.py")} - {folder / "mistakes.py"}
+    sources = [*helpers, *(folder / "twins").glob("*.py")]
     assert len(sources) > 5
     for path in sources:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
