@@ -388,9 +388,8 @@ class _Timestamps(Sequence[int]):
 def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch:
     """A batch of consecutive messages, at least one; headers are read on demand."""
     first, last = run[0].offset(), run[-1].offset()
-    offsets: Sequence[int] = range(first, last + 1)
-    if len(offsets) != len(run):
-        offsets = [*map(_MESSAGE.offset, run)]
+    # Ascending offsets without a gap need not be asked for one by one.
+    offsets = [*range(first, last + 1)] if last - first < len(run) else [*map(_MESSAGE.offset, run)]
     return RecordBatch(
         partition=partition,
         values=[*map(_MESSAGE.value, run)],
