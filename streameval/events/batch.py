@@ -170,7 +170,7 @@ class Matches(NamedTuple):
             owner=owner,
             place=self.place[hits],
             item=self.item[hits],
-            gain=self.gain[hits] if self.gain.size else self.gain,
+            gain=self.gain[hits] if self.gain.size and gains.size else self.gain[:0],
             graded=np.flatnonzero(sizes[rows]),
             gains=self.gains[gains],
         )
@@ -188,7 +188,7 @@ class Matches(NamedTuple):
         for name in ("odd", "owner", "graded"):
             rows = zip(parts, starts, strict=True)
             columns[name] = np.concatenate([getattr(part, name) + start for part, start in rows])
-        if any(part.gain.size for part in parts):
+        if any(part.graded.size for part in parts):
             gains = [part.gain if part.gain.size else np.ones(part.owner.size) for part in parts]
             columns["gain"] = np.concatenate(gains)
         return self._replace(**columns)

@@ -75,11 +75,13 @@ def test_the_usual_record_is_decoded_as_a_row() -> None:
 
 
 _RANKED = b'{"recommendations": ["a"], "interactions": ["a"], "ranks": [2]}'
+_GRADED = b'{"recommendations": [], "interactions": {"a": 1.7356476264662897}}'
 values_of_any_kind = st.none() | records() | mutilated(records()) | json_values() | st.binary()
 
 
 @many_examples()
 @example(EventFields(positions="ranks"), [], [_RANKED])
+@example(EventFields(), [], [_RANKED, _GRADED])
 @given(some_fields, some_labels, st.lists(values_of_any_kind))
 def test_a_batch_equals_its_records_one_by_one(
     fields: EventFields, labels: list[str], values: list[bytes | None]
