@@ -343,11 +343,12 @@ def test_bounds_allow_for_any_reward_of_what_may_never_have_been_shown() -> None
     accumulator = Accumulator("snips", "ips", "dr", intervals=Intervals())
     plain = [f"{name}(least=0.2)" for name in ("snips", "ips", "dr")]
     known = Accumulator(*plain, intervals=Intervals())
-    for event in _world(4_000):
-        model = {"predicted": [0.1], "expected": [0.15]}
-        seen = replace(event, per_item={**(event.per_item or {}), **model})
-        accumulator.update_many([seen])
-        known.update_many([seen])
+    model = {"predicted": [0.1], "expected": [0.15]}
+    events = [
+        replace(event, per_item={**(event.per_item or {}), **model}) for event in _world(4_000)
+    ]
+    accumulator.update_many(events)
+    known.update_many(events)
     weight = accumulator.interval("importance_weight", "fixed")
     assert weight is not None
     unseen = 1.0 - weight.low
