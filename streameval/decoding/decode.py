@@ -21,7 +21,7 @@ from streameval.decoding.rows import row_decoders
 from streameval.decoding.scan import record_scanner
 from streameval.events import Batch
 from streameval.events.batch import IntArray
-from streameval.statistics.matching import Search
+from streameval.statistics.matching import Search, matched
 
 _MOST_DOUBLINGS = 6
 _WHOLE = Search()
@@ -88,10 +88,11 @@ class Decoder:
             return decoded
         others = _moved(self._decoded([values[place] for place in places.tolist()]), places)
         if others.places:
-            decoded = decoded.joined(others)
+            # Their hits and lists in the form of the plain ones, none of which is read to join.
+            valid: list[Any] = [values[place] for place in others.places]
+            batch = scanner.with_lists(matched(others.batch, scanner.search), valid)
+            decoded = decoded.joined(replace(others, batch=batch))
             decoded = decoded.take(np.argsort(decoded.places))
-            valid: list[Any] = [values[place] for place in decoded.places]
-            decoded = replace(decoded, batch=scanner.with_lists(decoded.batch, valid))
         return replace(decoded, invalid=others.invalid, tombstones=others.tombstones)
 
     def _batch_of(self, values: Sequence[bytes]) -> Batch:

@@ -44,13 +44,16 @@ class RecordScanner:
     """Reads the plain records of a batch.
 
     `decode`: decodes records whose lists somebody reads.
+
+    Attributes:
+        search: how lists are searched for hits.
     """
 
     def __init__(
         self, fields: EventFields, dimensions: Sequence[str], search: Search, decode: DecodeBatch
     ) -> None:
         self._decode = decode
-        self._search = search
+        self.search = search
         self._pause = 0
         self._are_text = fields.ids == "string"
         self._has_time, self._has_event_id = fields.time is not None, fields.event_id is not None
@@ -65,8 +68,10 @@ class RecordScanner:
 
     def pauses(self) -> bool:
         """Whether the next batch is better left to the decoder, as one before was."""
-        self._pause -= self._pause > 0
-        return self._pause > 0
+        if not self._pause:
+            return False
+        self._pause -= 1
+        return True
 
     def scan(self, values: Sequence[bytes | None]) -> Scanned:
         """Read the plain records."""
@@ -84,7 +89,7 @@ class RecordScanner:
             users=_named(*users) if any(users[1]) else None,
             times=np.frombuffer(times, np.int64) if self._has_time else None,
             event_ids=_named(*event_ids) if self._has_event_id else None,
-            matches=matches_of((b"", *columns[1:]), *self._search),
+            matches=matches_of((b"", *columns[1:]), *self.search),
         )
         texts = (_named(codes, list(map(label_text, names))) for codes, names in labels)
         dimensions = list(zip(*texts, strict=True))
@@ -122,10 +127,11 @@ def record_scanner(
     fields: EventFields, dimensions: Sequence[str], search: Search | None, decode: DecodeBatch
 ) -> RecordScanner | None:
     """The scanner of the configured fields; None if it cannot read them, or is not compiled."""
-    names = [name for name in _names(fields, dimensions) if name is not None]
+    read = [*_names(fields, dimensions)]
+    names = [name for name in read if name is not None]
     unread = [name for name in _UNREAD if getattr(fields, name) is not None]
     is_odd = len(set(names)) < len(names) or not all(map(is_plain, names))
-    if Scanner is None or search is None or unread or is_odd or len(names) > _MOST_FIELDS:
+    if Scanner is None or search is None or unread or is_odd or len(read) > _MOST_FIELDS:
         return None
     return RecordScanner(fields, dimensions, search, decode)
 

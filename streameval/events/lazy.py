@@ -44,10 +44,9 @@ class LazyColumn(Sequence[Any]):
         return len(self.sources)
 
     def __getitem__(self, row: Any) -> Any:
-        if self._column is not None:
-            return self._column[row]
-        read = self.read(self.sources[row] if isinstance(row, slice) else [self.sources[row]])
-        return [*read] if isinstance(row, slice) else read[0]
+        if isinstance(row, slice):
+            return [*self._of(self.sources[row])]
+        return self.read([self.sources[row]])[0] if self._column is None else self._column[row]
 
     def __iter__(self) -> Iterator[Any]:
         if self._column is None and len(self.sources) > _FEW:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.scan import record_scanner
 from streameval.events import Batch
@@ -176,6 +177,31 @@ def test_an_odd_record_is_decoded_or_refused_as_the_decoder_does(name: str, ids:
 @pytest.mark.parametrize("record", [PLAIN, _record(other=[{"é": ["\\", 1.5]}], user="物")])
 def test_every_truncated_record_is_refused_as_the_decoder_does(record: bytes) -> None:
     assert_as_alone(_fields(), ["variant"], [record[:end] for end in range(len(record) + 1)])
+
+
+def test_an_odd_record_between_plain_ones_makes_none_of_them_read_again() -> None:
+    decoder = Decoder(_fields(), [])
+    scanner: Any = decoder._scanner
+    if scanner is None:
+        pytest.skip("no compiled kernel here")
+    scanner._decode = _nothing
+    decoded = decoder.decode_many([PLAIN, _ODD["objects"], _ODD["an escape in an id"], PLAIN])
+    matches = decoded.batch.matches
+    assert matches is not None
+    assert [matches.interacted.tolist(), matches.owner.tolist()] == [[2, 1, 1, 2], [0, 1, 2, 3]]
+    assert_as_alone(_fields(), [], [PLAIN, _ODD["objects"], _ODD["an escape in an id"], PLAIN])
+
+
+def test_a_part_of_a_column_is_the_same_before_and_after_the_column_is_read() -> None:
+    lists = Decoder(_fields(), []).decode_many([PLAIN] * 20).batch.recommendations
+    before = lists[17:]
+    assert [*lists][17:] == before == lists[17:] == [["a", "b", "c"]] * 3
+
+
+@pytest.mark.parametrize("labels", [27, 28, 29, 40])
+def test_a_record_has_any_number_of_labels(labels: int) -> None:
+    names = [f"label-{number}" for number in range(labels)]
+    assert_as_alone(EventFields(), names, [_record(**dict.fromkeys(names, "a"))])
 
 
 def test_lists_longer_than_the_limits_are_refused() -> None:
