@@ -393,6 +393,7 @@ class PartitionCheckpoints:
         self._evidence = evidence
         self._written: int | None = None
         self._versions: Mapping[str, int] = {}
+        self._resumed_at = 0
 
     @property
     def position(self) -> int:
@@ -435,12 +436,14 @@ class PartitionCheckpoints:
         """
         self.offset = saved.header.offset if current else None
         self.durable = self.offsets
+        self._resumed_at = self.position
 
     def note_durable(self, durable: DurableCheckpoint) -> None:
         """Note that this process has written this checkpoint."""
         self.offset = self._written = durable.offset
         self.durable, self._versions = durable.offsets, durable.versions
-        if self.partition in self._ingest.partitions:
+        # A copy of what was taken over says nothing about the records that ended a process.
+        if self.partition in self._ingest.partitions and durable.offset > self._resumed_at:
             self._ingest.partitions[self.partition].cautious = False
 
     def forget_last(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -11,7 +12,8 @@ from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.stored import StoreReader
 from streameval.daemon.assembly import checkpoint_store, snapshots_of
-from streameval.daemon.loop import STALL_SECONDS, AdviceLog, SourceTrouble
+from streameval.daemon.log import emit
+from streameval.daemon.loop import STALL_SECONDS, SourceTrouble
 from streameval.daemon.site import Site
 from streameval.daemon.systemd import Pulse, Supervisor
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
@@ -31,6 +33,38 @@ _NAP: Final = 0.2
 
 _STALE: Final = 10
 """Intervals of checkpoints after which records without one are a warning."""
+
+
+class StoredProblems:
+    """Logs each partition that comes to have a problem, once: its sentence names each new file."""
+
+    def __init__(self) -> None:
+        self._logs: frozenset[Partition] = frozenset()
+
+    def observe(self, stored: Sequence[StoredPartition]) -> None:
+        """Log the partitions that have a problem and had none before."""
+        problems = {entry.log: entry.problem for entry in stored if entry.problem is not None}
+        for log in sorted(problems.keys() - self._logs):
+            emit(logging.WARNING, "advice", advice=f"{log}: {problems[log]}.")
+        self._logs = frozenset(problems)
+
+
+class LongWaits:
+    """Tells records that have waited for a checkpoint for long from the first after a quiet time.
+
+    `longest`: seconds. `monotonic`: a clock, seconds.
+    """
+
+    def __init__(self, longest: float, monotonic: Callable[[], float]) -> None:
+        self._longest, self._monotonic = longest, monotonic
+        self._since: dict[tuple[Partition, int | None], float] = {}
+
+    def any_in(self, stored: Sequence[StoredPartition]) -> bool:
+        """Whether a partition has had uncovered records for so long without a new checkpoint."""
+        now, before = self._monotonic(), self._since
+        behind = [(entry.log, entry.offset) for entry in stored if entry.lag]
+        self._since = {place: before.get(place, now) for place in behind}
+        return any(now - since >= self._longest for since in self._since.values())
 
 
 class StoreServer:
@@ -68,7 +102,8 @@ class StoreServer:
         self._ends = self._monitor()
         look = min(self._interval / 2, _LONGEST)
         self._pace = Pace(look, look)
-        self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), AdviceLog()
+        self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), StoredProblems()
+        self._waits = LongWaits(_STALE * self._interval, self._clock.monotonic)
         self._site = Site(
             config,
             environment,
@@ -100,10 +135,7 @@ class StoreServer:
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
         self._trouble_log.observe(self._reader.trouble)
-        for entry in snapshot.stored:
-            if entry.problem is not None:
-                about = entry.log, entry.problem
-                self._problems.observe(about, f"{entry.log}: {entry.problem}.")
+        self._problems.observe(snapshot.stored)
         self._pulse.beat()
         self._pace.note(self._clock.busy() - worked)
         while not until() and self._clock.monotonic() < began + self._pace.interval:
@@ -151,6 +183,7 @@ class StoreServer:
 
     def _trouble(self, stored: Sequence[StoredPartition], now: float) -> str | None:
         """What is wrong with the values, the worst first; None if nothing is."""
+        waits = self._waits.any_in(stored)
         if self._reader.trouble is not None:
             shown = any(entry.offset is not None for entry in stored)
             return f"{self._reader.trouble}{_READ_BEFORE if shown else ''}"
@@ -160,7 +193,7 @@ class StoreServer:
         if problems:
             others = f" (and {len(problems) - 1:,} more partitions)" if len(problems) > 1 else ""
             return f"{problems[0].log}{others}: {problems[0].problem}."
-        return uncovered_partitions(stored, now, _STALE * self._interval)
+        return uncovered_partitions(stored, now) if waits else None
 
 
 _READ_BEFORE: Final = " The values are those read before."

@@ -35,6 +35,8 @@ _EMPTY: Final = 0
 """The checksum of no bytes, and of a few others."""
 _MOST_LATER: Final = 1_000
 """Events that wait to be joined with earlier ones until a vote or a checkpoint needs them."""
+_OF_A_BATCH: Final = 16
+"""Events that take as much memory as what a waiting batch holds besides its own."""
 _FEW: Final = 64
 """Number of ballots up to which counting them one by one is faster: each takes as long as a
 hundred of a whole batch."""
@@ -310,7 +312,7 @@ class Clock:
             return False
         self.now = max(self.now, latest)
         self._later.append((times, voters))
-        self._waiting += len(times)
+        self._waiting += _OF_A_BATCH + len(times)
         if self._waiting > _MOST_LATER:
             self._join()
         return True

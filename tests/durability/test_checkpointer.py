@@ -197,6 +197,18 @@ def test_a_partition_that_was_taken_over_is_copied_although_nothing_changed() ->
     assert heir.commits == []
 
 
+def test_records_are_tried_until_a_checkpoint_has_some_of_them() -> None:
+    """A record that ended the process before may come long after the takeover."""
+    heir = Kept(after(10))
+    heir.assign(committed=10)
+    state = heir.ingest.partitions[P]
+    heir.checkpoint()
+    assert state.cautious
+    heir.count(10, 14)
+    heir.checkpoint()
+    assert not state.cautious
+
+
 def test_a_missing_round_fails_one_round_and_the_next_writes_everything_again() -> None:
     kept = owner(store := Recorded())
     kept.checkpointer.assigned([assignment(partition=OTHER)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -271,3 +272,14 @@ def test_a_saved_voter_is_the_checksum_of_its_name(names: list[str | int | bytes
         for name in names
     ]
     assert clock.state()[4] == checksums
+
+
+def test_few_events_of_many_batches_hold_few_of_the_batches() -> None:
+    clock = Clock(ClockRule(voters=21))
+    clock.advance(np.zeros(40, np.int64))
+    tracemalloc.start()
+    for _ in range(500):
+        assert clock.follow(np.zeros(2_048, np.int64)[:1], ["ann"], 0)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100 * 8 * 2_048

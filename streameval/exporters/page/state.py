@@ -51,17 +51,12 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
     return State(ready=True, word="Ready", why=_progress(snapshot))
 
 
-def uncovered_partitions(
-    stored: Sequence[StoredPartition], now: float, longer_than: float = 0.0
-) -> str | None:
-    """How many partitions have records that no checkpoint covers; None if none has.
-
-    `longer_than`: age of their checkpoints from which on they count, seconds.
-    """
+def uncovered_partitions(stored: Sequence[StoredPartition], now: float) -> str | None:
+    """How many partitions have records that no checkpoint covers; None if none has."""
     behind = [
         (entry.written_at, str(entry.log))
         for entry in stored
-        if entry.lag and entry.written_at is not None and now - entry.written_at >= longer_than
+        if entry.lag and entry.written_at is not None
     ]
     if not behind:
         return None
