@@ -22,7 +22,7 @@ from streameval.daemon.log import emit
 from streameval.daemon.systemd import Supervisor
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.engine.windows.times import SECOND, duration_of
-from streameval.events.errors import ConfigError
+from streameval.events.errors import ConfigError, UsageError
 from streameval.events.extras import imports_of
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.page.state import state
@@ -54,6 +54,7 @@ class Site:
     Raises:
         AddressInUseError: the address is in use.
         ConfigError: the configuration of the web server is not valid.
+        UsageError: a variable of OpenTelemetry has a value that cannot be followed.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Site:
         )
         self._server = Server(app, web.addresses, self._security)
         self._otlp: AbstractContextManager[object] = nullcontext()
-        if "otlp" in environment.get("OTEL_METRICS_EXPORTER", "").split(","):
+        if _sends_otlp(environment):
             self._otlp = self._otlp_exporter(exporter, environment, name)
 
     @property
@@ -198,6 +199,16 @@ class PasswordFlood:
         if self._clock() >= self._next:
             self._next = self._clock() + _FLOOD_SECONDS
             emit(logging.WARNING, "password_flood", address=address)
+
+
+def _sends_otlp(environment: Mapping[str, str]) -> bool:
+    """Whether values are sent by OTLP; /metrics is served in any case."""
+    named = [name.strip() for name in environment.get("OTEL_METRICS_EXPORTER", "").split(",")]
+    for name in named:
+        if name not in {"otlp", "prometheus", "none", ""}:
+            problem = f"found {name!r}; give otlp, prometheus or none."
+            raise UsageError(f"OTEL_METRICS_EXPORTER: {problem}")
+    return "otlp" in named
 
 
 def _log_otlp(problem: str | None) -> None:

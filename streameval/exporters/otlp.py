@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, Self
 
 from opentelemetry.exporter.otlp.proto.http import metric_exporter
@@ -25,7 +27,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.registry import Collector
 
-from streameval.events.errors import ConfigError, without_user
+from streameval.events.errors import UsageError, without_user
 from streameval.exporters.families import Family
 from streameval.exporters.operations import otlp_failures
 
@@ -51,7 +53,7 @@ class OtlpExporter(Collector):
     `observe`: called with the reason when an export fails, and with None when one succeeds again.
 
     Raises:
-        ConfigError: a variable has a value that cannot be followed.
+        UsageError: a variable has a value that cannot be followed.
     """
 
     def __init__(
@@ -65,10 +67,7 @@ class OtlpExporter(Collector):
         self._interval = _interval(environment)
         _check(environment)
         self._resource = Resource.create({**resource, **OTELResourceDetector().detect().attributes})
-        try:
-            self._exporter = metric_exporter.OTLPMetricExporter(max_export_batch_size=_POINTS)
-        except ValueError as error:
-            raise ConfigError("", "OTEL_EXPORTER_OTLP_*", f"{error}.") from error
+        self._exporter = metric_exporter.OTLPMetricExporter(max_export_batch_size=_POINTS)
         self._start = time.time_ns()
         self._failures, self._fails = 0, False
         self._stopping = threading.Event()
@@ -162,22 +161,38 @@ def _interval(environment: Mapping[str, str]) -> float:
         seconds = float(text) / 1_000
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds < math.inf:
+    if not 0 < seconds < threading.TIMEOUT_MAX:
         problem = f"found {text!r}; give milliseconds, for example 60000."
-        raise ConfigError("", "OTEL_METRIC_EXPORT_INTERVAL", problem)
+        raise UsageError(f"OTEL_METRIC_EXPORT_INTERVAL: {problem}")
     return seconds
 
 
-_FOLLOWED: Final = {
-    "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-    "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
-    "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "cumulative",
+_ALLOWED: Final = {
+    "PROTOCOL": ("http/protobuf", "only http/protobuf is written, which collectors convert"),
+    "TEMPORALITY_PREFERENCE": ("cumulative", "only cumulative is written; collectors convert it"),
+    "ENDPOINT": ("https?://.+", "give a URL, for example http://collector:4318"),
+    "COMPRESSION": ("none|gzip|deflate", "give none, gzip or deflate"),
+    "TIMEOUT": (r"\d+(\.\d+)?", "give seconds, for example 10"),
 }
+"""Last words of a variable -> the values that can be followed, and what to do about others."""
+
+_FILES: Final = ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
 
 
 def _check(environment: Mapping[str, str]) -> None:
-    for name, value in _FOLLOWED.items():
-        found = environment.get(name) or value
-        if found.lower() != value:
-            problem = f"found {found!r}; only {value!r} is written, which collectors convert."
-            raise ConfigError("", name, problem)
+    """Refuse values with which each export would fail, or that would be passed over."""
+    for name, (pattern, remedy) in _ALLOWED.items():
+        variable, value = _variable(environment, name)
+        if value and not re.fullmatch(pattern, value.strip(), re.IGNORECASE):
+            raise UsageError(f"{variable}: found {value!r}; {remedy}.")
+    for name in _FILES:
+        variable, value = _variable(environment, name)
+        if value and not Path(value).is_file():
+            raise UsageError(f"{variable}: no file {value!r}; give the path of a PEM file.")
+
+
+def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str]:
+    """The variable of metrics, else that of all signals, and its value; empty without either."""
+    for_metrics, for_all = f"OTEL_EXPORTER_OTLP_METRICS_{name}", f"OTEL_EXPORTER_OTLP_{name}"
+    variable = for_metrics if environment.get(for_metrics) else for_all
+    return variable, environment.get(variable, "")

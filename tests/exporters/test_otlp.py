@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +17,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.errors import ConfigError
+from streameval.events.errors import UsageError
 from streameval.exporters.otlp import OtlpExporter
 from streameval.exporters.prometheus import PrometheusExporter
+from tests.cli.program import command
 from tests.daemon.running import running
 from tests.exporters.pictures import (
     STARTED,
@@ -32,6 +34,7 @@ from tests.exporters.pictures import (
 )
 from tests.house.extras import run_with_extras
 from tests.ports import free_port
+from tests.processes import finished
 
 
 class Collector:
@@ -251,20 +254,60 @@ def test_an_endpoint_that_is_away_is_told_once_and_counted_and_counting_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "remedy"),
     [
-        ("OTEL_METRIC_EXPORT_INTERVAL", "60s"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-        ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/json"),
-        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta"),
+        ("METRIC_EXPORT_INTERVAL", "60s", "found '60s'; give milliseconds, for example 60000."),
+        ("METRIC_EXPORT_INTERVAL", "0", "found '0'; give milliseconds, for example 60000."),
+        ("METRIC_EXPORT_INTERVAL", "1e15", "found '1e15'; give milliseconds, for example 60000."),
+        (
+            "EXPORTER_OTLP_PROTOCOL",
+            "grpc",
+            "found 'grpc'; only http/protobuf is written, which collectors convert.",
+        ),
+        (
+            "EXPORTER_OTLP_METRICS_PROTOCOL",
+            "http/json",
+            "found 'http/json'; only http/protobuf is written, which collectors convert.",
+        ),
+        (
+            "EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+            "delta",
+            "found 'delta'; only cumulative is written; collectors convert it.",
+        ),
+        (
+            "EXPORTER_OTLP_ENDPOINT",
+            "collector:4318",
+            "found 'collector:4318'; give a URL, for example http://collector:4318.",
+        ),
+        ("EXPORTER_OTLP_COMPRESSION", "gzp", "found 'gzp'; give none, gzip or deflate."),
+        ("EXPORTER_OTLP_TIMEOUT", "10s", "found '10s'; give seconds, for example 10."),
+        (
+            "EXPORTER_OTLP_METRICS_CERTIFICATE",
+            "ca.pem",
+            "no file 'ca.pem'; give the path of a PEM file.",
+        ),
     ],
 )
-def test_a_variable_that_cannot_be_followed_is_refused(name: str, value: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        OtlpExporter(list, {}, {name: value}, lambda _: None)
-    assert raised.value.key == name
-    assert repr(value) in str(raised.value)
+def test_a_variable_that_cannot_be_followed_is_refused(name: str, value: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        OtlpExporter(list, {}, {f"OTEL_{name}": value}, lambda _: None)
+    assert str(raised.value) == f"OTEL_{name}: {remedy}"
+
+
+def test_a_variable_of_metrics_overrides_that_of_all_signals() -> None:
+    of_all = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+    of_metrics = {"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf"}
+    assert [*OtlpExporter(list, {}, of_all | of_metrics, lambda _: None).collect()]
+
+
+def test_a_daemon_refuses_another_exporter_in_one_line(folder: Path) -> None:
+    (folder / "streameval.toml").write_text(CONFIG)
+    environment = {**os.environ, "OTEL_METRICS_EXPORTER": "otlp, otpl"}
+    done = finished(command("run", "streameval.toml"), cwd=folder, env=environment)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    said = "OTEL_METRICS_EXPORTER: found 'otpl'; give otlp, prometheus or none."
+    assert line.partition(" error=")[2] == json.dumps(said)
 
 
 def test_without_its_extra_the_daemon_says_what_to_install(folder: Path) -> None:
