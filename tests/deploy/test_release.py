@@ -19,8 +19,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import streameval
 from streameval.building.hook import ABI, NPM
-from tests.deploy.examples import BASE, DEPLOY, document, instructions, of_the_environment
+from tests.deploy.examples import (
+    DEPLOY,
+    KUBERNETES,
+    document,
+    instructions,
+    of_the_environment,
+)
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT, files
 from tests.processes import finished
@@ -125,8 +132,13 @@ def test_the_version_stands_in_the_changelog_or_is_still_unreleased() -> None:
     )
 
 
-def test_the_cluster_takes_the_image_of_this_version() -> None:
-    (image,) = document(BASE / "kustomization.yaml")["images"]
+def test_the_package_says_this_version() -> None:
+    assert streameval.__version__ == VERSION
+
+
+@pytest.mark.parametrize("folder", ["base", "reader"])
+def test_the_cluster_takes_the_image_of_this_version(folder: str) -> None:
+    (image,) = document(KUBERNETES / folder / "kustomization.yaml")["images"]
     assert image["newTag"] == VERSION
 
 
