@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from streameval.events.errors import ConfigError, MissingExtraError
+from streameval.events.forks import forkable_lock
+
+_IMPORTING: Final = forkable_lock()
+"""So that no child is forked in the middle of an import, which would wait for it for ever."""
 
 
 class LazyModule:
@@ -22,7 +26,8 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        value = getattr(import_module(self._name), attribute)
+        with _IMPORTING:
+            value = getattr(import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value
 

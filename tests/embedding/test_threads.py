@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,3 +280,33 @@ def test_a_child_that_is_forked_while_threads_count_counts_on() -> None:
     command = [sys.executable, "-W", "ignore", "-c", _FORKS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == f"{[0] * 10}\n", done.stderr
+
+
+_FORKS_IN_AN_IMPORT = """
+import os, signal, sys, threading, types
+from streameval.events.extras import LazyModule
+
+sys.path.insert(0, sys.argv[1])
+begun = sys.modules["begun"] = types.ModuleType("begun")
+begun.event = threading.Event()
+thread = threading.Thread(target=lambda: LazyModule("slow").value)
+thread.start()
+begun.event.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(LazyModule("slow").value)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_is_forked_while_a_thread_imports_a_late_module_uses_it(
+    tmp_path: Path,
+) -> None:
+    source = "import begun, time\nbegun.event.set()\ntime.sleep(0.2)\nvalue = 7\n"
+    (tmp_path / "slow.py").write_text(source)
+    command = [sys.executable, "-W", "ignore", "-c", _FORKS_IN_AN_IMPORT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "7\n", done.stderr
