@@ -103,7 +103,8 @@ class RoundWriter:
         Raises:
             StoreError: nothing was written, or it is not known whether.
         """
-        self._forget_missing(files, frozenset(draft.header.place for draft in drafts))
+        written = {draft.header.place for draft in drafts}
+        self._forget_missing(files, {*owned} - written)
         key = self._key(self._number)
         held = {place: held for place, held in self._held.items() if place not in dropped}
         encoder = _Encoder(self.name, self._number, held, self._storage.path_of(key))
@@ -136,11 +137,13 @@ class RoundWriter:
             if key is not None and self._sizes.get(key[1], file.size) == file.size
         }
 
-    def _forget_missing(self, files: Collection[int], saved: frozenset[Place]) -> None:
+    def _forget_missing(self, files: Collection[int], needed: Collection[Place]) -> None:
         """Forget places of which a file is missing, so that they are written again, whole.
 
+        `needed`: places of this process that the next round does not write.
+
         Raises:
-            StoreError: the round would lack one of them; `saved`: places that it has.
+            StoreError: one of these is missing.
         """
         missing = {
             place: number
@@ -153,7 +156,7 @@ class RoundWriter:
             self._begin()
         for place in missing:
             self._held.pop(place, None)
-        for place in missing.keys() - saved:
+        for place in missing.keys() & needed:
             path = self._storage.path_of(self._key(missing[place]))
             raise StoreError(path, f"the file of a part of {place} is missing", _REWRITTEN)
 

@@ -182,12 +182,15 @@ class Listing(msgspec.Struct, frozen=True):
 
     def is_covered(self, location: Location) -> bool:
         """Whether another process has a higher checkpoint of the place, in both of its rounds."""
-        for writer, directories in self.writers.items():
-            if writer != location.writer and len(directories) > 1 and directories[1] is not None:
-                other = directories[1].get(location.place)
-                if other is not None and other.order > location.order:
-                    return True
-        return False
+
+        def covers(directory: Mapping[Place, Location] | None) -> bool:
+            other = None if directory is None else directory.get(location.place)
+            return other is not None and other.order > location.order and other.key in self.files
+
+        return any(
+            writer != location.writer and len(directories) > 1 and all(map(covers, directories))
+            for writer, directories in self.writers.items()
+        )
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -311,7 +314,12 @@ class Store:
         unread = [(key, file) for key, file in newest if (key, file.tag) not in cached]
         read = self.gather(lambda named: self._directory(*named), unread, _FILES_AT_ONCE)
         names = [(key, file.tag) for key, file in unread]
-        cached = {**cached, **dict(zip(names, read, strict=True))}
+        found_now = {name: of for name, of in zip(names, read, strict=True) if of is not None}
+        # Of many processes, some write meanwhile: the next try reads only their rounds.
+        cached = self._directories = {**cached, **found_now}
+        for name in names:
+            if name not in cached:
+                raise FileNotFoundError(name[0])
         directories = {key: cached[key, file.tag] for key, file in newest}
         self._directories = {(key, file.tag): directories[key] for key, file in newest}
         writers: dict[str, list[Mapping[Place, Location] | None]] = {}
@@ -335,7 +343,8 @@ class Store:
 
     def _directory(
         self, key: str, file: StoredFile
-    ) -> Directory | LaterDirectory | DamagedStateError:
+    ) -> Directory | LaterDirectory | DamagedStateError | None:
+        """The directory of a round, or how it is damaged; None if it has been removed."""
         path = self._storage.path_of(key)
         start = max(0, file.size - _DIRECTORY)
         try:
@@ -348,6 +357,8 @@ class Store:
             return directory_in(path, key, tail, start)
         except DamagedStateError as error:
             return error
+        except FileNotFoundError:
+            return None
 
     def places(self) -> list[Place]:
         """The places with checkpoints, sorted."""
@@ -546,8 +557,9 @@ class Store:
             mine = writer.held.keys() - foreign | {draft.header.place for draft in drafts}
             saved, rounds = writer.write(drafts, files, mine, dropped, enough)
             self._rounds += 1
-            # The round is durable, so a failed cleanup can wait for the next.
-            self.cleanup_failure = self._remove([*superseded, *rounds])
+            # The round is durable, so a failed cleanup can wait for the next. Files of other users
+            # come last: this one may not be allowed to remove them.
+            self.cleanup_failure = self._remove([*rounds, *superseded])
             return saved
 
     def _ended(self, listing: Listing) -> list[str]:

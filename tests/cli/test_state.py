@@ -200,6 +200,11 @@ def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path)
         == without_copies([checkpoint, behind], None)
         == [checkpoint]
     )
+    # What has started over wins over all that was before, whatever offsets that has.
+    again = checkpoint._replace(path="again", saved=copy(checkpoint.saved))
+    again.saved.header = replace(checkpoint.saved.header, offset=7, generation=1)
+    for copies in ([again, checkpoint], [checkpoint, again]):
+        assert without_copies(copies, None) == [again]
 
 
 def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: Path) -> None:

@@ -214,13 +214,14 @@ def test_another_ranker_can_be_accepted_where_no_list_waits() -> None:
 
 
 def test_a_restart_is_not_undone_by_the_next_start() -> None:
-    store = after(10)
+    store = MemoryStore()
+    after(10, store)
     policies = with_policy("on_other_settings", "restart")
     settings: dict[str, Any] = {"fingerprint": {"pane": "5m"}, "policies": policies}
-    kept = owner(store, **settings)
+    kept = owner(MemoryStore(store.disk), **settings)
     kept.count(0, 4)
     kept.checkpointer.finish()
-    again = Kept(store, fingerprint={"pane": "5m"})
+    again = Kept(MemoryStore(store.disk), fingerprint={"pane": "5m"})
     assert again.assign(committed=4) == 4
     assert again.events == []
 

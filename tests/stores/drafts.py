@@ -151,8 +151,8 @@ def restored(disk: SimulatedDisk) -> int | None:
 
 
 class MemoryStore(Store):
-    def __init__(self) -> None:
-        self.disk = SimulatedDisk(STORE.parent)
+    def __init__(self, disk: SimulatedDisk | None = None) -> None:
+        self.disk = disk or SimulatedDisk(STORE.parent)
         super().__init__(Folder(STORE, self.disk))
 
     def lose_round(self, place: Place) -> None:

@@ -137,8 +137,11 @@ def test_what_is_damaged_is_not_copied_into_the_next_round(
     writer: Writer, newest: Path, disk: SimulatedDisk
 ) -> None:
     """Little of the round is needed by the next one, which notices, and writes all once more."""
-    content = disk.read(newest, 0, disk.size(newest))
-    disk.overwrite(newest, content.replace(b"one shop", b"two shop"))
+    first = newest.with_name(f"{0:020d}.round")
+    content = disk.read(first, 0, disk.size(first))
+    damaged = content.replace(b"one shop", b"two shop")
+    assert damaged != content
+    disk.overwrite(first, damaged)
     for place in PLACES:
         with suppress(StoreError):
             writer.save_all({place: 230})

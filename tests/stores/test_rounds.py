@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
+from itertools import count
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from streameval.checkpoints import rounds as rounds_module
-from streameval.checkpoints.format import Part, round_of
+from streameval.checkpoints.format import Part, round_key, round_of
 from streameval.checkpoints.store import GRACE
 from streameval.events.errors import StoreError
-from tests.crashes.simulated_disk import SimulatedDisk, refusing
+from tests.crashes.simulated_disk import SimulatedDisk, Step, refusing
 from tests.present import present
 from tests.stores.drafts import (
     NOON,
@@ -25,6 +27,7 @@ from tests.stores.drafts import (
     opened,
     part,
     restored,
+    whole,
 )
 
 OTHER = PLACE._replace(number=4)
@@ -195,6 +198,85 @@ def test_a_process_that_was_taken_for_dead_goes_on_under_another_name(
     slow.save_all({PLACE: 400, OTHER: 400})
     assert len(rounds(disk)) == 2
     assert restored(disk) == 400
+
+
+def test_places_that_others_own_now_are_not_missed_when_their_files_are_gone(
+    disk: SimulatedDisk,
+) -> None:
+    """Else a process that comes back would end over its first checkpoint of another place."""
+    slow, owner = Writer(opened(disk)), Writer(opened(disk))
+    slow.save_all({PLACE: 110, OTHER: 5})
+    disk.now += GRACE + 1
+    for offset in range(120, 300):
+        owner.save_all({PLACE: offset, OTHER: offset})
+    assert len(rounds(disk)) == 1
+    new = PLACE._replace(number=5)
+    slow.save_all({new: 7}, owned=[new])
+    assert whole(opened(disk).newest(new).saved, new) == 7
+    assert restored(disk) == 299
+
+
+def test_a_checkpoint_that_its_owner_has_forgotten_replaces_no_other(disk: SimulatedDisk) -> None:
+    """Of the one with a higher offset, somebody has removed a file with parts of it."""
+    former, owner = Writer(opened(disk)), Writer(opened(disk))
+    former.save_all({PLACE: 110, OTHER: 5})
+    (ours,) = rounds(disk)
+    new = PLACE._replace(number=5)
+    owner.save(120)
+    owner.save(121)
+    owner.save_all({new: 7}, owned=[new])
+    (theirs,) = {*rounds(disk)} - {ours}
+    disk.remove(STORE / round_key(theirs, 0))
+    owner.save_all({new: 8}, owned=[new])
+    for number in (6, 7, 8):
+        former.save_all({OTHER: number}, owned=[OTHER])
+    assert whole(opened(disk).newest(PLACE).saved) == 110
+
+
+def test_files_of_another_user_that_cannot_be_removed_keep_none_of_ours(
+    disk: SimulatedDisk,
+) -> None:
+    Writer(opened(disk)).save(110)
+    (ended,) = rounds(disk)
+    owner = Writer(opened(disk))
+    # Nobody else has the other place, so each round looks what others have.
+    owner.save_all({PLACE: 120, OTHER: 5})
+
+    def refused(step: Step) -> None:
+        if step.call == "remove" and ended in str(step.path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(step.path))
+
+    disk.before = refused
+    disk.now += GRACE + 1
+    for offset in range(130, 150):
+        owner.save(offset, owned=[PLACE])
+    assert "permission denied" in present(owner.store.cleanup_failure)
+    found = rounds(disk)
+    assert found.pop(ended) == [0]
+    (numbers,) = found.values()
+    assert len(numbers) <= 5
+
+
+def test_a_listing_ends_although_others_write_while_it_reads(disk: SimulatedDisk) -> None:
+    """While it reads ten rounds, the process whose turn is last writes one and removes one."""
+    writers: dict[str, Writer] = {}
+    for _ in range(40):
+        writer = Writer(opened(disk))
+        writer.save(110)
+        writer.save(110)
+        (name,) = rounds(disk).keys() - writers.keys()
+        writers[name] = writer
+    reads = count(1)
+
+    def busy(step: Step) -> None:
+        if step.call == "read" and step.path.suffix == ".round" and not next(reads) % 10:
+            disk.before = lambda _: None
+            writers[min(writers)].save(110)
+            disk.before = busy
+
+    reader = opened(disk)
+    disk.before = busy
+    assert reader.listing().writers.keys() == writers.keys()
 
 
 def test_of_two_processes_of_one_name_the_second_goes_on_under_another(
