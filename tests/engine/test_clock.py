@@ -77,6 +77,21 @@ def test_the_clock_matches_its_definition_for_any_batches(
         assert clock.latest == slow_clock.provisional(log, max_ahead, size, voters)
 
 
+@given(voted_logs, st.lists(st.integers(0, 60), max_size=9), sizes)
+def test_a_clock_that_joins_events_when_a_vote_needs_them_has_the_state_of_one_that_joins_at_once(
+    events: list[tuple[int, str | None]], ends: list[int], size: int
+) -> None:
+    log, voters = [time for time, _ in events], [voter for _, voter in events]
+    lazy, eager = (Clock(ClockRule(5, size)) for _ in range(2))
+    for part in cut(log, ends):
+        times = np.array(log[part], dtype=np.int64)
+        if not lazy.follow(times, voters[part], int(times.max(initial=NEVER))):
+            lazy.advance(times, voters[part])
+        eager.advance(times, voters[part])
+        assert lazy.now == eager.now
+    assert lazy.state() == eager.state()
+
+
 @given(voted_logs, st.lists(st.integers(0, 60), max_size=5), sizes, st.data())
 def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
     events: list[tuple[int, str | None]], ends: list[int], size: int, data: st.DataObject
