@@ -305,18 +305,21 @@ def _unread_fields(setup: Setup) -> Iterator[Note]:
             )
 
 
-def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[Note]:
-    """What was left out: how many records, and the first of each reason."""
+def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[str]:
+    """What was left out: how many records, and the first of each reason.
+
+    Texts, which name no settings: a record may have braces.
+    """
     tally, letters = counts.tally, counts.letters
     unit = "row" if setup.given.is_columns else "line"
     bad = sum(tally.invalid.values())
     if bad:
-        yield Note(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+        yield f"{bad:,} of {tally.consumed:,} records are invalid and left out:"
     for letter in letters:
         where = f"{letter.partition.topic}, {unit} {letter.offset + 1}"
         number = tally.invalid[letter.reason]
         text = f"{letter.reason}, first in {where}: {letter.message}: {letter.preview}"
-        yield Note(f"{number:>9,} {text}")
+        yield f"{number:>9,} {text}"
     for letter in letters:
         line = letter.value.strip()
         if letter.offset or (line.startswith(b"{") and line != b"{"):
@@ -325,7 +328,7 @@ def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[Note]:
         remedy = "the name of a table ends with .csv, .tsv or .parquet"
         if line[:1] in (b"[", b"{"):
             remedy = 'write one object per line, as pandas does with orient="records", lines=True'
-        yield Note(f"{letter.partition.topic} does not look like JSON lines: {remedy}.")
+        yield f"{letter.partition.topic} does not look like JSON lines: {remedy}."
 
 
 def values_of(

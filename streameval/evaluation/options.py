@@ -240,8 +240,10 @@ class Surroundings(NamedTuple):
         """The surroundings with a name before each doubt."""
 
         def named(doubt: Note | str) -> None:
-            said = doubt if isinstance(doubt, Note) else Note(doubt)
-            self.note(Note(f"{name}: {said.text}", **said.settings))
+            if isinstance(doubt, str):
+                self.note(f"{name}: {doubt}")
+            else:
+                self.note(Note(f"{name}: {doubt.text}", **doubt.settings))
 
         return self._replace(note=named)
 

@@ -107,10 +107,13 @@ def over_time(
         line = lines.setdefault(point.labels, [math.nan] * len(starts))
         line[index_of[point.start]] = point.value
     for name, values in lines.items():
-        drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
+        # matplotlib leaves a label that begins with an underscore out of the legend.
+        label = _folded(f" {name}" if name.startswith("_") else name)
+        drawn.plot(starts, values, marker=".", label=label)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
     if any(lines):
-        drawn.legend()
+        for text in drawn.legend().get_texts():
+            text.set_parse_math(False)  # a dollar sign is one
     dates = import_extra("matplotlib.dates", "drawing", "plot")
     locator = dates.AutoDateLocator()
     drawn.xaxis.set_major_locator(locator)
@@ -176,8 +179,12 @@ def draw_rows(axes: Axes, rows: Sequence[DrawnRow]) -> None:
             axes.plot([low, high], [index, index], color=colour)
         if value is not None:
             axes.plot([value], [index], marker="o", color=colour)
-    axes.set_yticks(range(len(rows)), [textwrap.fill(row.name, _LABEL) for row in rows])
+    axes.set_yticks(range(len(rows)), [_folded(row.name) for row in rows], parse_math=False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
+
+
+def _folded(label: str) -> str:
+    return textwrap.fill(label, _LABEL)
 
 
 def axes_of(axes: Axes | None) -> Axes:

@@ -139,6 +139,16 @@ def test_no_label_is_cut_and_dates_fit_the_data() -> None:
         assert texts <= {label.get_text() for label in axes.get_xticklabels()}
 
 
+def test_the_legend_has_each_label_whole() -> None:
+    labels = ["_control", "$", "$\\no$", f"a variant {'of many words ' * 9}"]
+    drawn = over_time(_rows({label: [1, 0] for label in labels}), "hit_rate@1")
+    drawn.figure.canvas.draw()
+    legend = drawn.get_legend()
+    assert legend is not None
+    texts = [" ".join(text.get_text().split()) for text in legend.get_texts()]
+    assert texts == [label.strip() for label in labels]
+
+
 def _reading() -> Reading:
     accumulator = Accumulator("mrr")
     accumulator.update(["a"], ["a"])
