@@ -23,7 +23,7 @@ from streameval.checkpoints.scheduler import (
     ProcessClock,
 )
 from streameval.checkpoints.settings import CheckpointSettings, LogEvent
-from streameval.checkpoints.store import Store
+from streameval.checkpoints.store import Listing, Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest, StartOwner
@@ -108,7 +108,9 @@ class Checkpointer:
             ]
         )
         planner = RestorePlanner(self._store, self._settings, self._committer.shown)
-        loaded = [self._load(planner, plan) for plan in planner.plans(assignments)]
+        listing = self._store.listing()
+        plans = planner.plans(assignments, listing)
+        loaded = [self._load(planner, plan, listing) for plan in plans]
         begun = [self._owned[plan.assignment.partition] for plan in loaded if plan.saved is None]
         if begun:
             self._scheduler.first(begun)
@@ -275,12 +277,17 @@ class Checkpointer:
         ]
 
     def _load(
-        self, planner: RestorePlanner, plan: RestorePlan, *, once_more: bool = True
+        self,
+        planner: RestorePlanner,
+        plan: RestorePlan,
+        listing: Listing,
+        *,
+        once_more: bool = True,
     ) -> RestorePlan:
         self._log_events += plan.log_events
         saved = plan.saved
         if saved is None:
-            return self._begin(plan)
+            return self._begin(plan, listing)
         try:
             other_inputs = resume(
                 self._ingest,
@@ -293,13 +300,13 @@ class Checkpointer:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
             restart = msgspec.structs.replace(restart, generation=plan.generation + 1)
-            return self._load(planner, restart)
+            return self._load(planner, restart, listing)
         except DamagedStateError:
             # Valid when planned, damaged now; an older one may be valid.
             if not once_more:
                 raise
             plan = planner.plan(plan.assignment)
-            return self._load(planner, plan, once_more=False)
+            return self._load(planner, plan, listing, once_more=False)
         checkpoints = self._own(plan)
         if other_inputs is not None:
             fields = {"partition": str(plan.place), "problem": other_inputs}
@@ -328,10 +335,10 @@ class Checkpointer:
         )
         self._committer.add(checkpoints.partition, durable)
 
-    def _begin(self, plan: RestorePlan) -> RestorePlan:
+    def _begin(self, plan: RestorePlan, listing: Listing) -> RestorePlan:
         if plan.archive:
             self._committer.reset(plan.assignment.logs)
-            self._store.archive(plan.place)
+            self._store.archive(plan.place, listing)
         self._ingest.begin(plan.assignment.partition, plan.offsets)
         self._own(plan)
         return plan

@@ -138,9 +138,8 @@ class RestorePlanner:
         self._reading = Lock()
         self._found: Mapping[Place, Header | None] | None = None
 
-    def plans(self, assignments: Sequence[Assignment]) -> list[RestorePlan]:
+    def plans(self, assignments: Sequence[Assignment], listing: Listing) -> list[RestorePlan]:
         """Plan several assignments; see `plan`."""
-        listing = self._store.listing()
         return self._store.gather(lambda assignment: self.plan(assignment, listing), assignments)
 
     def plan(self, assignment: Assignment, listing: Listing | None = None) -> RestorePlan:

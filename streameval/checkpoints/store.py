@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -39,6 +38,7 @@ from streameval.checkpoints.format import (
     record_content,
     round_key,
     round_of,
+    to_json,
 )
 from streameval.checkpoints.rounds import RoundWriter
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
@@ -209,7 +209,7 @@ class Store:
 
     docs/reference/state.md describes its files. Methods raise StoreError if the storage fails.
     In a bucket, a round takes three requests: list the rounds of this process, write one file,
-    delete superseded ones.
+    delete superseded ones; and some more to copy parts, and to look for what others have saved.
 
     Attributes:
         path: of the folder, or the URL.
@@ -591,15 +591,19 @@ class Store:
             return str(error)
         return None
 
-    def archive(self, place: Place) -> None:
+    def archive(self, place: Place, listing: Listing | None = None) -> None:
         """Copy the newest valid checkpoint of a place to a store of its own, below `aside`.
 
-        The next one of a higher generation takes its place. An interrupted call can be repeated.
+        The next one of a higher generation takes its place. An interrupted call can be repeated,
+        and what is there already is not copied again.
         """
         with suppress(StateVersionError):
-            saved = self.newest(place).saved
+            saved = self.newest(place, listing).saved
             if saved is not None:
-                folder = f"{ARCHIVE}/{secrets.token_hex(8)}/"
+                folder = f"{ARCHIVE}/{digest_of(to_json(saved.header))[:16]}/"
+                copied = self._storage.files(folder + ROUNDS)
+                if any(round_of(f"{ROUNDS}/{name}") for name in copied):
+                    return
                 claim = f"{self.owner()}\n".encode()
                 self._storage.put_new(folder + CLAIM, [claim])
                 aside = RoundWriter(self._storage, folder)

@@ -222,6 +222,8 @@ def test_a_place_that_is_saved_no_longer_stays_in_the_directory(opened: Opened) 
 def test_what_starts_over_wins_and_what_was_before_is_kept_aside(storages: Storages) -> None:
     first = Store(storages())
     first.save([draft(500)])
+    # A process that was killed in between does so once more.
+    Store(storages()).archive(PLACE)
     other = Store(storages())
     other.archive(PLACE)
     other.save([draft(3, generation=1)])

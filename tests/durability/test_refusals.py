@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pytest
 
 from streameval.checkpoints.format import Place
@@ -22,12 +23,14 @@ from streameval.events.errors import (
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
+from tests.crashes.simulated_disk import Step
 from tests.durability.checkpointing import (
     Kept,
     P,
     Recorded,
     after,
     assignment,
+    batch,
     owner,
     with_policy,
 )
@@ -224,6 +227,21 @@ def test_a_restart_is_not_undone_by_the_next_start() -> None:
     again = Kept(MemoryStore(store.disk), fingerprint={"pane": "5m"})
     assert again.assign(committed=4) == 4
     assert again.events == []
+
+
+def test_the_store_is_listed_once_for_all_partitions_that_start_over() -> None:
+    """Each listing has all that was archived before, so one for each would be squares."""
+    given = [assignment(partition=Partition("events", other)) for other in range(4)]
+    store = MemoryStore()
+    before = Kept(store)
+    before.checkpointer.assigned(given)
+    before.checkpointer.apply(*(batch(0, 10, each.partition) for each in given))
+    before.checkpointer.finish()
+    again = Kept(MemoryStore(store.disk), policies=with_policy("on_truncated", "restart"))
+    store.disk.steps.clear()
+    again.checkpointer.assigned([msgspec.structs.replace(each, end=7) for each in given])
+    assert store.disk.steps.count(Step("names", STORE)) == 1
+    assert [at[0].generation for at in store.listing().places.values()] == [1] * 4
 
 
 def test_a_restart_moves_the_commit_of_the_group_back() -> None:

@@ -253,7 +253,7 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     bucket.requests.clear()
     restoring.claim("c1", "g1")
     planner = RestorePlanner(restoring, _SETTINGS, {})
-    plans = planner.plans([_assignment(place) for place in places])
+    plans = planner.plans([_assignment(place) for place in places], restoring.listing())
     for plan in plans:
         assert plan.saved is not None
         assert plan.offset == 40
