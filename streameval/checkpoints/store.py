@@ -180,12 +180,17 @@ class Listing(msgspec.Struct, frozen=True):
         newest = max(location.modified for location in locations)
         return [fault.problem for fault in self.faults if fault.modified >= newest]
 
-    def is_covered(self, location: Location) -> bool:
-        """Whether another process has a higher checkpoint of the place, in both of its rounds."""
+    def is_covered(self, location: Location, damaged: Collection[Location] = ()) -> bool:
+        """Whether another process has a higher checkpoint of the place, in both of its rounds.
+
+        `damaged`: checkpoints that do not count.
+        """
 
         def covers(directory: Mapping[Place, Location] | None) -> bool:
             other = None if directory is None else directory.get(location.place)
-            return other is not None and other.order > location.order and other.key in self.files
+            if other is None or other in damaged or other.key not in self.files:
+                return False
+            return other.order > location.order
 
         return any(
             writer != location.writer and len(directories) > 1 and all(map(covers, directories))
@@ -223,6 +228,7 @@ class Store:
         self._claimed = False
         self._writer = RoundWriter(storage)
         self._rounds = 0
+        self._damaged: set[Location] = set()
         self._saving = Lock()
         self._directories: dict[
             tuple[str, str], Directory | LaterDirectory | DamagedStateError
@@ -429,6 +435,7 @@ class Store:
                 # Its writer may have been killed before it was durable.
                 self._storage.sync(location.key.rpartition("/")[0])
                 return Found(saved=saved, damaged=damaged)
+            self._damaged.add(location)
             damaged.append(f"offset {location.offset:,} is skipped: {problem}")
         return Found(saved=None, damaged=damaged)
 
@@ -552,7 +559,9 @@ class Store:
             if foreign or self._rounds % _SWEEP == 1:
                 listing = self.listing()
                 held = listing.writers.get(writer.name, [None])[0] or {}
-                dropped = {p for p in foreign if p in held and listing.is_covered(held[p])}
+                # What a restore has skipped is damaged: what it went on from is worth more.
+                bad = self._damaged
+                dropped = {p for p in foreign if p in held and listing.is_covered(held[p], bad)}
                 superseded = self._ended(listing)
             mine = writer.held.keys() - foreign | {draft.header.place for draft in drafts}
             saved, rounds = writer.write(drafts, files, mine, dropped, enough)
@@ -578,7 +587,7 @@ class Store:
             if writer == self._writer.name or last >= now - GRACE or newest is None:
                 continue
             known = all(at.version[0] <= VERSION for at in newest.values())
-            if known and all(map(listing.is_covered, newest.values())):
+            if known and all(listing.is_covered(at, self._damaged) for at in newest.values()):
                 # Newest first: what is left after a crash has no directory for long.
                 ended += sorted(keys, reverse=True)
         return ended

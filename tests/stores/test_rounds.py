@@ -233,6 +233,25 @@ def test_a_checkpoint_that_its_owner_has_forgotten_replaces_no_other(disk: Simul
     assert whole(opened(disk).newest(PLACE).saved) == 110
 
 
+def test_a_damaged_checkpoint_replaces_none_of_who_has_skipped_it(disk: SimulatedDisk) -> None:
+    Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
+    (earliest,) = rounds(disk)
+    damaged = Writer(opened(disk))
+    damaged.save(200)
+    damaged.save(200)
+    (name,) = rounds(disk).keys() - {earliest}
+    first = STORE / round_key(name, 0)
+    content = disk.read(first, 0, disk.size(first))
+    disk.overwrite(first, content.replace(b"one shop", b"two shop"))
+    owner = Writer(opened(disk))
+    assert whole(owner.store.newest(PLACE).saved) == 110
+    owner.save(150)
+    new = PLACE._replace(number=5)
+    for number in range(5):
+        owner.save_all({new: number}, owned=[new])
+    assert whole(opened(disk).newest(PLACE).saved) == 150
+
+
 def test_files_of_another_user_that_cannot_be_removed_keep_none_of_ours(
     disk: SimulatedDisk,
 ) -> None:
