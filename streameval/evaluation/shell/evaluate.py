@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from typer import Option
 
+from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import count_given, title_of
 from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import Request
@@ -21,7 +23,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.events.errors import InvalidEventError, SourceError
+from streameval.events.errors import InvalidEventError, SourceError, UsageError
 
 
 class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +84,10 @@ def evaluate(
     options = read.options(
         by=split.by, every=split.every, inputs=inputs_option(split.catalog), **pair.reading()
     )
+    for path in read.paths:
+        if Path(path).is_dir() and is_store(path):
+            problem = "a store of checkpoints, whose events are counted already"
+            raise UsageError(f"{path}: {problem}; `streameval state export` prints its values.")
     with as_usage_error(SourceError, InvalidEventError):
         given = files_given(read.paths, split.recommendations, pair.truth, pair.exclude, options)
         counted = count_given(Request(given, options), SURROUNDINGS)
