@@ -151,7 +151,7 @@ def _moment_of(text: str) -> datetime | None:
     plain = f"{day[:4]}-{day[4:6]}-{day[6:]}T{time}.{part['digits']}{zone or ''}"
     try:
         moment = msgspec.convert(plain, datetime) + timedelta(seconds=is_leap)
+        utc = moment - (moment.utcoffset() or timedelta())
     except (msgspec.ValidationError, OverflowError):
         return None
-    utc = moment - (moment.utcoffset() or timedelta())
     return None if is_leap and (utc.hour, utc.minute, utc.second) != (0, 0, 0) else moment
