@@ -205,7 +205,11 @@ class RoundWriter:
 
     def _is_written(self, key: str, seal: bytes) -> bool:
         """Whether a file is the one that was to be written: a lost answer is no other writer."""
-        return self._storage.get(key).endswith(seal)
+        try:
+            return self._storage.get(key).endswith(seal)
+        except FileNotFoundError as error:
+            problem = "a request that writes it is still under way"
+            raise StoreError(self._storage.path_of(key), problem, _REWRITTEN) from error
 
 
 class _Absorbed(NamedTuple):

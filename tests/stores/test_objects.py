@@ -239,6 +239,31 @@ def test_a_refresh_of_a_reader_takes_one_listing_and_a_request_for_each_change(
         known = newest
 
 
+class Conflicting(FaultyBucket):
+    """Refuses rounds: a request for the same object, sent before, is still under way (409)."""
+
+    refuses = False
+
+    def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
+        if not self.refuses:
+            return super().put_new(key, pieces)
+        b"".join(pieces)
+        return False
+
+
+def test_a_round_that_an_earlier_request_still_writes_has_failed_and_the_next_has_all() -> None:
+    bucket = Conflicting()
+    writer = Writer(opened(bucket))
+    writer.save(110)
+    bucket.refuses = True
+    with pytest.raises(StoreError, match="still under way; the next round writes it again"):
+        writer.save(120)
+    bucket.refuses = False
+    writer.save(130)
+    assert whole(opened(bucket).newest(PLACE).saved) == 130
+    assert len(opened(bucket).listing().writers) == 1
+
+
 def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
