@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -145,6 +145,21 @@ def labels_of(snapshot: Snapshot, entry: Series) -> dict[str, str]:
     """The labels of a series with their values."""
     names = snapshot.families[entry.family].label_names
     return dict(zip(names, entry.labels, strict=True))
+
+
+_COLUMNS: Final = frozenset(
+    {"start", "metric", "window", "value", "low", "high", "count", "lists", "users", "estimated"}
+)
+
+
+def label_column(name: str) -> str:
+    """The column of a label in a table of readings, which has columns of its own.
+
+    Example:
+        >>> label_column("variant"), label_column("value")
+        ('variant', 'label_value')
+    """
+    return f"label_{name}" if name in _COLUMNS else name
 
 
 class _Cells:

@@ -27,7 +27,7 @@ from streameval.evaluation.counted import (
     count,
     values_of,
 )
-from streameval.evaluation.counting import page_of, records_of
+from streameval.evaluation.counting import label_column, page_of, records_of
 from streameval.evaluation.options import Form, Note, Options, Surroundings, Ties, separators_of
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import given_of
@@ -207,7 +207,7 @@ class Evaluation(Mapping[str, Reading]):
                 None if row.start is None else moment_text(row.start) for row in rows
             ]
         for name in dict.fromkeys(name for row in rows for name in row.labels):
-            columns[name] = [row.labels.get(name) for row in rows]
+            columns[label_column(name)] = [row.labels.get(name) for row in rows]
         if any(row.window != "lifetime" for row in rows):
             columns["window"] = [row.window for row in rows]
         bounds = [_bounds(reading) for reading in readings]

@@ -188,6 +188,19 @@ def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: 
     assert list(evaluation.to_frame()["users"]) == [40.0, 20.0, 40.0, 20.0]
 
 
+def test_a_label_called_as_a_column_has_a_column_of_its_own() -> None:
+    lists = {"recommendations": [["a"], ["b"]], "interactions": [["a"], ["a"]]}
+    evaluation = evaluate(pd.DataFrame({**lists, "lists": ["x", "y"]}), "mrr", by=["lists"])
+    frame = evaluation.to_frame("pandas")
+    assert frame["label_lists"].tolist() == ["x", "y"]
+    assert frame["lists"].tolist() == [1, 1]
+    assert [line.split()[:3] for line in repr(evaluation).splitlines()] == [
+        ["label_lists", "metric", "value"],
+        ["x", "mrr", "1.0000"],
+        ["y", "mrr", "0.0000"],
+    ]
+
+
 @pytest.mark.parametrize("column", ["user", "users"])
 def test_users_are_read_by_either_usual_name(column: str, tmp_path: Path) -> None:
     rows = [

@@ -11,7 +11,13 @@ from rich.text import Text
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counting import SpanReadings, labels_of, page_of, records_of
+from streameval.evaluation.counting import (
+    SpanReadings,
+    label_column,
+    labels_of,
+    page_of,
+    records_of,
+)
 from streameval.evaluation.shell.errors import report
 from streameval.evaluation.shell.terminal import Forms, command_text
 from streameval.events.printable import printable
@@ -77,7 +83,7 @@ def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
         bounds = row.get("interval") or {}
         yield {
             **{name: row.get(name) for name in front},
-            **{name: row["labels"].get(name) for name in labels},
+            **{label_column(name): row["labels"].get(name) for name in labels},
             **{name: row.get(name) for name in behind},
             **{f"{name}_{end}": bounds.get(end) for name in present("interval") for end in _ENDS},
         }
