@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
@@ -392,6 +393,7 @@ class PartitionCheckpoints:
         self._ingest = ingest
         self._evidence = evidence
         self._written: int | None = None
+        self._restored: tuple[int, float] | None = None
         self._versions: Mapping[str, int] = {}
         self._resumed_at = 0
 
@@ -437,6 +439,7 @@ class PartitionCheckpoints:
         self.offset = saved.header.offset if current else None
         self.durable = self.offsets
         self._resumed_at = self.position
+        self._restored = saved.header.offset, saved.header.written_at
 
     def note_durable(self, durable: DurableCheckpoint) -> None:
         """Note that this process has written this checkpoint."""
@@ -477,6 +480,9 @@ class PartitionCheckpoints:
         )
 
     def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
+        if self._restored is not None and self._restored[0] == self.position:
+            # Of one offset the later one wins, and the clock of another machine may be ahead.
+            written_at = max(written_at, math.nextafter(self._restored[1], math.inf))
         return Header(
             release=settings.release,
             cluster=settings.cluster(),

@@ -59,7 +59,10 @@ class Kept(Member):
     """
 
     def __init__(self, store: Store | None = None, **options: Any) -> None:
-        self.store = store or MemoryStore()
+        # Each process opens a store for itself.
+        self.store = (
+            MemoryStore(store.disk) if type(store) is MemoryStore else store or MemoryStore()
+        )
         self.commits: list[Mapping[Partition, int]] = []
         self.trouble: str | CommitAnswer | None = None
         self.safe: set[Identity] = set()

@@ -359,7 +359,7 @@ def test_offsets_that_retention_skipped_are_committed_with_a_checkpoint_only(
         raise StoreError("memory", "no space left on device", "make room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "save", full)
+        patch.setattr(kept.store, "save", full)
         kept.checkpoint()
     assert kept.commits == []
     kept.checkpoint()
