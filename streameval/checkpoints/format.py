@@ -88,7 +88,7 @@ class Header(StateSettings, frozen=True, kw_only=True):
         offset: the next offset to count.
         counted: offset below which counters have shown the records.
         clock: event time, microseconds since the epoch; None if unknown.
-        written_at: wall-clock seconds since the epoch; for people only.
+        written_at: wall-clock seconds since the epoch; of equal offsets, the later one wins.
         partitions: number of partitions of the topic when this state began; None if unknown.
         offsets: next offset of each log of a join; `offset` grows with them.
     """

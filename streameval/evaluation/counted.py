@@ -252,7 +252,7 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     if not counts.tally.valid:
         if (warning := counts.warning()) is not None:
             around.note(warning)
-        raise NoEventsError(f"no valid event in {', '.join(setup.given.names)}.")
+        raise NoEventsError(setup.given.names)
     for text in counts.advice():
         around.note(text)
     time, newest = setup.fields.time, counts.newest

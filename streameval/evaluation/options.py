@@ -217,8 +217,21 @@ def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
             raise InputError(f"{{{name}}}{why}")
 
 
+_MOST_NAMED: Final = 3
+
+
 class NoEventsError(StreamevalError):
-    """There is no valid event, so there is no value."""
+    """There is no valid event, so there is no value.
+
+    Attributes:
+        files: what was read; the message names the first ones.
+    """
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self.files = files
+        others = len(files) - _MOST_NAMED
+        more = f" and {others:,} more" if others > 0 else ""
+        super().__init__(f"no valid event in {', '.join(files[:_MOST_NAMED])}{more}.")
 
 
 Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[int, int], None]]]

@@ -121,7 +121,7 @@ def _check_series(series: Sequence[WatchedSeries], counts: _Counts, request: Req
             raise UsageError(
                 "no metric that can be watched; `streameval metrics` lists those with intervals."
             )
-        raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
+        raise NoEventsError(request.files)
     settings = counts.settings
     values = sorted(
         {value for family in counts.families for value in family.values_of(settings.label)}

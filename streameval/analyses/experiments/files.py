@@ -346,7 +346,7 @@ def _check_variants(
     """Raise a UsageError if variants, the control or users are missing."""
     files, label = ", ".join(request.files), experiment.label
     if not variants:
-        raise NoEventsError(f"no valid event in {files}.")
+        raise NoEventsError(request.files)
     variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variant_names:
         raise InputError(
@@ -425,7 +425,7 @@ def compare_policies(
     log, experiment, intervals = _counted(request, options, around)
     counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
-        raise NoEventsError(f"no valid event in {', '.join(request.files)}.")
+        raise NoEventsError(request.files)
     check_users([everyone.audience], request)
     tables = {metric: family.table for family in log.families for metric in family.metrics}
     if control not in counted:

@@ -95,19 +95,19 @@ def _find(
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
     how = msgspec.structs.replace(counted.intervals, **intervals)
     found = gaps_in(counted.families, by, how, kind, chosen)
-    _check(found, by, ", ".join(request.files))
+    _check(found, by, request.files)
     return found, counted.is_doubtful
 
 
-def _check(gaps: Sequence[Gap], by: str, files: str) -> None:
+def _check(gaps: Sequence[Gap], by: str, files: Sequence[str]) -> None:
     if not gaps:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     values = {value.name for gap in gaps for value in gap.values}
     if not values:
-        raise NoEventsError(f"no valid event in {files}.")
+        raise NoEventsError(files)
     if values == {MISSING_LABEL}:
         raise UsageError(
-            f"no event in {files} has the field {by!r}; name it with --by FIELD or "
+            f"no event in {', '.join(files)} has the field {by!r}; name it with --by FIELD or "
             f"--column {by}=FIELD."
         )
 
