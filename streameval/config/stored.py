@@ -192,6 +192,8 @@ class StoreReader:
             (place.topic, place.identity, self._written_at(place, locations) if several else 0.0)
             for place, locations in places.items()
         )
+        there = {location for locations in places.values() for location in locations}
+        self._written = {at: when for at, when in self._written.items() if at in there}
         return {
             place: locations
             for place, locations in places.items()
@@ -219,7 +221,7 @@ class StoreReader:
                 return None
             # An older checkpoint counts where it is the newest, not where a newer one is damaged.
             is_newest = location == locations[0]
-            if shown is not None and location.offset < shown.header.offset and not is_newest:
+            if shown is not None and not is_newest and location.order < shown.location.order:
                 return None
             if location not in self._refusals:
                 try:

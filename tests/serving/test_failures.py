@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streameval.checkpoints.format import ROUNDS, VERSION, CheckpointDraft, Part, Place
@@ -134,6 +135,19 @@ def test_an_older_file_does_not_replace_what_is_in_memory(site: Site) -> None:
     # The bytes of a checkpoint never change, so it is not read again.
     assert problems(standing) == {}
     assert "no checkpoint of it is valid" in problems(new)[1]
+
+
+def test_a_state_that_started_over_replaces_what_is_in_memory_also_where_its_newest_is_damaged(
+    site: Site,
+) -> None:
+    standing = site.reader()
+    assert shown(standing)[1] == 40
+    store = store_of(str(site.folder / "state"))
+    for draft in [store.read(site.location(1, age)).draft for age in (1, 0)]:
+        header = msgspec.structs.replace(draft.header, generation=1)
+        store.save([CheckpointDraft(header=header, parts=draft.parts)])
+    site.damage(1)
+    assert (shown(standing)[1], shown(site.reader())[1]) == (20, 20)
 
 
 def test_what_a_damaged_directory_hides_stays_and_is_said(site: Site) -> None:
