@@ -150,6 +150,22 @@ def test_a_state_that_started_over_replaces_what_is_in_memory_also_where_its_new
     assert (shown(standing)[1], shown(site.reader())[1]) == (20, 20)
 
 
+def test_an_older_checkpoint_of_another_process_does_not_replace_what_is_in_memory(
+    site: Site,
+) -> None:
+    standing = site.reader()
+    assert shown(standing)[1] == 40
+    store = store_of(str(site.folder / "state"))
+    store.save([store.read(site.location(1, age=1)).draft])
+    for _ in range(2):
+        site.count(1)
+        site.replica.save()
+    site.damage(1)
+    site.damage(1, age=1)
+    assert (shown(standing)[1], shown(site.reader())[1]) == (40, 20)
+    assert "its checkpoint of offset 40 is shown" in problems(standing)[1]
+
+
 def test_what_a_damaged_directory_hides_stays_and_is_said(site: Site) -> None:
     standing = site.reader()
     shown(standing)
