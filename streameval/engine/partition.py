@@ -88,7 +88,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     rankers: tuple[str, ...] = ()
 
 
-_FEWEST = 10
+FEWEST = 10
 """Number of records below which there is no advice."""
 
 _KEYS: Final[Mapping[str, str]] = {
@@ -131,7 +131,7 @@ class Tally(msgspec.Struct, gc=False):
 
     def warning(self) -> str | None:
         """A warning if most records with interactions are invalid, or None."""
-        if self.unusable < _FEWEST or self.unusable <= self.engaged:
+        if self.unusable < FEWEST or self.unusable <= self.engaged:
             return None
         reason = max(self.invalid, key=lambda reason_name: self.invalid[reason_name])
         keys = _KEYS.get(reason, "interactions, interaction_item and gain")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from streameval.accumulator.intake import checked_batch
 from streameval.accumulator.readings import audiences, readings_of
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
+from streameval.decoding.invalid import Unreadable
 from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.partition import FEWEST
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
@@ -84,12 +86,16 @@ class FileCounts:
         setup: what was asked for.
         names: of the files and frames.
         ids: kind of their ids; None if there are none.
-        is_doubtful: whether most records with interactions are invalid, or most do not join.
+        is_doubtful: whether most records are no JSON objects, most of those with interactions are
+            invalid, or most do not join.
     """
 
     def __init__(self, setup: Setup, source: EventSource, counts: _Counts) -> None:
         self.setup, self.names, self.ids = setup, source.names, source.ids
-        self.is_doubtful = counts.warning() is not None
+        # What is no object may have had interactions: nobody knows.
+        unread = sum(counts.tally.invalid.get(reason, 0) for reason in get_args(Unreadable))
+        is_unread = unread >= FEWEST and unread > counts.tally.consumed / 2
+        self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -45,6 +46,7 @@ from streameval.events.ids import IdKind
 from streameval.events.records import Partition, RecordBatch, grouped
 from streameval.sources.files import NdjsonFile, first_record, numbered
 from streameval.sources.opening import expand, size
+from streameval.sources.remote import is_remote
 from streameval.statistics.matching import Search
 
 AT_ONCE: Final = 1_024
@@ -223,11 +225,22 @@ def expand_paths(paths: Iterable[str]) -> list[str]:
         UsageError: a file is named twice.
         SourceError: there is none.
     """
-    files = [file_path for path in paths for file_path in expand(path, holds_rows)]
+    files = [file_path for path in paths for file_path in files_at(path)]
     for path in files:
         if files.count(path) > 1:
             raise UsageError(f"{path}: given twice; give each file once.")
     return files
+
+
+def files_at(path: str) -> list[str]:
+    """The files that a path, a folder or a pattern names; refuses a store of checkpoints."""
+    if path.endswith("/") if is_remote(path) else Path(path).is_dir():
+        from streameval.checkpoints.store import is_store  # noqa: PLC0415  for folders alone
+
+        if is_store(path):
+            problem = "a store of checkpoints, whose events are counted already"
+            raise UsageError(f"{path}: {problem}; `streameval state export` prints its values.")
+    return expand(path, holds_rows)
 
 
 def is_path(given: object) -> bool:
@@ -275,7 +288,7 @@ def rows_of(role: Role, given: Any) -> Rows:
     if isinstance(given, Side):
         return given
     if is_path(given):
-        return expand(os.fspath(given), holds_rows)
+        return files_at(os.fspath(given))
     if is_frame(given):
         return [_frame(role, given)]
     by_user = _mapping(given)

@@ -44,27 +44,37 @@ def expand(path: str, wanted: Callable[[str], bool]) -> list[str]:
     is_folder = path.endswith("/") if remote.is_remote(path) else Path(path).is_dir()
     if there or not is_folder:
         return [path]
-    paths = [below for below in _below(path) if wanted(below)]
+    paths = _below(path, wanted)
     if not paths:
         remedy = "name the files, or give a folder with .parquet, .csv or .ndjson files"
         raise SourceError(path, "no file of events in this folder", remedy)
     return paths
 
 
-def _below(folder: str) -> list[str]:
-    """All files in a folder and its subfolders, without hidden files and folders."""
-    names = (
-        remote.below(folder)
-        if remote.is_remote(folder)
-        else glob.glob(f"{glob.escape(folder.rstrip('/'))}/**", recursive=True)  # noqa: PTH207  text in, text out
-    )
+_MOST: Final = 100_000
+"""Files of a folder that is searched: more are a mistake, such as `/` for an empty variable."""
+
+
+def _below(folder: str, wanted: Callable[[str], bool]) -> list[str]:
+    """The wanted files in a folder and its subfolders, without hidden files and folders."""
+    is_remote = remote.is_remote(folder)
     root = len(folder.rstrip("/")) + 1
     hidden = re.compile(r"(^|/)[._]")
-    return sorted(
-        name
-        for name in names
-        if not hidden.search(name[root:]) and (remote.is_remote(name) or Path(name).is_file())
-    )
+    found = []
+    for number, name in enumerate(remote.below(folder) if is_remote else _walk(folder)):
+        if number == _MOST:
+            remedy = "name the files or folders to read, or a pattern"
+            raise SourceError(folder, f"more than {_MOST:,} files are below it", remedy)
+        if not hidden.search(name[root:]) and wanted(name) and (is_remote or Path(name).is_file()):
+            found.append(name)
+    return sorted(found)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for path, folders, files in os.walk(folder.rstrip("/") or "/", followlinks=True):
+        # Hidden folders are not entered.
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        yield from (f"{path.rstrip('/')}/{name}" for name in files)
 
 
 def _matching(pattern: str) -> list[str]:

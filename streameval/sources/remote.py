@@ -87,12 +87,12 @@ def open_copy(path: str) -> int:
         return os.dup(copy.fileno())
 
 
-def below(path: str) -> list[str]:
+def below(path: str) -> Iterator[str]:
     """The paths of all objects in a folder and its subfolders."""
     bucket, folder = _bucket(path), _key(path).rstrip("/")
     with _as_source_errors(path):
         pages = _obstore().list(_store(path), folder or None)
-        return [f"{bucket}/{meta['path']}" for page in pages for meta in page]
+        yield from (f"{bucket}/{meta['path']}" for page in pages for meta in page)
 
 
 def _bucket(path: str) -> str:

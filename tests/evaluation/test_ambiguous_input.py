@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Columns, Event, evaluate
-from streameval.events.errors import SuspiciousEventsWarning, UsageError
+from streameval.events.errors import SourceError, SuspiciousEventsWarning, UsageError
 from tests.cli.program import json_lines, readings, run
 
 
@@ -315,3 +315,19 @@ def test_json_of_the_command_says_the_same(tmp_path: Path) -> None:
     done = run("evaluate", *pair, "-m", "mrr", "--column", "rating=", "--format", "json")
     assert json.loads(done.stdout)[0]["value"] == 1 / 3
     assert "ranks that skip some, like rank 3 of user '1': 1." in done.stderr
+
+
+def test_a_store_of_checkpoints_is_no_file_of_events(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"version":1,"cluster":"c","group":"g"}\n')
+    for given in ((tmp_path,), ({1: ["a"]}, tmp_path), (tmp_path, {1: ["a"]})):
+        with pytest.raises(UsageError, match="a store of checkpoints, whose events are counted"):
+            evaluate(*given, "mrr")
+
+
+def test_a_folder_with_no_end_is_refused(tmp_path: Path) -> None:
+    for number in range(200):
+        (tmp_path / f"{number}.csv").touch()
+    for name in ("again", "once_more"):
+        (tmp_path / name).symlink_to(tmp_path)
+    with pytest.raises(SourceError, match="more than 100,000 files are below it"):
+        evaluate(tmp_path, "mrr")

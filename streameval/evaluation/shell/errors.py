@@ -92,9 +92,10 @@ def prepare_streams() -> None:
 
 
 def refuse_invalid(*, allowed: bool) -> None:
-    """Exit with status 1 after values that miss most interactions, unless they are accepted."""
+    """Exit with status 1 after values that miss most of the data, unless they are accepted."""
     if not allowed:
         report(
-            "exit status 1, as most interactions are missing; --allow-invalid accepts the values."
+            "exit status 1, as most records or interactions are missing; --allow-invalid accepts "
+            "the values."
         )
         raise Exit(FAILED)

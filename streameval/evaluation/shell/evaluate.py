@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from typer import Option
 
-from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import count_given, title_of
 from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.setup import Request
@@ -23,7 +21,7 @@ from streameval.evaluation.shell.options import (
 )
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.events.errors import InvalidEventError, SourceError, UsageError
+from streameval.events.errors import InvalidEventError, SourceError
 
 
 class EvaluateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +65,8 @@ def evaluate(
 
     With --config, -m replaces the metrics of that file and --by its labels; files on the command
     line replace its [source], which may be missing then. Invalid records are left out and reported
-    on standard error. The exit status is 1 without a valid event, or if most records with
-    interactions are invalid.
+    on standard error. The exit status is 1 without a valid event, if most lines are not JSON
+    objects, or if most records with interactions are invalid.
 
     Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
     is an error that names the line.
@@ -84,10 +82,6 @@ def evaluate(
     options = read.options(
         by=split.by, every=split.every, inputs=inputs_option(split.catalog), **pair.reading()
     )
-    for path in read.paths:
-        if Path(path).is_dir() and is_store(path):
-            problem = "a store of checkpoints, whose events are counted already"
-            raise UsageError(f"{path}: {problem}; `streameval state export` prints its values.")
     with as_usage_error(SourceError, InvalidEventError):
         given = files_given(read.paths, split.recommendations, pair.truth, pair.exclude, options)
         counted = count_given(Request(given, options), SURROUNDINGS)

@@ -92,7 +92,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             "--allow-invalid",
-            help="Exit with status 0 even if most records with interactions are invalid.",
+            help="Exit with status 0 even if most lines are not JSON, or most records with "
+            "interactions are invalid.",
         ),
     ] = False
 
