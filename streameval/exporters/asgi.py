@@ -74,10 +74,8 @@ class _Latest:
     def current(self) -> Snapshot:
         with self._lock:
             if self._snapshot is None or self._clock() >= self._until:
-                self._snapshot = self._with_past(self._snapshots.take())
+                now = self._snapshots.take()
+                past = self._history.take(now.taken_at, None, now.series)
+                self._snapshot = msgspec.structs.replace(now, past=past)
                 self._until = self._clock() + EVERY
             return self._snapshot
-
-    def _with_past(self, snapshot: Snapshot) -> Snapshot:
-        past = self._history.take(snapshot.taken_at, None, snapshot.series)
-        return msgspec.structs.replace(snapshot, past=past)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry
@@ -83,20 +84,27 @@ class AccumulatorSnapshots:
         pairs = self._pairs()
         for key, _ in pairs:
             _values(key, self._labels)
-        _check_names(accumulator for _, accumulator in pairs)
+        alike = same_name(metric for _, accumulator in pairs for metric in accumulator.metrics)
+        if alike is not None:
+            texts = " and ".join(repr(metric.text) for metric in alike)
+            problem = f"{texts} are both {family_name(alike[1])} in Prometheus"
+            raise NotShownError(problem, "rename one")
 
     def take(self) -> Snapshot:
         """A snapshot of all readings; thread-safe."""
         with self._lock:
             self._read_all()
             self._version += 1
+            by_metric: dict[str, list[Series]] = {}
+            for entry in chain.from_iterable(read.series for read in self._reads.values()):
+                by_metric.setdefault(entry.metric.text, []).append(entry)
             return Snapshot(
                 version=self._version,
                 taken_at=time.time(),
                 started_at=self._started_at,
                 source=self._source,
                 families=(SeriesFamily("labels", None, self._labels),),
-                series=tuple(self._series()),
+                series=tuple(chain.from_iterable(by_metric.values())),
                 health=self._health(),
             )
 
@@ -118,29 +126,17 @@ class AccumulatorSnapshots:
                 labels = _values(key, self._labels)
                 reads.append((labels, _read(labels, accumulator, before.get(labels))))
             except Exception as error:  # noqa: BLE001  a metric of the user's may raise anything
-                self._leave_out(LeftOut(key, _reason_of(error), error))
+                self._left_out.append(left_out := LeftOut(key, error))
+                if left_out.reason not in self._told:
+                    self._told.add(left_out.reason)
+                    _LOG.warning("%s", left_out)
         self._reads = dict(sorted(reads, key=lambda read: read[0]))
-
-    def _leave_out(self, left_out: LeftOut) -> None:
-        self._left_out.append(left_out)
-        if left_out.reason not in self._told:
-            self._told.add(left_out.reason)
-            _LOG.warning("%s", left_out)
 
     def _pairs(self) -> list[tuple[Any, Accumulator]]:
         if isinstance(self._accumulators, Accumulator):
             return [((), self._accumulators)]
         # Copied, because the owner may change the mapping meanwhile.
         return list(self._accumulators.items())
-
-    def _series(self) -> Iterator[Series]:
-        """The series by metric, then by label values."""
-        by_metric: dict[str, list[Series]] = {}
-        for read in self._reads.values():
-            for entry in read.series:
-                by_metric.setdefault(entry.metric.text, []).append(entry)
-        for of_metric in by_metric.values():
-            yield from of_metric
 
     def _health(self) -> Health:
         lists = sum(read.lists for read in self._reads.values())
@@ -157,18 +153,18 @@ class LeftOut(NamedTuple):
     """An accumulator that is not exported."""
 
     key: object
-    reason: str
     error: Exception
+
+    @property
+    def reason(self) -> str:
+        """In a word, for a label."""
+        if isinstance(self.error, NotShownError):
+            return "labels"
+        return "half_counted" if isinstance(self.error, HalfCountedError) else "error"
 
     def __str__(self) -> str:
         what = "" if self.key == () else f" of {self.key!r:.80}"
         return f"the accumulator{what} is not exported: {self.error}"
-
-
-def _reason_of(error: Exception) -> str:
-    if isinstance(error, NotShownError):
-        return "labels"
-    return "half_counted" if isinstance(error, HalfCountedError) else "error"
 
 
 def _read(labels: tuple[str, ...], accumulator: Accumulator, last: _Read | None) -> _Read:
@@ -182,31 +178,19 @@ def _read(labels: tuple[str, ...], accumulator: Accumulator, last: _Read | None)
     return _Read(accumulator, version, copy.lists, series, copy.advice(), copy.resets)
 
 
-def _check_names(accumulators: Iterable[Accumulator]) -> None:
-    alike = same_name(metric for accumulator in accumulators for metric in accumulator.metrics)
-    if alike is not None:
-        texts = " and ".join(repr(alike_metric.text) for alike_metric in alike)
-        raise NotShownError(f"{texts} are both {family_name(alike[1])} in Prometheus", "rename one")
-
-
 def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
     values = key if isinstance(key, tuple) else (key,)
-    if len(values) == len(labels) and all(isinstance(value, str) for value in values):
-        for value in values:
-            _check_encodable(value)
-        return values
-    names = ", ".join(labels) or "none"
-    mismatch = f"the key {key!r} does not match the labels {names}"
-    remedy = "give labels=, and as key a string, or a tuple with one string per label"
-    raise NotShownError(mismatch, remedy)
-
-
-def _check_encodable(value: str) -> None:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        remedy = "decode it with errors='replace' before it becomes a key"
-        raise NotShownError(f"the key has {value!r:.80}, which is not UTF-8", remedy) from None
+    if len(values) != len(labels) or not all(isinstance(value, str) for value in values):
+        problem = f"the key {key!r} does not match the labels {', '.join(labels) or 'none'}"
+        remedy = "give labels=, and as key a string, or a tuple with one string per label"
+        raise NotShownError(problem, remedy)
+    for value in values:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            remedy = "decode it with errors='replace' before it becomes a key"
+            raise NotShownError(f"the key has {value!r:.80}, which is not UTF-8", remedy) from None
+    return values
 
 
 class Collector(ClientCollector):
@@ -271,29 +255,26 @@ class Collector(ClientCollector):
     def describe(self) -> Iterable[Family]:
         """The current families without samples, for the registry's check of duplicate names."""
         with self._lock:
-            sheet = FamilySet(self._snapshots.take())
-        return sheet.families
+            return FamilySet(self._snapshots.take()).families
 
     def collect(self) -> Iterator[Family]:
         """The families with their samples; thread-safe."""
         with self._lock:
             snapshot = self._snapshots.take()
+            unexported = self._snapshots.unexported.items()
             families = [
                 *self._families.families(snapshot, self._snapshots.resets()),
                 count_undefined(snapshot),
-                _count_unexported(self._snapshots.unexported),
+                own_family(
+                    "unexported",
+                    "gauge",
+                    "Accumulators that are not exported, by reason: labels (a key that does not "
+                    "match), half_counted (an exception stopped a change), error. Absent if there "
+                    "never was one.",
+                    [({"reason": reason}, float(count)) for reason, count in unexported],
+                ),
             ]
         return iter([family for family in families if family.samples])
-
-
-def _count_unexported(counts: Mapping[str, int]) -> Family:
-    return own_family(
-        "unexported",
-        "gauge",
-        "Accumulators that are not exported, by reason: labels (a key that does not match), "
-        "half_counted (an exception stopped a change), error. Absent if there never was one.",
-        [({"reason": reason}, float(count)) for reason, count in counts.items()],
-    )
 
 
 def exposition(collector: ClientCollector) -> Exposition:

@@ -134,7 +134,12 @@ class PrometheusExporter:
 
         `snapshot`: None for process metrics only.
         """
-        body = self._body_of(snapshot, openmetrics=openmetrics)
+        with self._lock:
+            self._convert(snapshot)
+            if openmetrics not in self._bodies:
+                text = exposition_of(_Collected(self._rendered), openmetrics=openmetrics)
+                self._bodies[openmetrics] = _Beginning(text.removesuffix(b"# EOF\n"))
+            body = self._bodies[openmetrics]
         last = exposition_of(_Collected(self._at_scrape(snapshot)), openmetrics=openmetrics)
         return body.with_end(last, packed=packed)
 
@@ -144,26 +149,17 @@ class PrometheusExporter:
             yield snapshot_age(max(0.0, self._wall() - snapshot.taken_at))
         yield from self._process.collect()
 
-    def _body_of(self, snapshot: Snapshot | None, *, openmetrics: bool) -> _Beginning:
-        with self._lock:
-            self._convert(snapshot)
-            if openmetrics not in self._bodies:
-                text = exposition_of(_Collected(self._rendered), openmetrics=openmetrics)
-                self._bodies[openmetrics] = _Beginning(text.removesuffix(b"# EOF\n"))
-            return self._bodies[openmetrics]
-
     def _convert(self, snapshot: Snapshot | None) -> None:
         version = None if snapshot is None else snapshot.version
-        if version != self._version or self._counters.outdated:
-            self._rendered, self._bodies = self._families_of(snapshot), {}
-            self._version = version
-
-    def _families_of(self, snapshot: Snapshot | None) -> Sequence[Family]:
-        if snapshot is None:
-            return [self._build]
-        pipeline = operations(snapshot, lag=self._kafka)
-        families = [self._build, *self._families.families(snapshot), *pipeline]
-        return families if self._all else [each for each in families if each.type == "gauge"]
+        if version == self._version and not self._counters.outdated:
+            return
+        families = [self._build]
+        if snapshot is not None:
+            pipeline = operations(snapshot, lag=self._kafka)
+            families += [*self._families.families(snapshot), *pipeline]
+            if not self._all:
+                families = [family for family in families if family.type == "gauge"]
+        self._rendered, self._bodies, self._version = families, {}, version
 
 
 class _Collected(Collector):

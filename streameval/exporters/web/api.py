@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec.json import encode
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -28,7 +29,6 @@ from streameval.exporters.web.answers import definitions, snapshot_answer
 from streameval.exporters.web.openapi import PARAMETERS, description
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 
-_JSON: Final = "application/json"
 _COMPRESSED: Final = 1_000
 """Bytes above which a document is compressed."""
 _RENDERINGS: Final = 2
@@ -50,9 +50,9 @@ class Documents:
         self._lock = threading.Lock()
 
     def answer(
-        self, request: Request, name: str, tag: str, render: Callable[[], bytes], kind: str
+        self, request: Request, tag: str, render: Callable[[], bytes], kind: str
     ) -> Response:
-        """A document, rendered at most once per tag; 304 if the client already has it.
+        """The document of an address, rendered at most once per tag; 304 if the client has it.
 
         `tag`: changes with the content.
         """
@@ -60,23 +60,19 @@ class Documents:
         known = request.headers.get("if-none-match", "").split(",")
         if {f'"{tag}"', "*"} & {text.strip().removeprefix("W/") for text in known}:
             return Response(status_code=304, headers=headers)
-        plain, packed = self._find(name, tag, render)
-        if packed and accepts_gzip(request.headers.get("accept-encoding", "")):
-            headers["Content-Encoding"] = "gzip"
-            return Response(packed, media_type=kind, headers=headers)
-        return Response(plain, media_type=kind, headers=headers)
-
-    def _find(self, name: str, tag: str, render: Callable[[], bytes]) -> tuple[bytes, bytes]:
+        name = f"{request.url.path}?{request.url.query}"
         with self._lock:
-            if tag != self._tag:
+            if tag != self._tag or len(self._rendered) >= _MOST:
                 self._rendered, self._tag = {}, tag
-            if len(self._rendered) >= _MOST:
-                self._rendered = {}
             if name not in self._rendered:
                 plain = render()
-                packed = compress(plain) if len(plain) > _COMPRESSED else b""
-                self._rendered[name] = plain, packed
-            return self._rendered[name]
+                self._rendered[name] = plain, compress(plain) if len(plain) > _COMPRESSED else b""
+            plain, packed = self._rendered[name]
+        if packed and accepts_gzip(request.headers.get("accept-encoding", "")):
+            return Response(
+                packed, media_type=kind, headers={**headers, "Content-Encoding": "gzip"}
+            )
+        return Response(plain, media_type=kind, headers=headers)
 
 
 _NEVER: Final = re.compile(r";\s*q=0(\.0*)?$")
@@ -96,12 +92,9 @@ def accepts_gzip(accept_encoding: str) -> bool:
     )
 
 
-def tag_of(snapshot: Snapshot | None, state: State, age: str = "") -> str:
-    """An entity tag that changes with the snapshot, the state and its age, where that is shown."""
-    version: object = None
-    if snapshot is not None:
-        version = (snapshot.started_at, snapshot.version, snapshot.stored)
-    return blake2b(repr((version, state, age)).encode(), digest_size=12).hexdigest()
+Handler: TypeAlias = Callable[[Request], Response]
+Answer: TypeAlias = Callable[[Snapshot, State, QueryParams], object]
+"""The content of a document: of a snapshot, its state, and the parameters of the request."""
 
 
 class Api:
@@ -119,34 +112,24 @@ class Api:
 
     def routes(self) -> list[Route]:
         """The routes of the page and the API."""
-        return [
-            Route("/", self._threads.handler(partial(self._html, page))),
-            Route("/main", self._threads.handler(partial(self._html, body))),
-            Route("/points", self._threads.handler(self._points)),
-            self._documented("metrics", self._metrics),
-            self._documented("history", self._history),
-            *(
-                self._documented(analysis.name, partial(self._analysis, analysis))
-                for analysis in installed()
-                if analysis.is_alone
-            ),
-            self._documented("catalogue", self._catalogue),
-            self._documented("openapi.json", self._openapi),
-        ]
-
-    def _documented(self, name: str, answer: Callable[[Request], Response]) -> Route:
-        """The route of a document, which refuses parameters that its description does not have."""
-        path, known = f"/api/v1/{name}", PARAMETERS.get(name, {})
-
-        def answer_known(request: Request) -> Response:
-            for parameter in request.query_params:
-                if parameter not in known:
-                    takes = f"takes {', '.join(known)}" if known else "takes no parameters"
-                    problem = f"Unknown parameter {parameter[:200]!r}; {path} {takes}.\n"
-                    return PlainTextResponse(problem, status_code=400)
-            return answer(request)
-
-        return Route(path, self._threads.handler(answer_known))
+        answers: dict[str, Answer] = {
+            "metrics": lambda now, status, _: snapshot_answer(now, status),
+            "history": _history,
+            **{each.name: partial(_analysis, each) for each in installed() if each.is_alone},
+            "catalogue": lambda now, *_: definitions(now),
+        }
+        documents: dict[str, Handler] = {
+            **{name: partial(self._json, answer) for name, answer in answers.items()},
+            "openapi.json": self._description,
+        }
+        handlers: dict[str, Handler] = {
+            "/": partial(self._html, page),
+            "/main": partial(self._html, body),
+            "/points": partial(self._json, _points),
+        }
+        for name, answer in documents.items():
+            handlers[f"/api/v1/{name}"] = partial(_with_known_parameters, name, answer)
+        return [Route(path, self._threads.handler(handlers[path])) for path in handlers]
 
     def _html(
         self, render: Callable[[Snapshot | None, State, Selection, str], str], request: Request
@@ -157,55 +140,62 @@ class Api:
         age = span(seconds) if seconds >= _OLD else ""
         return self._pages.answer(
             request,
-            repr((render.__name__, selection)),
-            tag_of(now, status, age),
+            _tag(now, status, age),
             lambda: render(now, status, selection, age).encode(),
             "text/html",
         )
 
-    def _points(self, request: Request) -> Response:
-        selection = selection_of(request.query_params.multi_items())
-        return self._shared(
-            request,
-            repr(selection),
-            lambda now, _: slices_now(excerpt(now, selection), selection.view),
-        )
-
-    def _metrics(self, request: Request) -> Response:
-        return self._shared(request, "metrics", snapshot_answer)
-
-    def _analysis(self, analysis: Analysis[Any, Any], request: Request) -> Response:
-        def answer(now: Snapshot, _: State) -> object:
-            return analysis.answer(analysis.report_in(now.findings))
-
-        return self._shared(request, analysis.name, answer)
-
-    def _catalogue(self, request: Request) -> Response:
-        return self._shared(request, "catalogue", lambda now, _: definitions(now))
-
-    def _history(self, request: Request) -> Response:
-        metric = request.query_params.get("metric", "")
-        window = request.query_params.get("window", PANE)
-        segment = request.query_params.get("segment") or None
-        name = repr((metric, window, segment))
-        return self._shared(request, name, lambda now, _: history(now, metric, window, segment))
-
-    def _openapi(self, request: Request) -> Response:
-        return self._documents.answer(request, "openapi", tag_of(*self._now()), description, _JSON)
-
-    def _shared(
-        self, request: Request, name: str, answer: Callable[[Snapshot, State], object]
-    ) -> Response:
+    def _json(self, answer: Answer, request: Request) -> Response:
         now, status = self._now()
         if now is None:
             return unavailable(status.sentence)
         try:
             return self._documents.answer(
-                request, name, tag_of(now, status), lambda: encode(answer(now, status)), _JSON
+                request,
+                _tag(now, status),
+                lambda: encode(answer(now, status, request.query_params)),
+                "application/json",
             )
         except UnknownHistory as unknown:
             return PlainTextResponse(f"{unknown}\n", status_code=404)
 
+    def _description(self, request: Request) -> Response:
+        tag = _tag(*self._now())
+        return self._documents.answer(request, tag, description, "application/json")
+
     def _now(self) -> tuple[Snapshot | None, State]:
         now = self._current()
         return now, self._state(now)
+
+
+def _with_known_parameters(name: str, answer: Handler, request: Request) -> Response:
+    """The answer, unless the request has a parameter that its description does not have."""
+    known = PARAMETERS.get(name, {})
+    for parameter in request.query_params:
+        if parameter not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no parameters"
+            problem = f"Unknown parameter {parameter[:200]!r}; /api/v1/{name} {takes}.\n"
+            return PlainTextResponse(problem, status_code=400)
+    return answer(request)
+
+
+def _history(now: Snapshot, _: State, query: QueryParams) -> object:
+    segment = query.get("segment") or None
+    return history(now, query.get("metric", ""), query.get("window", PANE), segment)
+
+
+def _points(now: Snapshot, _: State, query: QueryParams) -> object:
+    selection = selection_of(query.multi_items())
+    return slices_now(excerpt(now, selection), selection.view)
+
+
+def _analysis(analysis: Analysis[Any, Any], now: Snapshot, _: State, __: QueryParams) -> object:
+    return analysis.answer(analysis.report_in(now.findings))
+
+
+def _tag(snapshot: Snapshot | None, state: State, age: str = "") -> str:
+    """An entity tag that changes with the snapshot, the state and its age, where that is shown."""
+    version: object = None
+    if snapshot is not None:
+        version = (snapshot.started_at, snapshot.version, snapshot.stored)
+    return blake2b(repr((version, state, age)).encode(), digest_size=12).hexdigest()

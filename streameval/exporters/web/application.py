@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,39 +89,7 @@ def application(
         samples = exposition(current(), openmetrics=openmetrics, packed=packed)
         return Response(samples, headers=headers)
 
-    def description(_: Request) -> Response:
-        return RedirectResponse(f"{prefix}/api/v1/openapi.json", status_code=302)
-
-    routes: list[BaseRoute] = [
-        *Api(current, state_of).routes(),
-        Route("/metrics", WorkerThreads(2).handler(metrics)),
-        Route("/docs", description),
-        *_probes(current, healthy, security),
-        Mount("/static", StaticFiles(directory=_STATIC)),
-    ]
-    return Starlette(
-        routes=_under(prefix, routes),
-        exception_handlers={404: _not_found, 405: _method_not_allowed},
-        middleware=[
-            Middleware(
-                RequestFilter,
-                security=security,
-                hosts=None if hosts is None else Hosts(hosts),
-                open_paths=[f"{prefix}{HEALTHY}", f"{prefix}{READY}"],
-            )
-        ],
-    )
-
-
-def _probes(
-    current: Callable[[], Snapshot | None], healthy: Callable[[], bool], security: Security
-) -> list[BaseRoute]:
-    """Health checks, which need no password: probes have none.
-
-    Where there are users, readiness is the status alone: reasons name brokers and topics.
-    """
-    threads = WorkerThreads(2)
-
+    # Health checks need no password: probes have none.
     def is_healthy(_: Request) -> Response:
         if healthy():
             return PlainTextResponse("Healthy: the ingest loop is running.\n")
@@ -128,23 +97,41 @@ def _probes(
 
     def is_ready(_: Request) -> Response:
         snapshot = current()
-        now = state(snapshot, healthy=healthy())
-        age = "" if snapshot is None else span(time.time() - snapshot.taken_at)
-        reason = f"{now.sentence} The snapshot is {age} old." if age else now.sentence
-        sentence = f"{now.word}." if len(security.users) else reason
+        now = state_of(snapshot)
+        sentence = now.sentence
+        if len(security.users):  # the status alone: reasons name brokers and topics
+            sentence = f"{now.word}."
+        elif snapshot is not None:
+            sentence += f" The snapshot is {span(time.time() - snapshot.taken_at)} old."
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
 
-    return [Route(HEALTHY, threads.handler(is_healthy)), Route(READY, threads.handler(is_ready))]
+    def redirect(path: str) -> Callable[[Request], Response]:
+        return lambda _: RedirectResponse(f"{prefix}{path}", status_code=302)
 
-
-def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
-    if not prefix:
-        return routes
-
-    def to_the_page(_: Request) -> Response:
-        return RedirectResponse(f"{prefix}/", status_code=302)
-
-    return [Mount(prefix, routes=routes), Route("/", to_the_page), Route(prefix, to_the_page)]
+    probes = WorkerThreads(2)
+    routes: list[BaseRoute] = [
+        *Api(current, state_of).routes(),
+        Route("/metrics", WorkerThreads(2).handler(metrics)),
+        Route("/docs", redirect("/api/v1/openapi.json")),
+        Route(HEALTHY, probes.handler(is_healthy)),
+        Route(READY, probes.handler(is_ready)),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
+    if prefix:
+        to_page = redirect("/")
+        routes = [Mount(prefix, routes=routes), Route("/", to_page), Route(prefix, to_page)]
+    return Starlette(
+        routes=routes,
+        exception_handlers={404: _not_found, 405: _method_not_allowed},
+        middleware=[
+            Middleware(
+                RequestFilter,
+                security=security,
+                hosts=None if hosts is None else Hosts(hosts),
+                open_paths={f"{prefix}{HEALTHY}", f"{prefix}{READY}"},
+            )
+        ],
+    )
 
 
 def _not_found(request: Request, _: Exception) -> Response:
@@ -181,36 +168,24 @@ class Hosts:
             name = name[1:].partition("]")[0]
         else:
             name = name.partition(":")[0].rstrip(".")
-        return name in self._names or self._is_below(name) or _is_address(name)
-
-    def _is_below(self, name: str) -> bool:
+        with suppress(ValueError):
+            ipaddress.ip_address(name)
+            return True
         parts = name.split(".")
-        return any(f"*.{'.'.join(parts[place:])}" in self._names for place in range(1, len(parts)))
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+        wildcards = {f"*.{'.'.join(parts[start:])}" for start in range(1, len(parts))}
+        return not self._names.isdisjoint({name, *wildcards})
 
 
 class RequestFilter:
     """Rejects bodies, foreign hosts and wrong passwords; adds security headers."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        security: Security,
-        hosts: Hosts | None,
-        open_paths: Iterable[str],
+        self, app: ASGIApp, *, security: Security, hosts: Hosts | None, open_paths: Collection[str]
     ) -> None:
         self._app = app
         self._security = security
         self._hosts = hosts
-        self._open_paths = frozenset(open_paths)
+        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request, or pass it on."""
@@ -231,9 +206,12 @@ class RequestFilter:
     async def _refusal(self, path: str, headers: Headers, address: str) -> Response | None:
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
             return _text(413, "Requests must not have a body.", {"Connection": "close"})
-        users = self._security.users
+        users, host = self._security.users, headers.get("host", "")
         if not users:
-            return self._foreign_host(headers.get("host", ""))
+            if self._hosts is None or not host or host in self._hosts:
+                return None
+            hint = "add it to allowed_hosts in [web], or configure users"
+            return _text(421, f"{host[:200]!r} is not a name of this server; {hint}.", {})
         if path in self._open_paths:
             return None
         verdict = await users.verdict(headers.get("authorization"), address)
@@ -245,12 +223,6 @@ class RequestFilter:
             return _text(401, "Unauthorized: send a known user and the right password.", challenge)
         return None
 
-    def _foreign_host(self, host: str) -> Response | None:
-        if self._hosts is None or not host or host in self._hosts:
-            return None
-        hint = "add it to allowed_hosts in [web], or configure users"
-        return _text(421, f"{host[:200]!r} is not a name of this server; {hint}.", {})
 
-
-def _text(status: int, sentence: str, headers: Mapping[str, str]) -> Response:
-    return PlainTextResponse(f"{sentence}\n", status_code=status, headers=dict(headers))
+def _text(status: int, sentence: str, headers: dict[str, str]) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status_code=status, headers=headers)
