@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue, Series, Snapshot
 from streameval.exporters.families import Family
 from streameval.exporters.names import family_name, metric_labels, slice_labels
+from streameval.exporters.operations import operations
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
 from tests.exporters.pictures import (
@@ -292,21 +293,20 @@ class Door:
         self._lock.release()
 
 
-def test_concurrent_scrapes_share_the_first_rendering() -> None:
-    door, bodies = Door(), list[bytes]()
+def test_concurrent_scrapes_share_the_first_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    door, bodies, rendered = Door(), list[bytes](), list[Snapshot]()
 
     def when_asked() -> float:
         assert door.second.wait(60)
         return 0.0
 
-    exporter = PrometheusExporter(version="1", clock=when_asked)
-    families_of, rendered = exporter._families_of, list[Snapshot | None]()
-
-    def counted(snapshot: Snapshot | None) -> Sequence[Family]:
+    def counted(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
         rendered.append(snapshot)
-        return families_of(snapshot)
+        return operations(snapshot, lag=lag)
 
-    exporter.__dict__.update(_lock=door, _families_of=counted)
+    monkeypatch.setattr("streameval.exporters.prometheus.operations", counted)
+    exporter = PrometheusExporter(version="1", clock=when_asked)
+    exporter.__dict__.update(_lock=door)
     snapshot = picture(mean("mrr", ("a",), 3, 4))
     threads = [
         threading.Thread(target=lambda: bodies.append(exporter.exposition(snapshot)))
