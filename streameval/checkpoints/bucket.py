@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import (
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _PAGE: Final = 1000
+_LIMITS: Final[Mapping[str, int]] = {"s3": 5 << 30, "az": 5_000 << 20, "gs": 5 << 40}
+"""Most bytes of a request that writes an object."""
 
 
 class Bucket:
@@ -58,6 +61,14 @@ class Bucket:
     def put_new(self, key: str, pieces: Iterable[bytes]) -> bool:
         """See `Storage.put_new`."""
         # One request: parts of an interrupted multipart upload would remain and be billed.
+        pieces = [*pieces]
+        size, limit = sum(map(len, pieces)), _LIMITS[urlsplit(self.path).scheme]
+        if size > limit:
+            raise StoreError(
+                self.path_of(key),
+                f"it has {size:,} bytes, and one request takes {limit:,}",
+                "give more replicas, so that each has fewer partitions, or keep state in a folder",
+            )
         data = b"".join(pieces)
         with self._request("put", key):
             try:

@@ -336,9 +336,13 @@ class Checkpointer:
         self._committer.add(checkpoints.partition, durable)
 
     def _begin(self, plan: RestorePlan, listing: Listing) -> RestorePlan:
-        if plan.archive:
+        if plan.restart:
             self._committer.reset(plan.assignment.logs)
-            self._store.archive(plan.place, listing)
+            copied = self._store.archive(plan.place, listing)
+            event = (
+                "state was archived" if copied else "state starts over, and nothing was archived"
+            )
+            self._log_events.append(LogEvent("warning", event, plan.restart))
         self._ingest.begin(plan.assignment.partition, plan.offsets)
         self._own(plan)
         return plan

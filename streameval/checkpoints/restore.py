@@ -87,7 +87,8 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         counted: offset below which counters show nothing.
         saved: the checkpoint to load; None to start empty.
-        archive: whether to archive the checkpoints of its place first.
+        restart: the policy under which it starts over, and the problem, as fields of a log event;
+            the checkpoints of its place are archived first. Empty if it does not start over.
         partitions: number of partitions of the topic when this state began; None if unknown.
         skipped: number of offsets that the log lost before they were counted.
         same_settings: whether the checkpoint has those of this process; others were accepted.
@@ -98,7 +99,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     offsets: Mapping[Partition, int]
     counted: int
     saved: SavedCheckpoint | None = None
-    archive: bool = False
+    restart: Mapping[str, str] = {}
     partitions: int | None = None
     skipped: int = 0
     same_settings: bool = True
@@ -171,7 +172,7 @@ class RestorePlanner:
                 plan = self._resume(assignment, newest.saved, torn=bool(torn))
         # What starts over wins over all that was archived, whatever offsets that has.
         return msgspec.structs.replace(
-            plan, generation=generation + plan.archive, log_events=[*torn, *plan.log_events]
+            plan, generation=generation + bool(plan.restart), log_events=[*torn, *plan.log_events]
         )
 
     def restart(self, assignment: Assignment, policy: str, problem: str) -> RestorePlan:
@@ -182,15 +183,13 @@ class RestorePlanner:
         """
         place = place_of(assignment)
         self._policies.enforce(policy, str(place), problem)
-        event = _warning(place, "state was archived", policy=policy, problem=problem)
         offsets = {log.partition: log.start for log in assignment.logs}
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
             counted=sum(offsets.values()),
-            archive=True,
+            restart={"partition": str(place), "policy": policy, "problem": problem},
             partitions=assignment.partitions,
-            log_events=[event],
         )
 
     def _accepts(self, header: Header, difference: str, log_events: list[LogEvent]) -> bool:

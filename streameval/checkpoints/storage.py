@@ -265,7 +265,10 @@ class Storage(Protocol):
         """Delete files, and their folders if these are empty then; missing ones are ignored."""
 
     def sync(self, folder: str) -> None:
-        """Make the files found in a folder durable, as their writer may have been killed."""
+        """Make the files found in a folder durable, as their writer may have been killed.
+
+        One that has been removed since is ignored.
+        """
 
     def path_of(self, key: str) -> str:
         """Path or URL of a file."""
@@ -342,7 +345,7 @@ class Folder:
 
     def sync(self, folder: str) -> None:
         """See `Storage.sync`."""
-        with store_errors(self._top):
+        with store_errors(self._top), suppress(FileNotFoundError):
             self._disk.sync_folder(self._top / folder)
 
     def path_of(self, key: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -64,7 +65,11 @@ _FILES_AT_ONCE: Final = 16
 _DIRECTORY: Final = 1 << 16
 """Bytes at the end of a round that are read first: the directory of some hundred places."""
 _SWEEP: Final = 60
-"""Rounds from one look for the files of processes that have ended to the next."""
+"""Rounds from one look for the files of processes that have ended to the next.
+
+The first is before the first round: a process that never gets to its second removes what those
+before it have left.
+"""
 
 
 class SavedCheckpoint:
@@ -180,22 +185,22 @@ class Listing(msgspec.Struct, frozen=True):
         newest = max(location.modified for location in locations)
         return [fault.problem for fault in self.faults if fault.modified >= newest]
 
-    def is_covered(self, location: Location, damaged: Collection[Location] = ()) -> bool:
-        """Whether another process has a higher checkpoint of the place, in both of its rounds.
+    def covering(self, location: Location, damaged: Collection[Location] = ()) -> frozenset[str]:
+        """The other processes with a higher checkpoint of the place, if two of their rounds do.
 
-        `damaged`: checkpoints that do not count.
+        Two, because one may be damaged; of one process or of two: one that ends after its first
+        round leaves a single one. `damaged`: checkpoints that do not count.
         """
-
-        def covers(directory: Mapping[Place, Location] | None) -> bool:
-            other = None if directory is None else directory.get(location.place)
-            if other is None or other in damaged or other.key not in self.files:
-                return False
-            return other.order > location.order
-
-        return any(
-            writer != location.writer and len(directories) > 1 and all(map(covers, directories))
-            for writer, directories in self.writers.items()
-        )
+        rounds = Counter[str]()
+        for writer, directories in self.writers.items():
+            for directory in directories if writer != location.writer else ():
+                other = None if directory is None else directory.get(location.place)
+                if other is None or other in damaged or other.key not in self.files:
+                    break
+                if other.order <= location.order:
+                    break
+                rounds[writer] += 1
+        return frozenset(rounds if rounds.total() > 1 else ())
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -556,13 +561,22 @@ class Store:
             foreign = set() if owned is None else writer.held.keys() - set(owned)
             superseded: list[str] = []
             dropped: set[Place] = set()
-            if foreign or self._rounds % _SWEEP == 1:
+            if foreign or self._rounds % _SWEEP == 0:
                 listing = self.listing()
+                covering: set[str] = set()
+
+                def is_covered(location: Location) -> bool:
+                    # What a restore has skipped is damaged: what it went on from is worth more.
+                    writers = listing.covering(location, self._damaged)
+                    covering.update(writers)
+                    return bool(writers)
+
                 held = listing.writers.get(writer.name, [None])[0] or {}
-                # What a restore has skipped is damaged: what it went on from is worth more.
-                bad = self._damaged
-                dropped = {p for p in foreign if p in held and listing.is_covered(held[p], bad)}
-                superseded = self._ended(listing)
+                dropped = {place for place in foreign & held.keys() if is_covered(held[place])}
+                superseded = self._ended(listing, is_covered)
+                for other in sorted(covering):
+                    # It may have been killed before its only round was durable.
+                    self._storage.sync(f"{ROUNDS}/{other}")
             mine = writer.held.keys() - foreign | {draft.header.place for draft in drafts}
             saved, rounds = writer.write(drafts, files, mine, dropped, enough)
             self._rounds += 1
@@ -571,7 +585,7 @@ class Store:
             self.cleanup_failure = self._remove([*rounds, *superseded])
             return saved
 
-    def _ended(self, listing: Listing) -> list[str]:
+    def _ended(self, listing: Listing, is_covered: Callable[[Location], bool]) -> list[str]:
         """The files of processes that have ended, all of whose places others have saved since."""
         # By the clock of the storage, which may differ from that of this machine.
         now = max((file.modified for file in listing.files.values()), default=0.0)
@@ -587,7 +601,7 @@ class Store:
             if writer == self._writer.name or last >= now - GRACE or newest is None:
                 continue
             known = all(at.version[0] <= VERSION for at in newest.values())
-            if known and all(listing.is_covered(at, self._damaged) for at in newest.values()):
+            if known and all(map(is_covered, newest.values())):
                 # Newest first: what is left after a crash has no directory for long.
                 ended += sorted(keys, reverse=True)
         return ended
@@ -600,23 +614,29 @@ class Store:
             return str(error)
         return None
 
-    def archive(self, place: Place, listing: Listing | None = None) -> None:
+    def archive(self, place: Place, listing: Listing | None = None) -> bool:
         """Copy the newest valid checkpoint of a place to a store of its own, below `aside`.
 
         The next one of a higher generation takes its place. An interrupted call can be repeated,
         and what is there already is not copied again.
+
+        Returns:
+            Whether there is a copy: a state that is damaged or of a later version has none.
         """
-        with suppress(StateVersionError):
+        try:
             saved = self.newest(place, listing).saved
-            if saved is not None:
-                folder = f"{ARCHIVE}/{digest_of(to_json(saved.header))[:16]}/"
-                copied = self._storage.files(folder + ROUNDS)
-                if any(round_of(f"{ROUNDS}/{name}") for name in copied):
-                    return
-                claim = f"{self.owner()}\n".encode()
-                self._storage.put_new(folder + CLAIM, [claim])
-                aside = RoundWriter(self._storage, folder)
-                aside.write([saved.draft], {}, {place}, (), lambda: False)
+        except StateVersionError:
+            return False
+        if saved is None:
+            return False
+        folder = f"{ARCHIVE}/{digest_of(to_json(saved.header))[:16]}/"
+        copied = self._storage.files(folder + ROUNDS)
+        if not any(round_of(f"{ROUNDS}/{name}") for name in copied):
+            claim = f"{self.owner()}\n".encode()
+            self._storage.put_new(folder + CLAIM, [claim])
+            aside = RoundWriter(self._storage, folder)
+            aside.write([saved.draft], {}, {place}, (), lambda: False)
+        return True
 
     def _check_claim(self) -> None:
         """Refuse a store that was claimed and has been emptied since."""
@@ -629,38 +649,29 @@ def _locations(
 ) -> dict[Place, Location]:
     """The checkpoints in the directory of the round with this key."""
     writer = key.split("/")[1]
-    version = directory.version, directory.release
-    if isinstance(directory, LaterDirectory):
-        return {
-            region.place: Location(
-                place=region.place,
-                generation=region.generation,
-                offset=region.offset,
-                written_at=region.written_at,
-                writer=writer,
-                key=key,
-                tag="",
-                modified=modified,
-                version=version,
-            )
-            for region in directory.places
-        }
-    return {
-        region.place: Location(
+    locations = {}
+    for region in directory.places:
+        location = Location(
             place=region.place,
             generation=region.generation,
             offset=region.offset,
             written_at=region.written_at,
             writer=writer,
-            key=round_key(writer, region.round),
-            tag=region.digest,
+            key=key,
+            tag="",
             modified=modified,
-            region=region,
-            settings=directory.settings[region.settings],
-            version=version,
+            version=(directory.version, directory.release),
         )
-        for region in directory.places
-    }
+        if isinstance(directory, Directory) and isinstance(region, Region):
+            location = replace(
+                location,
+                key=round_key(writer, region.round),
+                tag=region.digest,
+                region=region,
+                settings=directory.settings[region.settings],
+            )
+        locations[region.place] = location
+    return locations
 
 
 def _newest_first(found: Iterable[Location]) -> dict[Place, list[Location]]:

@@ -101,14 +101,19 @@ def verify(paths: Paths) -> None:
     """
     faults = 0
     for store in map(store_at, paths):
-        checked = list(_faults(store))
-        faults_found = [fault for fault in checked if fault is not None]
-        for fault in faults_found:
+        store.owner()
+        listing = store.listing()
+        checked = list(_faults(store, listing))
+        damaged = [fault for fault in checked if fault is not None]
+        directories = [fault.problem for fault in listing.faults]
+        for fault in (*damaged, *directories):
             report(fault)
-        faults += len(faults_found)
+        faults += len(damaged) + len(directories)
         with output():
-            verdict = f"{len(faults_found):,} not valid" if faults_found else "all valid"
-            partitions = quantity(len(store.places()), "partition")
+            verdict = f"{len(damaged):,} not valid" if damaged else "all valid"
+            if directories:
+                verdict += f"; {quantity(len(directories), 'round')} with a damaged directory"
+            partitions = quantity(len(listing.places), "partition")
             of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
             sys.stdout.write(drawn_text(f"{store.path}: {of}, {verdict}"))
     if faults:
@@ -291,10 +296,8 @@ _COLUMNS: Final[Sequence[_Column]] = (
 )
 
 
-def _faults(store: Store) -> Iterator[str | None]:
-    """For each checkpoint: its fault, or None; then each damaged directory of a round."""
-    store.owner()
-    listing = store.listing()
+def _faults(store: Store, listing: Listing) -> Iterator[str | None]:
+    """For each checkpoint: its fault, or None."""
     for place, locations in listing.places.items():
         seen: set[Entry] = set()
         for location in reversed(locations):
@@ -304,7 +307,6 @@ def _faults(store: Store) -> Iterator[str | None]:
                 # A running daemon may have removed the checkpoint.
                 if location in store.listing().places.get(place, ()):
                     yield str(error)
-    yield from (fault.problem for fault in listing.faults)
 
 
 def _fault(store: Store, location: Location, seen: set[Entry]) -> str | None:

@@ -160,7 +160,10 @@ class StoreReader:
     def _read(self, listing: Listing) -> None:
         places = self._current(listing)
         hidden = {
-            place for place in self._shown if place not in listing.places and listing.damage(place)
+            place
+            for place in self._shown.keys() - listing.places.keys()
+            # Of a topic that was created again, damage hides only what has its present identity.
+            if self._identities.get(place.topic) == place.identity and listing.damage(place)
         }
         for place in self._shown.keys() - places.keys() - hidden:
             self._drop(place)
@@ -230,9 +233,14 @@ class StoreReader:
                     self._refusals[location] = _damage(location, error)
                 except StateVersionError as error:
                     self._refusals[location] = _Refusal(str(error).rstrip("."), damaged=False)
-                except FileNotFoundError:
-                    # Superseded since the listing: the next one has its successor.
-                    return None
+                except FileNotFoundError as error:
+                    listed = self._store.listing().places.get(place, ())
+                    if location not in listed:
+                        # Superseded since the listing, which is old where there is much to read.
+                        # What is shown stays until the next look.
+                        return self._newest(place, listed) if shown is None else None
+                    problem = f"offset {location.offset:,} is skipped: {error}: it is missing"
+                    self._refusals[location] = _Refusal(problem, damaged=True)
                 else:
                     return _ReadCheckpoint(location, saved)
             if not self._refusals[location].damaged:

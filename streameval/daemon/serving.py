@@ -21,6 +21,7 @@ from streameval.engine.pace import Pace
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, StoredPartition
 from streameval.engine.windows.times import SECOND, duration_of
+from streameval.events.errors import ConfigError
 from streameval.events.records import Partition
 from streameval.exporters.page.state import uncovered_partitions
 from streameval.sources.kinds import build, log_ends
@@ -100,6 +101,7 @@ class StoreServer:
         self._source = build(config.source, environment, shared=True)
         self._monitor = partial(log_ends, config.source, environment)
         self._ends = self._monitor()
+        self._unasked: str | None = None
         look = min(self._interval / 2, _LONGEST)
         self._pace = Pace(look, look)
         self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), StoredProblems()
@@ -134,7 +136,7 @@ class StoreServer:
         counts, now = self._reader.copied(), self._clock.wall()
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
-        self._trouble_log.observe(self._reader.trouble)
+        self._trouble_log.observe(self._reader.trouble or self._unasked)
         self._problems.observe(snapshot.stored)
         self._pulse.beat()
         self._pace.note(self._clock.busy() - worked)
@@ -168,12 +170,16 @@ class StoreServer:
 
     def _known_ends(self) -> Mapping[Partition, int]:
         """The ends of the logs, if Kafka answers."""
-        if self._ends is None:
-            return {}
-        if self._ends.failure is not None:
+        self._unasked = None
+        if self._ends is not None and self._ends.failure is not None:
             # A topic that is missing or was created again, or rights: asked anew.
             self._ends.stop()
-            self._ends = self._monitor()
+            try:
+                self._ends = self._monitor()
+            except ConfigError as error:
+                # The file of a secret is absent while it is replaced: the next look tries again.
+                self._unasked = f"the ends of the logs are unknown: {error}"
+                return {}
             self._start_monitor()
         return self._ends.ends if self._ends is not None and self._ends.answers else {}
 
@@ -193,6 +199,8 @@ class StoreServer:
         if problems:
             others = f" (and {len(problems) - 1:,} more partitions)" if len(problems) > 1 else ""
             return f"{problems[0].log}{others}: {problems[0].problem}."
+        if self._unasked is not None:
+            return self._unasked
         return uncovered_partitions(stored, now) if waits else None
 
 

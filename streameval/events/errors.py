@@ -371,8 +371,10 @@ class UncountableRecordsError(StreamevalError):
             f"{partition} offset {first}"
             if first == last
             else f"{partition} offsets {first} to {last}"
-            for partition, first, last in records
+            for partition, first, last in records[:3]
         )
+        if len(records) > 3:
+            where += f" and {len(records) - 3:,} more partitions"
         super().__init__(
             f"{where}: counting fails ({problem}). Report this, with the records. With [state], "
             "the next start tries each record alone, and makes a dead letter of one that fails."

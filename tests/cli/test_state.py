@@ -110,7 +110,9 @@ def test_verify_reports_each_fault_and_fails(state: Path) -> None:
     damaged, directory = done.stderr.splitlines()
     assert f"{state / other.key}: the saved state is damaged (part 'labels/1'" in damaged
     assert str(newest_round(state)) in directory
-    assert "2 not valid" in done.stdout
+    assert done.stdout == (
+        f"{state}: 2 checkpoints of 2 partitions, 1 not valid; 1 round with a damaged directory\n"
+    )
 
 
 def test_merging_a_folder_without_state_is_rejected_in_one_line(

@@ -169,7 +169,7 @@ class Histories(StoreHistories):
 
 
 def _all_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listing, "is_covered", lambda *_: True)
+    monkeypatch.setattr(Listing, "covering", lambda *_: frozenset({"someone"}))
 
 
 def _the_newest_round_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,7 +230,10 @@ def test_a_restart_is_not_undone_by_the_next_start() -> None:
 
 
 def test_the_store_is_listed_once_for_all_partitions_that_start_over() -> None:
-    """Each listing has all that was archived before, so one for each would be squares."""
+    """Each listing has all that was archived before, so one for each would be squares.
+
+    The first round of a process lists it, too, for what others have left.
+    """
     given = [assignment(partition=Partition("events", other)) for other in range(4)]
     store = MemoryStore()
     before = Kept(store)
@@ -240,7 +243,7 @@ def test_the_store_is_listed_once_for_all_partitions_that_start_over() -> None:
     again = Kept(MemoryStore(store.disk), policies=with_policy("on_truncated", "restart"))
     store.disk.steps.clear()
     again.checkpointer.assigned([msgspec.structs.replace(each, end=7) for each in given])
-    assert store.disk.steps.count(Step("names", STORE)) == 1
+    assert store.disk.steps.count(Step("names", STORE)) == 2
     assert [at[0].generation for at in store.listing().places.values()] == [1] * 4
 
 
@@ -255,7 +258,7 @@ def test_a_restart_continues_and_logs_if_the_group_refuses_its_commit() -> None:
     kept = Kept(after(10), policies=with_policy("on_truncated", "restart"))
     kept.trouble = "the group has another owner"
     assert kept.assign(end=7, committed=10) == 0
-    assert kept.events == ["state was archived", "offsets were not committed"]
+    assert kept.events == ["offsets were not committed", "state was archived"]
     assert kept.checkpointer.commit_failures == 1
 
 
@@ -323,7 +326,23 @@ def test_a_partition_is_new_by_the_oldest_state_of_its_topic_even_if_another_was
 def test_a_recreated_topic_with_more_partitions_has_no_new_ones() -> None:
     kept = Kept(after(10), policies=with_policy("on_recreated", "restart"))
     assert kept.assign(partition=Partition("events", 5), identity="id-2", partitions=6) == 0
-    assert kept.events == ["state was archived"]
+    # What the store has of the former topic stays where it is.
+    assert kept.events == ["state starts over, and nothing was archived"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "store"), [("on_damaged", lambda: torn(0, 1, 2)), ("on_unknown_version", newer)]
+)
+def test_a_state_that_cannot_be_copied_is_not_called_archived(
+    policy: str, store: Callable[[], MemoryStore]
+) -> None:
+    kept = Kept(store(), policies=with_policy(policy, "restart"))
+    assert kept.assign() == 0
+    (event,) = [event for event in kept.news() if "policy" in event.fields]
+    assert (event.event, event.fields["policy"]) == (
+        "state starts over, and nothing was archived",
+        policy,
+    )
 
 
 def test_no_partition_starts_unless_all_can() -> None:

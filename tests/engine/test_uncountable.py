@@ -186,6 +186,16 @@ def test_records_that_fail_only_together_end_the_process(monkeypatch: pytest.Mon
         of.apply(batch([record()] * 3, start=1))
 
 
+def test_of_many_partitions_that_fail_together_the_first_few_are_named() -> None:
+    records = [(f"events[{number}]", number, number + 1) for number in range(1_200)]
+    error = UncountableRecordsError(records, "KeyError")
+    assert error.records == records
+    assert str(error).partition(":")[0] == (
+        "events[0] offsets 0 to 1, events[1] offsets 1 to 2, events[2] offsets 2 to 3 "
+        "and 1,197 more partitions"
+    )
+
+
 @pytest.fixture
 def mistaken_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with a bug: a list with "poison" makes them raise when they have counted it."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from streameval.checkpoints.format import ROUNDS, VERSION, CheckpointDraft, Part, Place
+from streameval.checkpoints.format import (
+    ROUNDS,
+    VERSION,
+    CheckpointDraft,
+    Part,
+    Place,
+    round_key,
+)
 from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import Location, folder_store, store_of
 from streameval.config import Config
@@ -268,6 +275,22 @@ def test_of_a_topic_that_was_recreated_the_newer_one_is_shown(site: Site) -> Non
         assert shown(reader) == {0: 5, 1: 0}
 
 
+def test_damage_keeps_no_values_of_a_topic_that_was_recreated(site: Site) -> None:
+    standing = site.reader()
+    shown(standing)
+    shutil.rmtree(site.folder / "state" / ROUNDS)
+    other = Replica(site.config)
+    other.take(0, identity="id-2", partitions=1)
+    other.count(0, site.rows[0][:5], 0)
+    other.save()
+    damaged = site.folder / "state" / round_key("f" * 16, 1)
+    damaged.parent.mkdir()
+    damaged.write_bytes(b"")
+    looking = Looking(site.config)
+    assert values(looking.look(standing))["consumed"] == 5
+    assert shown(standing) == {0: 5}
+
+
 def test_a_partition_that_was_added_appears_with_its_first_checkpoint(site: Site) -> None:
     standing = site.reader()
     shown(standing)
@@ -293,34 +316,60 @@ def test_an_absent_store_is_waited_for_and_one_that_vanishes_leaves_its_values(
 
 
 class Superseding(Disk):
-    """A disk on which a round is deleted between the read of its directory and of a record.
+    """A disk on which something happens to a round after the first read, that of its directory.
 
     Attributes:
-        gone: name of the file.
-        reads: number of reads of it that succeed.
+        name: of the file.
+        happens: called with the path before each further read.
     """
 
-    gone, reads = "", 1
+    name = ""
+
+    def __init__(self, happens: Callable[[Path], None]) -> None:
+        super().__init__()
+        self.happens = happens
+        self._reads = 0
 
     def read(self, path: Path, start: int, size: int) -> bytes:
-        if path.name == self.gone:
-            self.reads -= 1
-            if self.reads < 0:
-                raise FileNotFoundError(path)
+        if path.name == self.name:
+            self._reads += 1
+            if self._reads > 1:
+                self.happens(path)
         return super().read(path, start, size)
 
 
-def test_a_file_that_is_superseded_while_it_is_read_is_skipped_once(site: Site) -> None:
-    disk = Superseding()
+@pytest.mark.parametrize("looked_before", [True, False])
+def test_a_round_that_is_superseded_while_it_is_read_leaves_no_partition_without_values(
+    site: Site, *, looked_before: bool
+) -> None:
+    def supersede(path: Path) -> None:
+        while path.exists():
+            site.count(0, many=1)
+            site.replica.save()
+
+    disk = Superseding(supersede)
     reader = StoreReader(folder_store(site.folder / "state", disk), site.config)
-    shown(reader)
+    if looked_before:
+        shown(reader)
     site.count(1)
     site.replica.save()
-    disk.gone = Path(site.location(1).key).name
-    assert shown(reader) == {0: 20, 1: 40, 2: 20}
+    disk.name = Path(site.location(1).key).name
+    first = shown(reader)
     assert (problems(reader), reader.trouble) == ({}, None)
-    disk.gone = ""
-    assert shown(reader) == {0: 20, 1: 60, 2: 20}
+    now = {0: site.counted[0], 1: 60, 2: 20}
+    assert first == ({0: 20, 1: 40, 2: 20} if looked_before else now)
+    assert shown(reader) == now
+
+
+def test_a_round_that_is_missing_is_said(site: Site) -> None:
+    def missing(path: Path) -> None:
+        raise FileNotFoundError(path)
+
+    disk = Superseding(missing)
+    reader = StoreReader(folder_store(site.folder / "state", disk), site.config)
+    disk.name = Path(site.location(1).key).name
+    assert shown(reader)[1] == 20
+    assert problems(reader)[1].endswith(f"{site.location(1).key}: it is missing")
 
 
 def test_counts_follow_a_store_that_began_anew(site: Site) -> None:

@@ -234,10 +234,16 @@ def _unready(reader: Running) -> str:
 def test_the_ends_of_a_topic_that_is_created_again_are_those_of_the_new_one(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """Its state is that of the former one until a replica begins anew."""
+    """Its state is that of the former one until a replica begins anew.
+
+    The file of a secret is absent meanwhile, as while it is replaced.
+    """
     row = json.dumps(next(events(days=1, lists=1))).encode()
     topic = filled(broker, {0: [row] * 3})
-    config = config_of(folder_of(tmp_path)) + kafka_source(broker, topic)
+    secret = tmp_path / "secret"
+    secret.write_text("me")
+    client = {"client_id": f"${{file:{secret}}}"}
+    config = config_of(folder_of(tmp_path)) + kafka_source(broker, topic, kafka=client)
     folders = [tmp_path / name for name in ("reader", "replica")]
     for folder in folders:
         folder.mkdir()
@@ -246,9 +252,13 @@ def test_the_ends_of_a_topic_that_is_created_again_are_those_of_the_new_one(
         assert replica.stop() == 0
     with running(config, folders[0], command="serve") as reader:
         reader.until(lambda: _lag(reader) == 0)
+        secret.unlink()
         removed(broker, topic)
         create(broker, name=topic)
         fill(broker, topic, {0: [row] * 9})
+        reader.until(lambda: str(secret) in reader.document()["state"]["why"])
+        assert _lag(reader) is None
+        secret.write_text("me")
         reader.until(lambda: _lag(reader) == 6)
         assert reader.stop() == 0
 

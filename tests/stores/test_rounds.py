@@ -144,6 +144,28 @@ def test_the_files_of_a_process_that_has_ended_go_once_others_have_saved_its_pla
     assert restored(disk) == 399
 
 
+def test_processes_that_end_after_their_first_round_leave_few_files(disk: SimulatedDisk) -> None:
+    for start in range(30):
+        writer = Writer(opened(disk))
+        assert restored(disk) == (100 + start - 1 if start else None)
+        writer.save(100 + start)
+        # Their files are those of the last ten minutes, and of two more.
+        assert len(rounds(disk)) <= 5
+        disk.now += GRACE / 2 + 1
+
+
+def test_a_single_round_of_another_process_is_not_enough(disk: SimulatedDisk) -> None:
+    Writer(opened(disk)).save_all({PLACE: 110, OTHER: 5})
+    (ended,) = rounds(disk)
+    Writer(opened(disk)).save(120)
+    disk.now += GRACE + 1
+    # Both of its rounds have the other place.
+    sweeper = Writer(opened(disk))
+    for _ in range(70):
+        sweeper.save_all({OTHER: 6})
+    assert ended in rounds(disk)
+
+
 def test_a_former_owner_that_is_slow_keeps_its_files(disk: SimulatedDisk) -> None:
     slow, owner = Writer(opened(disk)), Writer(opened(disk))
     slow.save(110)
