@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -43,6 +43,22 @@ Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 
 EventValues: TypeAlias = Sequence[Sequence[float | Sequence[float] | None]]
 """For each event, the result of each formula."""
+
+
+class Summed(Protocol):
+    """The sum of the values of events: of a `Distribution`, or one that follows the events."""
+
+    lists: int
+    undefined: int
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+
+    @property
+    def total(self) -> float:
+        """Sum of the values, exact and rounded once."""
+
 
 _NEEDS = {
     "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),

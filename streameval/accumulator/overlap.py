@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from streameval.accumulator.formulas import Summed
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -60,6 +61,7 @@ class Overlap(NamedTuple):
 
     Attributes:
         side: on which side of 1 the mean weight is.
+        clipped: the mean clipped weight, and the share of lists with one; empty without a clip.
         limit: the largest reward of a list, as far as gains are at most 1; None if every item can
             be shown.
         least: chance with which any item is shown at least; 0 if it is not known.
@@ -69,7 +71,7 @@ class Overlap(NamedTuple):
     weight: Reading
     share: Reading
     rewarded: Reading
-    clipped: tuple[Reading, Reading] | None = None
+    clipped: Sequence[Reading] = ()
     limit: Reading | None = None
     least: float = 0.0
 
@@ -134,8 +136,8 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
             f"Do not trust it: {mean}: the propensities are too low, or the policy's chances sum "
             "to more than 1."
         )
-    if overlap.clipped is not None and overlap.clipped[0].value < LEAST_CLIPPED_WEIGHT:
-        return f"Do not trust it: {clip_note(overlap)}"
+    if overlap.clipped and overlap.clipped[0].value < LEAST_CLIPPED_WEIGHT:
+        return f"Do not trust it: {_lowered(clip_note(overlap.clipped) or '')}"
     return None
 
 
@@ -198,8 +200,13 @@ def bias_reason(share: float) -> str:
 
 def biases(table: Table, cells: IntArray) -> list[str | None]:
     """For each of these cells, what is biased about it, in a sentence; None if nothing is."""
-    shares = [_share([overlap]) for overlap in _overlaps(table, cells)] or [None] * cells.size
-    return [None if share is None else bias_reason(share) for share in shares]
+    return list(map(bias_of, _overlaps(table, cells))) or [None] * cells.size
+
+
+def bias_of(*overlaps: Summed) -> str | None:
+    """What is biased about lists with these overlaps, in a sentence; None if all were shown."""
+    share = _share(overlaps)
+    return None if share is None else bias_reason(share)
 
 
 def overlap_together(table: Table, cells: IntArray) -> float | None:
@@ -209,8 +216,7 @@ def overlap_together(table: Table, cells: IntArray) -> float | None:
 
 def bias_together(table: Table, cells: IntArray) -> str | None:
     """What is biased about all of these cells together, in a sentence; None if nothing is."""
-    share = overlap_together(table, cells)
-    return None if share is None else bias_reason(share)
+    return bias_of(*_overlaps(table, cells))
 
 
 def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
@@ -220,7 +226,7 @@ def _overlaps(table: Table, cells: IntArray) -> Sequence[Distribution]:
     return cast("Values", table.statistics[f"events:{metric.per_list}"]).view(cells)
 
 
-def _share(overlaps: Sequence[Distribution]) -> float | None:
+def _share(overlaps: Sequence[Summed]) -> float | None:
     count = sum(overlap.count for overlap in overlaps)
     return math.fsum(overlap.total for overlap in overlaps) / count if count else None
 
@@ -232,19 +238,22 @@ def clause_of(reason: str) -> str:
         >>> clause_of("Do not trust it: the mean weight is 0.7 instead of 1.")
         'the mean weight is 0.7 instead of 1'
     """
-    clause = reason.removeprefix("Do not trust it: ").removesuffix(".")
-    return clause[:1].lower() + clause[1:]
+    return _lowered(reason.removeprefix("Do not trust it: ").removesuffix("."))
 
 
-def clip_note(overlap: Overlap) -> str | None:
-    """What a clip takes away, in a sentence; None without a clip."""
-    if overlap.clipped is None or not overlap.clipped[0].defined:
+def clip_note(clipped: Sequence[Reading]) -> str | None:
+    """What a clip takes away, in a sentence; None without a clip: see `Overlap`."""
+    if not clipped or not clipped[0].defined:
         return None
-    mean, share = overlap.clipped
+    mean, share = clipped
     return (
-        f"weights are clipped in {share_text(share.value)} of the lists, which leaves a mean "
+        f"Weights are clipped in {share_text(share.value)} of the lists, which leaves a mean "
         f"weight of {mean.value:.3g}."
     )
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _bounds(reading: Reading) -> str:

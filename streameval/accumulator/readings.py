@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from streameval.accumulator.by_user import (
     ungrouped,
 )
 from streameval.accumulator.formulas import (
+    Summed,
     array_of,
     call_metric,
     check_inputs,
@@ -98,10 +100,9 @@ def readings_of(
     if metric.definition.reads in ("hits", "lists"):
         readings = list(_of_lists(metric, table, cells))
     elif metric.definition.reads == "event":
-        readings = [_of_events(metric, values) for values in _values(metric, table, cells)]
-        if (below := denominator(metric)) is not None:
-            sums = [values.total for values in _values(below, table, cells)]
-            readings = list(map(_divided, readings, sums))
+        below, values = denominator(metric), _values(metric, table, cells)
+        sums = [] if below is None else [under.total for under in _values(below, table, cells)]
+        readings = [event_reading(metric, *pair) for pair in zip_longest(values, sums)]
     else:
         statistics = _statistic(metric, table).view(cells)
         readings = [_of_cell(metric, statistic, table) for statistic in statistics]
@@ -129,8 +130,7 @@ def overlaps(
         sides, zip(*by_metric, strict=True), strict=True
     ):
         limit = None if checks.limit is None else others.pop()
-        clipped = (others[0], others[1]) if others else None
-        found.append(Overlap(side, weight, share, rewarded, clipped, limit, least))
+        found.append(Overlap(side, weight, share, rewarded, others, limit, least))
     return found
 
 
@@ -174,15 +174,14 @@ def _checked(
 
 def _of_overlap(metric: Metric, reading: Reading, overlap: Overlap, *, judged: bool) -> Reading:
     """The reading with bounds that allow for what was never shown, or without an interval."""
-    notes, covered = [clip_note(overlap)], reading.interval
+    notes, covered = [clip_note(overlap.clipped)], reading.interval
     reason = (distrust(reading, overlap) or lacking(overlap)) if judged else None
     if reason is not None:
         reading = replace(reading, interval=None, no_interval=reason)
     elif covered is not None:
         reading = replace(reading, interval=overlap.allow(covered, metric))
         notes.append(unseen_note(overlap))
-    told = [note[0].upper() + note[1:] for note in notes if note is not None]
-    return replace(reading, note=" ".join(told) or reading.note)
+    return replace(reading, note=" ".join(filter(None, notes)) or reading.note)
 
 
 def group_sums(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
@@ -364,17 +363,24 @@ def _of_users(
     ]
 
 
-def _of_events(metric: Metric, values: Distribution) -> Reading:
-    lists = values.lists
-    if metric.definition.over is not None:
-        return _of_values(metric, values, lists)
-    if values.undefined and metric.rules["undefined"] == "error":
-        return _refusals(metric, values.count, lists, values.undefined)
-    if lists and values.count < int(metric.rules["least"]):
-        return _refusals(metric, values.count, lists, lists)
-    if values.undefined and metric.rules["undefined"] == "nan":
-        return mean_reading(metric, math.nan, values.count, lists)
-    return _of_values(metric, values, lists)
+def event_reading(metric: Metric, values: Summed, below: float | None = None) -> Reading:
+    """The reading of a metric of events; other summaries than means and sums need a distribution.
+
+    `below`: the sum that divides a ratio.
+    """
+    lists, rule = values.lists, metric.rules["undefined"]
+    if metric.definition.over is None:
+        if values.undefined and rule == "error":
+            return _refusals(metric, values.count, lists, values.undefined)
+        if lists and values.count < int(metric.rules["least"]):
+            return _refusals(metric, values.count, lists, lists)
+        if values.undefined and rule == "nan":
+            return mean_reading(metric, math.nan, values.count, lists)
+    reading = _of_values(metric, values, lists)
+    if below is None:
+        return reading
+    value = (reading.total or 0.0) / below if below and reading.defined else math.nan
+    return replace(reading, value=value, total=None, weight=below)
 
 
 def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
@@ -419,12 +425,6 @@ def _summary_of(metric: Metric, value: float) -> float:
     return summary(Distribution.of(value), metric.values, metric.rules)
 
 
-def _divided(reading: Reading, below: float) -> Reading:
-    """The reading of a ratio, whose numerator is a sum over lists, divided by another sum."""
-    value = (reading.total or 0.0) / below if below and reading.defined else math.nan
-    return replace(reading, value=value, total=None, weight=below)
-
-
 def mean_reading(
     metric: Metric, total: float, count: int, lists: int, note: str | None = None
 ) -> Reading:
@@ -435,16 +435,19 @@ def mean_reading(
     )
 
 
-def sum_reading(metric: Metric, total: float, lists: int) -> Reading:
+def sum_reading(metric: Metric, total: float, lists: int, note: str | None = None) -> Reading:
     """The reading of a sum over lists; undefined without lists."""
     value = float(total) if lists else math.nan
-    return Reading(metric=metric.text, value=value, count=lists, lists=lists, total=float(total))
+    return Reading(
+        metric=metric.text, value=value, count=lists, lists=lists, total=float(total), note=note
+    )
 
 
-def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
+def _of_values(metric: Metric, values: Summed, lists: int) -> Reading:
     if metric.is_mean or metric.definition.over is not None:
         return mean_reading(metric, values.total, values.count, lists)
-    value = summary(values, metric.values, metric.rules)
+    distribution = cast("Distribution", values)
+    value = summary(distribution, metric.values, metric.rules)
     statistic = metric.values["statistic"]
     finish = metric.definition.finish if statistic in LEVELS else None
     if finish and not math.isnan(value):
@@ -454,7 +457,7 @@ def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
         value=value,
         count=values.count,
         lists=lists,
-        estimated=values.estimated and statistic in ("median", "quantile", "maximum"),
+        estimated=distribution.estimated and statistic in ("median", "quantile", "maximum"),
     )
 
 

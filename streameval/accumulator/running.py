@@ -1,13 +1,13 @@
 """Means that follow single events, for who reads after each one.
 
 A read of the table costs a millisecond, however few events came: it works on arrays. Here a mean is
-an exact sum in one integer, of which an event changes the contributions of a few rows. The table
-stays the state; what is here is dropped whenever something but a single event comes, and made again
-from the table at the next pair of reads.
+an exact sum in one integer, of which an event changes the contributions of a few rows, or to which
+it adds its values. The table stays the state; what is here is dropped whenever something but a
+single event comes, and made again from the table at the next pair of reads.
 
-The formula of a metric is written once, in its function, which runs on rows whose counts are not
-numbers but record the operations. Each is of IEEE 754, so that Python's floats give the bits of
-NumPy's.
+The formula of a metric is written once, in its function. That of events gives their values where
+they are counted. That of hits runs on rows whose counts are not numbers but record the operations.
+Each is of IEEE 754, so that Python's floats give the bits of NumPy's.
 
 The bits are those of the table. Its sum is `fsum` over the contributions of rows, the exact sum,
 rounded once. A contribution times 2^400 is an integer, if it is not tiny; and Python divides
@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -34,16 +36,19 @@ from streameval.accumulator.formulas import (
     list_values,
     mean_counts,
 )
+from streameval.accumulator.guard import between
+from streameval.accumulator.overlap import bias_of, clip_note
 from streameval.accumulator.plan import hits_options, name_of
-from streameval.accumulator.readings import mean_reading, sum_reading
+from streameval.accumulator.readings import event_reading, mean_reading, sum_reading
 from streameval.accumulator.table import Table
+from streameval.catalogue import denominator
 from streameval.catalogue.context import Context
 from streameval.catalogue.lookup import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.events.batch import IntArray, batch_of
+from streameval.events.batch import batch_of
 from streameval.events.ragged import Ragged
-from streameval.statistics.distributions import Values
+from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exact import ONE
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, LENGTH, HitsView
 from streameval.statistics.hits import Hits
@@ -55,7 +60,6 @@ MOST_BETWEEN: Final = 128
 """Single events between two reads of a metric beyond which the table is read."""
 
 _MOST_OUTCOMES: Final = 8_192
-_MOST_LOGGED: Final = 512
 _RANKS: Final = 32
 """Ranks whose formula is traced at once."""
 
@@ -78,9 +82,6 @@ _OPERATORS: Final[Mapping[np.ufunc, Callable[[Any, Any], Any]]] = {
 }
 _COMMUTE: Final = (np.multiply, np.add)
 
-_Key: TypeAlias = tuple[int, int, int]
-"""Whether lists have gains, size and rank: what a row of the table is, but for the cell."""
-
 
 def _scaled(value: float) -> int:
     """The value times 2^400, exactly; raises ArithmeticError if that is no integer."""
@@ -89,27 +90,68 @@ def _scaled(value: float) -> int:
     return int(value * _SCALE)
 
 
-class _RowCounts:
-    """The counts of a row."""
+class _Sum:
+    """The exact sum of the values of lists or events; it raises ArithmeticError without one.
 
-    __slots__ = ("hits", "ordinals", "rank", "size")
+    Attributes:
+        lists, count, undefined: see `Distribution`.
+    """
 
-    def __init__(self, size: int, rank: int, hits: int = 0, ordinals: int = 0) -> None:
-        self.size, self.rank, self.hits, self.ordinals = size, rank, hits, ordinals
+    def __init__(self, values: Distribution) -> None:
+        self.lists, self.count, self.undefined = values.lists, values.count, values.undefined
+        self._scaled, rest = divmod(values.scaled_total, ONE >> _BITS)
+        if rest:
+            raise ArithmeticError
+
+    @property
+    def total(self) -> float:
+        return self._scaled / _WHOLE
+
+    def add(self, value: float) -> None:
+        if math.isnan(value):
+            self.undefined += 1
+        else:
+            self._scaled += _scaled(value)
+            self.count += 1
+
+    def add_event(self, result: float | Sequence[float] | None) -> None:
+        """Add what a formula gave for an event."""
+        self.lists += 1
+        if isinstance(result, float):
+            self.add(result)
+        elif result is not None:
+            for value in result:
+                self.add(value)
+
+
+class _Row:
+    """The counts of a row of the table: of hits at a rank of lists of a size."""
+
+    __slots__ = ("graded", "hits", "ordinals", "rank", "size")
+
+    def __init__(self, graded: int, size: int, rank: int) -> None:
+        self.graded, self.size, self.rank = graded, size, rank
+        self.hits = self.ordinals = 0
+
+
+_Key: TypeAlias = tuple[int, int, int]
+"""Whether lists have gains, size and rank: what a row of the table is, but for the cell."""
 
 
 class _Outcome:
-    """What all events with the same hits, lengths and gains do to the counts."""
+    """What all events with the same hits, lengths and gains do to the counts.
+
+    Attributes:
+        kind: 2 * (it has items) + (it has interactions).
+        rows: meaning of size -> the rows with a hit more, and the ordinal of each hit.
+        of_means: what each mean that adds values of lists or items adds.
+    """
 
     def __init__(self, row: bytes, search: Search, *, is_ranked: bool) -> None:
         self.row, self.search, self.is_ranked = row, search, is_ranked
         self.graded = self.kind = 0
-        self.rows: dict[int, list[tuple[_RowCounts, int]]] = {}
-        self.of_means: dict[_Mean, Any] = {}
-
-    def ranks(self) -> IntArray:
-        """The explicit ranks of the items shown."""
-        return match_of_row(self.row, *self.search)[1]
+        self.rows: dict[int, list[tuple[_Row, int]]] = {}
+        self.of_means: dict[_HitsMean, tuple[float | None, int]] = {}
 
     def lists(self, outcomes: _Outcomes) -> Lists:
         """The list, as formulas read it."""
@@ -126,8 +168,7 @@ class _Outcomes:
     """The counts of one statistic of hits, in the only cell of a table.
 
     Attributes:
-        having: lists by 2 * (it has items) + (it has interactions).
-        log: the outcomes of events, in order.
+        having: lists by `_Outcome.kind`.
     """
 
     def __init__(self, hits: Hits) -> None:
@@ -135,14 +176,13 @@ class _Outcomes:
         view = hits.view(_HERE)
         self.having: list[int] = view.having.ravel().tolist()
         self.graded = int(view.graded[0])
-        self.log: list[_Outcome] = []
-        self._rows: dict[int, dict[_Key, _RowCounts]] = {}
+        self._rows: dict[int, dict[_Key, _Row]] = {}
         self._known: tuple[dict[bytes, _Outcome], ...] = ({}, {})
 
-    def rows(self, size: int) -> dict[_Key, _RowCounts]:
+    def rows(self, size: int) -> dict[_Key, _Row]:
         """The rows of this meaning of size, from the table if they are new."""
         if size not in self._rows:
-            rows: dict[_Key, _RowCounts] = {}
+            rows: dict[_Key, _Row] = {}
             _, columns = self._hits.relations["hits"].of(_HERE)
             for kind, of_size, rank, hits, ordinals, firsts in zip(
                 *(column.tolist() for column in columns), strict=True
@@ -150,16 +190,19 @@ class _Outcomes:
                 if kind >> 1 != (INTERACTED if size == FIRST else size):
                     continue
                 key = (0, 1, rank) if size == FIRST else (kind & 1, of_size, rank)
-                row = rows.setdefault(key, _RowCounts(*key[1:]))
+                row = rows.setdefault(key, _Row(*key))
                 row.hits += firsts if size == FIRST else hits
                 row.ordinals += firsts if size == FIRST else ordinals
             self._known = ({}, {})
             self._rows[size] = rows
         return self._rows[size]
 
-    def take(self, rows: Sequence[bytes], *, is_ranked: bool, search: Search) -> None:
-        """Count events, given as `Block.rows` gives them."""
-        known = self._known[is_ranked]
+    def take(
+        self, rows: Sequence[bytes], search: Search, *, is_ranked: bool
+    ) -> tuple[list[_Outcome], dict[int, set[_Row]]]:
+        """Count events, given as `Block.rows` gives them: their outcomes, and the rows changed."""
+        known, outcomes = self._known[is_ranked], []
+        changed: dict[int, set[_Row]] = {size: set() for size in self._rows}
         for row in rows:
             outcome = known.get(row)
             if outcome is None:
@@ -168,22 +211,25 @@ class _Outcomes:
                 outcome = known[row] = self._outcome(_Outcome(row, search, is_ranked=is_ranked))
             self.having[outcome.kind] += 1
             self.graded += outcome.graded
-            for touched in outcome.rows.values():
-                for counts, ordinal in touched:
+            for size, changes in outcome.rows.items():
+                for counts, ordinal in changes:
                     counts.hits += 1
                     counts.ordinals += ordinal
-            self.log.append(outcome)
+                    changed[size].add(counts)
+            outcomes.append(outcome)
+        return outcomes, changed
 
     def _outcome(self, outcome: _Outcome) -> _Outcome:
         interacted, length, ranks = self._quick(outcome) or self._slow(outcome)
         outcome.kind = 2 * (length > 0) + (interacted > 0)
         sizes = {INTERACTED: interacted, LENGTH: length, IDEAL: min(interacted, length)}
         for meaning, rows in self._rows.items():
-            keys = [(0, 1, ranks[0])] if meaning == FIRST and ranks else []
-            if meaning != FIRST:
+            if meaning == FIRST:
+                keys = [(0, 1, rank) for rank in ranks[:1]]
+            else:
                 keys = [(outcome.graded, sizes[meaning], rank) for rank in ranks]
             outcome.rows[meaning] = [
-                (rows.setdefault(key, _RowCounts(*key[1:])), ordinal)
+                (rows.setdefault(key, _Row(*key)), ordinal)
                 for ordinal, key in enumerate(keys, start=1)
             ]
         return outcome
@@ -205,155 +251,156 @@ class _Outcomes:
         return int(lists.interacted[0]), int(lists.length[0]), lists.rank.tolist()
 
 
-class _Mean:
-    """A metric whose value follows the events."""
+class _HitsMean:
+    """A mean or sum of hits, or of values of lists.
 
-    def __init__(self, metric: Metric, table: Table, outcomes: _Outcomes) -> None:
-        self.metric, self._context, self.outcomes = metric, table.context, outcomes
-        self._note = metric.peers
-        self._counted = [
-            2 * items + acts for (items, acts), rule in metric.empty_rules.items() if rule == "zero"
-        ]
-        self._refused = [
-            2 * items + acts
-            for (items, acts), rule in metric.empty_rules.items()
-            if rule in ("nan", "error")
-        ]
-        self._is_listwise, self._per = metric.needs_values, metric.definition.per
-        self._needs_gains = metric.needs_gains
-        self._total = self._of_values = self._valued = self._undefined = self._items = 0
-        self._contributions: dict[_RowCounts, int] = {}
-        self._steps: dict[_RowCounts, Steps] = {}
-        self._size: int | None = None
-        self._k: int | None = None
-        self._counted_by: RowCount = "hits"
+    `overlap`: of lists that were not shown; None if it is not kept.
+
+    Raises:
+        ArithmeticError: it cannot be followed.
+    """
+
+    def __init__(
+        self, metric: Metric, table: Table, outcomes: _Outcomes, overlap: _Sum | None
+    ) -> None:
+        self.metric, self.outcomes = metric, outcomes
+        self._context, self._overlap, self._peers = table.context, overlap, metric.peers
+        kinds = {rule: list[int]() for rule in ("zero", "skip", "nan", "error")}
+        for (items, interactions), rule in metric.empty_rules.items():
+            kinds[rule].append(2 * items + interactions)
+        self._counted, self._refused = kinds["zero"], kinds["nan"] + kinds["error"]
+        self._is_listwise, self._needs_gains = metric.needs_values, metric.needs_gains
+        self._per = metric.definition.per
+        self._total = self._items = 0
+        self._values: _Sum | None = None
+        self._contributions: dict[_Row, int] = {}
+        self._steps: dict[_Row, Steps] = {}
         self._chunks: dict[tuple[int, int], list[Steps]] = {}
-        self._begin(table)
-        self.at = len(outcomes.log)
-
-    def _begin(self, table: Table) -> None:
-        """Take over what the table has; raises ArithmeticError if that cannot be followed."""
-        metric = self.metric
-        kind = f"values:{metric.per_list}" if self._is_listwise else f"graded:{metric.text}"
-        if self._is_listwise or (self._needs_gains and kind in table.statistics):
-            (values,) = cast("Values", table.statistics[kind]).view(_HERE)
-            self._of_values, rest = divmod(values.scaled_total, ONE >> _BITS)
-            if rest:
+        self._formula: RowFormula | None = None
+        if self._is_listwise or self._needs_gains:
+            kind = f"values:{metric.per_list}" if self._is_listwise else f"graded:{metric.text}"
+            if kind not in table.statistics:
                 raise ArithmeticError(metric)
-            self._valued, self._undefined = values.count, values.undefined
-        if self._is_listwise:
-            return
-        formula = row_formula(metric, self._context, 1, range(1, 2))
-        if formula is None or (self._needs_gains and kind not in table.statistics):
-            raise ArithmeticError(metric)
-        self._size, self._k, self._counted_by, _ = formula
-        hits = table.statistics[name_of(self.outcomes.options)]
-        if self._per == "item":
-            shown = cast("Hits", hits).view(_HERE).items
-            self._items = int(items_shown(metric, shown)[0])
-        for (graded, _, _), row in self.outcomes.rows(self._size).items():
-            if not (graded and self._needs_gains):
+            self._values = _Sum(*cast("Values", table.statistics[kind]).view(_HERE))
+        if not self._is_listwise:
+            self._formula = self._traced(1, range(1, 2))
+            if self._per == "item":
+                hits = cast("Hits", table.statistics[name_of(outcomes.options)])
+                self._items = int(items_shown(metric, hits.view(_HERE).items)[0])
+            for row in outcomes.rows(self._formula.size).values():
                 self._follow(row)
 
     def reading(self) -> Reading | None:
         """The reading; None if the table must be read."""
-        outcomes = self.outcomes
-        if self.at != len(outcomes.log) and not self.catch_up():
-            return None
-        having, metric = outcomes.having, self.metric
-        lists = sum(having)
+        metric, having = self.metric, self.outcomes.having
         for kind in self._refused:
             if having[kind]:
                 return None
-        if self._is_listwise:
-            total = self._of_values / _WHOLE
-            return mean_reading(metric, total, self._valued, lists, self._note)
-        total = self._total / _WHOLE
-        left_out = 0
-        if outcomes.graded and self._needs_gains:
-            total = math.fsum((total, self._of_values / _WHOLE))
-            left_out = self._undefined + self._ungraded()
+        lists, note = sum(having), self._peers
+        if self._overlap is not None:
+            note = bias_of(self._overlap) or note
+        if self._is_listwise and self._values is not None:
+            return mean_reading(metric, self._values.total, self._values.count, lists, note)
+        total, left_out = self._total / _WHOLE, 0
+        if self.outcomes.graded and self._values is not None:
+            total = math.fsum((total, self._values.total))
+            # As `ungraded_lists` has it.
+            valued, undefined = self._values.count, self._values.undefined
+            empty = 0 if metric.empty_rules[0, 1] == "zero" else having[1]
+            left_out = undefined + max(self.outcomes.graded - empty - valued - undefined, 0)
         if self._per == "total":
-            return sum_reading(metric, total, lists)
+            return sum_reading(metric, total, lists, note)
         count = self._items if self._per == "item" else sum(map(having.__getitem__, self._counted))
-        return mean_reading(metric, total, count - left_out, lists, self._note)
+        return mean_reading(metric, total, count - left_out, lists, note)
 
-    def _ungraded(self) -> int:
-        """See `ungraded_lists`."""
-        empty = 0 if self.metric.empty_rules[0, 1] == "zero" else self.outcomes.having[1]
-        valued = self._valued + self._undefined
-        return max(self.outcomes.graded - empty - valued, 0)
+    def sums(self) -> list[_Sum]:
+        """Those of `Running` that its reading reads."""
+        return [] if self._overlap is None else [self._overlap]
 
-    def catch_up(self, most: float = math.inf) -> bool:
-        """Count the events since the last reading; False if they are more than `most`.
-
-        It counts none after an interrupt has stopped it half-way.
-        """
-        log, start, self.at = self.outcomes.log, self.at, -1
-        end = len(log)
-        if start < 0 or end - start > most:
-            return False
-        for outcome in log[start:end]:
-            self._take(outcome)
-        self.at = end
-        return True
-
-    def _take(self, outcome: _Outcome) -> None:
-        needs_value = self._is_listwise or (outcome.graded and self._needs_gains)
-        if self._size is not None and (self._size == FIRST or not needs_value):
-            for row, _ in outcome.rows[self._size]:
+    def take(self, outcomes: Sequence[_Outcome], changed: Mapping[int, Collection[_Row]]) -> None:
+        """Count events; raises ArithmeticError if it can no longer be followed."""
+        if self._formula is not None:
+            for row in changed[self._formula.size]:
                 self._follow(row)
-        if needs_value or self._per == "item":
-            self._add(outcome)
+        for outcome in outcomes:
+            if self._is_listwise or self._per == "item" or (outcome.graded and self._needs_gains):
+                added = outcome.of_means.get(self)
+                if added is None:
+                    added = outcome.of_means[self] = self._added(outcome)
+                value, items = added
+                self._items += items
+                if value is not None and self._values is not None:
+                    self._values.add(value)
 
-    def _follow(self, row: _RowCounts) -> None:
+    def _follow(self, row: _Row) -> None:
         """Replace the contribution of a row by that of its counts now."""
-        if self._k is not None and row.rank > self._k:
+        formula = self._formula
+        # Lists with gains have values of their own.
+        if formula is None or (row.graded and self._needs_gains):
+            return
+        if formula.k is not None and row.rank > formula.k:
             return
         steps = self._steps.get(row)
         if steps is None:
-            steps = self._steps[row] = self._steps_of(row)
-        contribution: Any = row.hits if self._counted_by == "hits" else row.ordinals
+            chunk, at = divmod(row.rank - 1, _RANKS)
+            key = (row.size, chunk)
+            if key not in self._chunks:
+                ranks = range(chunk * _RANKS + 1, (chunk + 1) * _RANKS + 1)
+                self._chunks[key] = self._traced(row.size, ranks).steps
+            steps = self._steps[row] = self._chunks[key][at]
+        contribution: Any = row.hits if formula.counted == "hits" else row.ordinals
         for apply, operand in steps:
             contribution = apply(contribution, operand)
         scaled = _scaled(contribution)
         self._total += scaled - self._contributions.get(row, 0)
         self._contributions[row] = scaled
 
-    def _steps_of(self, row: _RowCounts) -> Steps:
-        chunk, place = divmod(row.rank - 1, _RANKS)
-        key = (row.size, chunk)
-        if key not in self._chunks:
-            ranks = range(chunk * _RANKS + 1, (chunk + 1) * _RANKS + 1)
-            formula = row_formula(self.metric, self._context, row.size, ranks)
-            if formula is None:
-                raise ArithmeticError(self.metric)
-            self._chunks[key] = formula.steps
-        return self._chunks[key][place]
+    def _traced(self, size: int, ranks: range) -> RowFormula:
+        formula = row_formula(self.metric, self._context, size, ranks)
+        if formula is None:
+            raise ArithmeticError(self.metric)
+        return formula
 
-    def _add(self, outcome: _Outcome) -> None:
-        """Add the items shown of a list, or its value."""
-        added = outcome.of_means.get(self)
-        if added is None:
-            added = outcome.of_means[self] = self._added(outcome)
-        value, valued, undefined, items = added
-        self._of_values += value
-        self._valued += valued
-        self._undefined += undefined
-        self._items += items
-
-    def _added(self, outcome: _Outcome) -> tuple[int, int, int, int]:
+    def _added(self, outcome: _Outcome) -> tuple[float | None, int]:
+        """The value of a list, None if it is left out, and its items."""
         metric, lists = self.metric, outcome.lists(self.outcomes)
-        if self._per == "item" and outcome.is_ranked:
-            ranks = outcome.ranks()
-            return 0, 0, 0, int(items_at(metric, ranks[ranks <= self.outcomes.options.last]).sum())
-        if self._per == "item":
-            return 0, 0, 0, int(items_shown(metric, lists.items)[0])
-        value = float(list_values(metric, lists, self._context)[0])
-        counted = int(mean_counts(metric, lists)[0])
-        if not counted:
-            return 0, 0, 0, 0
-        return (0, 0, 1, 0) if math.isnan(value) else (_scaled(value), 1, 0, 0)
+        if self._per != "item":
+            counted = int(mean_counts(metric, lists)[0])
+            return (float(list_values(metric, lists, self._context)[0]) if counted else None), 0
+        if outcome.is_ranked:
+            _, ranks = match_of_row(outcome.row, *outcome.search)
+            return None, int(items_at(metric, ranks[ranks <= self.outcomes.options.last]).sum())
+        return None, int(items_shown(metric, lists.items)[0])
+
+
+class _EventMean(NamedTuple):
+    """A mean of values of events, or a ratio of two sums of them.
+
+    Attributes:
+        below: the sum that divides a ratio.
+        clipped: of an estimate whose weights are clipped: see `CompanionChecks`.
+        overlap: of lists that were not shown; None if it is not kept.
+    """
+
+    metric: Metric
+    values: _Sum
+    below: _Sum | None
+    clipped: Sequence[_EventMean]
+    overlap: _Sum | None
+
+    def reading(self) -> Reading:
+        below = None if self.below is None else self.below.total
+        reading = event_reading(self.metric, self.values, below)
+        note = clip_note([mean.reading() for mean in self.clipped])
+        if note is None and self.overlap is not None:
+            note = bias_of(self.overlap)
+        return reading if note is None else msgspec.structs.replace(reading, note=note)
+
+    def sums(self) -> list[_Sum]:
+        """What its reading reads."""
+        own = [self.values, self.below, self.overlap]
+        companions = [mean.sums() for mean in self.clipped]
+        return [*filter(None, own), *chain.from_iterable(companions)]
 
 
 class Running:
@@ -369,8 +416,10 @@ class Running:
     def __init__(self, table: Table, changes: int, lists: int) -> None:
         self.state = changes, lists
         self._table = table
-        self._means: dict[str, _Mean] = {}
+        self._columns = {metric.per_list: at for at, metric in enumerate(table.plan.events)}
+        self._means: dict[str, _HitsMean | _EventMean] = {}
         self._outcomes: dict[str, _Outcomes] = {}
+        self._sums: dict[str, _Sum] = {}
         self._read_at: dict[str, int] = {}
         self._refused: set[str] = set()
         self._seen = [0, 0]
@@ -381,31 +430,36 @@ class Running:
 
     def read(self, text: str, blocks: Blocks) -> Reading | None:
         """A mean that is kept, after the events of the blocks; None if the table must be read."""
-        if len(blocks) != self._seen[0] + self._seen[1]:
+        if len(blocks) != sum(self._seen):
             self.take(blocks)
-        mean = self._means.get(text)
-        if mean is None:
-            return None
         self._is_read = True
-        try:
-            reading = mean.reading()
-        except ArithmeticError:
-            reading = None
-            self._refused.add(text)
-        if mean.at < 0:
-            del self._means[text]
-        return reading
+        mean = self._means.get(text)
+        return None if mean is None else mean.reading()
 
     def take(self, blocks: Blocks) -> None:
         """Count the events that wait in the blocks."""
         for at, waiting in enumerate(blocks.waiting):
-            rows = waiting.block.rows(self._seen[at])
-            for outcomes in self._outcomes.values():
-                outcomes.take(rows, is_ranked=bool(at), search=waiting.search)
+            start = self._seen[at]
+            rows = waiting.block.rows(start)
+            for outcomes in self._outcomes.values() if rows else ():
+                taken = outcomes.take(rows, waiting.search, is_ranked=bool(at))
+                for text, mean in [*self._means.items()]:
+                    if isinstance(mean, _HitsMean) and mean.outcomes is outcomes:
+                        try:
+                            mean.take(*taken)
+                        except ArithmeticError:
+                            self._refuse(text)
+            events = waiting.rows[start : start + len(rows)] if self._sums else []
+            if self._sums and len(events) != len(rows):
+                raise between()
+            for text, values in [*self._sums.items()]:
+                column = self._columns[text]
+                try:
+                    for _, _, (*_, of_formulas) in events:
+                        values.add_event(of_formulas[column])
+                except ArithmeticError:
+                    self._refuse(text)
             self._seen[at] += len(rows)
-        for outcomes in self._outcomes.values():
-            if len(outcomes.log) > _MOST_LOGGED:
-                self._shorten(outcomes)
 
     def leave(self, blocks: Blocks) -> None:
         """Count the events of the blocks, which the table counts next.
@@ -416,7 +470,7 @@ class Running:
             self.take(blocks)
             taken = sum(self._seen)
         else:
-            self._means, self._outcomes = {}, {}
+            self._keep({})
             taken = len(blocks)
         self._seen, self._is_read = [0, 0], False
         self.state = self.state[0], self.state[1] + taken
@@ -429,35 +483,79 @@ class Running:
         before = self._read_at.get(text)
         self._read_at[text] = lists
         is_due = before is not None and 0 < lists - before <= MOST_BETWEEN
-        if not is_due or text in self._refused or not _can_follow(metric, self._table):
+        if not is_due or text in self._refused:
             return
-        name = name_of(hits_options(metric, self._table.plan.depth))
-        try:
-            hits = cast("Hits", self._table.statistics[name])
-            if name not in self._outcomes:
-                self._outcomes[name] = _Outcomes(hits)
-            self._means[text] = _Mean(metric, self._table, self._outcomes[name])
-        except ArithmeticError:
-            self._refused.add(text)
+        mean = None
+        with suppress(ArithmeticError):
+            mean = self._mean(metric)
+        if mean is None:
+            self._refuse(text)
+        else:
+            self._means[text] = mean
 
-    def _shorten(self, outcomes: _Outcomes) -> None:
-        """Forget the events that every mean has counted, and the means that lag behind."""
-        for text, mean in [*self._means.items()]:
-            if mean.outcomes is outcomes and not mean.catch_up(MOST_BETWEEN):
-                del self._means[text]
-        outcomes.log.clear()
-        for mean in self._means.values():
-            mean.at = 0 if mean.outcomes is outcomes else mean.at
+    def _mean(self, metric: Metric) -> _HitsMean | _EventMean | None:
+        """The mean of a metric; None if it is none that can follow events."""
+        plan = self._table.plan
+        if metric.definition.reads == "event":
+            return self._event_mean(metric)
+        if metric.definition.reads not in ("hits", "lists") or not metric.is_mean:
+            return None
+        options = hits_options(metric, plan.depth)
+        if is_own(metric) or options not in plan.needs:
+            return None
+        if options.among or not options.reads_hits_only:
+            return None
+        name = name_of(options)
+        if name not in self._outcomes:
+            self._outcomes[name] = _Outcomes(cast("Hits", self._table.statistics[name]))
+        return _HitsMean(metric, self._table, self._outcomes[name], self._overlap(metric))
 
+    def _event_mean(self, metric: Metric) -> _EventMean | None:
+        below = denominator(metric)
+        if metric.per_list not in self._columns or not (metric.is_mean or below is not None):
+            return None
+        checks = checks_of(metric)
+        clipped = [self._event_mean(each) for each in (checks and checks.clipped) or ()]
+        return _EventMean(
+            metric,
+            self._sum(metric),
+            None if below is None else self._sum(below),
+            [mean for mean in clipped if mean is not None],
+            self._overlap(metric),
+        )
 
-def _can_follow(metric: Metric, table: Table) -> bool:
-    """Whether a metric is a mean or sum of hits or listwise values, of the package."""
-    if metric.definition.reads not in ("hits", "lists") or not metric.is_mean:
-        return False
-    options = hits_options(metric, table.plan.depth)
-    if is_own(metric) or not options.reads_hits_only or options.among:
-        return False
-    return checks_of(metric) is None and options in table.plan.needs
+    def _overlap(self, metric: Metric) -> _Sum | None:
+        overlap = self._table.plan.overlap
+        return self._sum(overlap) if overlap and metric.definition.interactions else None
+
+    def _sum(self, metric: Metric) -> _Sum:
+        text = metric.per_list
+        if text in self._refused:
+            raise ArithmeticError(metric)
+        if text not in self._sums:
+            values = cast("Values", self._table.statistics[f"events:{text}"])
+            self._sums[text] = _Sum(*values.view(_HERE))
+        return self._sums[text]
+
+    def _refuse(self, text: str) -> None:
+        """Follow no longer what cannot be followed: a mean, or the values of a metric of events."""
+        self._refused.add(text)
+        values = self._sums.get(text)
+        self._keep(
+            {
+                of: mean
+                for of, mean in self._means.items()
+                if of != text and values not in mean.sums()
+            }
+        )
+
+    def _keep(self, means: dict[str, _HitsMean | _EventMean]) -> None:
+        """Forget all but these means, and what only others need."""
+        self._means = means
+        outcomes = [mean.outcomes for mean in means.values() if isinstance(mean, _HitsMean)]
+        sums = [*chain.from_iterable(mean.sums() for mean in means.values())]
+        self._outcomes = {name: each for name, each in self._outcomes.items() if each in outcomes}
+        self._sums = {text: each for text, each in self._sums.items() if each in sums}
 
 
 class RowFormula(NamedTuple):
@@ -489,26 +587,28 @@ def row_formula(metric: Metric, context: Context, size: int, ranks: range) -> Ro
     if is_own(metric) or metric.definition.reads != "hits":
         return None
     try:
-        result = call_metric(metric, _TracedView(size, np.array(ranks)), context)
-        return result.formula(len(ranks)) if isinstance(result, _Sum) else None
+        formula = call_metric(metric, _TracedView(size, np.array(ranks)), context)
     except (TypeError, AttributeError, NotImplementedError):
         return None
+    return formula if isinstance(formula, RowFormula) else None
 
 
-class _Unknown(NDArrayOperatorsMixin):
+class _TracedCount(NDArrayOperatorsMixin):
     """A count of each row, and what was done to it."""
 
     def __init__(self, counted: RowCount, steps: tuple[tuple[np.ufunc, Any], ...] = ()) -> None:
         self.counted, self.steps = counted, steps
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> _Unknown:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any
+    ) -> _TracedCount:
         left, other = inputs if len(inputs) == 2 else (None, None)
         if left is not self and ufunc in _COMMUTE:
             left, other = other, left
-        wrong = left is not self or isinstance(other, _Unknown) or ufunc not in _OPERATORS
+        wrong = left is not self or isinstance(other, _TracedCount) or ufunc not in _OPERATORS
         if wrong or method != "__call__" or named:
             raise TypeError(ufunc)
-        return _Unknown(self.counted, (*self.steps, (ufunc, other)))
+        return _TracedCount(self.counted, (*self.steps, (ufunc, other)))
 
     def __array_function__(self, function: Any, *_: Any) -> Any:
         raise TypeError(function)
@@ -517,36 +617,25 @@ class _Unknown(NDArrayOperatorsMixin):
         raise TypeError
 
 
-class _Sum(NamedTuple):
-    """A sum of contributions over rows."""
-
-    size: int
-    k: int | None
-    contributions: _Unknown
-
-    def formula(self, ranks: int) -> RowFormula | None:
-        columns = []
-        for ufunc, operand in self.contributions.steps:
-            values = np.broadcast_to(np.asarray(operand), ranks)
-            if values.dtype.kind not in "bif" or values.dtype.itemsize not in (1, 8):
-                return None
-            columns.append([(_OPERATORS[ufunc], value) for value in values.tolist()])
-        steps = [*zip(*columns, strict=True)] if columns else [()] * ranks
-        return RowFormula(self.size, self.k, self.contributions.counted, steps)
-
-
 class _TracedRows:
     """Rows of one size, one for each rank."""
 
     def __init__(self, axis: int, k: int | None, size: int, ranks: Any) -> None:
         self._axis, self._k = axis, k
         self.rank, self.size, self.gain = ranks, np.full_like(ranks, size), np.ones(ranks.size)
-        self.hits, self.ordinals = _Unknown("hits"), _Unknown("ordinals")
+        self.hits, self.ordinals = _TracedCount("hits"), _TracedCount("ordinals")
 
-    def total(self, contributions: Any) -> _Sum:
-        if not isinstance(contributions, _Unknown):
+    def total(self, contributions: Any) -> RowFormula:
+        if not isinstance(contributions, _TracedCount):
             raise TypeError(contributions)
-        return _Sum(self._axis, self._k, contributions)
+        columns = []
+        for ufunc, operand in contributions.steps:
+            values = np.broadcast_to(np.asarray(operand), self.rank.shape)
+            if values.dtype.kind not in "bif" or values.dtype.itemsize not in (1, 8):
+                raise TypeError(values.dtype)
+            columns.append([(_OPERATORS[ufunc], value) for value in values.tolist()])
+        steps = [*zip(*columns, strict=True)] if columns else [()] * self.rank.size
+        return RowFormula(self._axis, self._k, contributions.counted, steps)
 
 
 class _TracedView(HitsView):

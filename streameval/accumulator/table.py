@@ -38,7 +38,8 @@ from streameval.accumulator.plan import (
 )
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.events import Batch, Event, columns_of
+from streameval.events import Batch, Event
+from streameval.events.batch import ItemGroup
 from streameval.events.errors import UnlikeStateError
 from streameval.events.extras import LazyModule
 from streameval.events.ids import IdKind
@@ -273,22 +274,15 @@ class Table:
 
     def event_values(self, batch: Batch) -> EventValues:
         """For each event, the value of each metric of events; raises what a formula raises."""
-        formulas, read = self._formulas, self._parts_read
-        if not formulas:
-            return []
-        if not read:
-            return [[value(event) for value in formulas] for event in batch.events()]
-        parts = {part: [*self._among(batch, *part).events()] for part in {*read}}
-        columns = [
-            list(map(value, parts[part])) for value, part in zip(formulas, read, strict=True)
-        ]
-        return list(zip(*columns, strict=True))
+        return [self.values_of(event) for event in batch.events()] if self._formulas else []
 
     def values_of(self, event: Event) -> Sequence[float | Sequence[float] | None]:
         """The value of an event by each metric of events; likewise."""
-        if self._parts_read:
-            return self.event_values(columns_of([event]))[0]
-        return [value(event) for value in self._formulas]
+        parts = {
+            part: event if group is None else group.part(event, part[1])
+            for part, group in self._parts_read.items()
+        }
+        return [value(parts[part]) for value, part in self._formulas]
 
     def flush(self) -> None:
         """Count the events that wait, and reduce cells that are too large."""
@@ -490,7 +484,8 @@ class Table:
         self._events.add([cells], [np.ones_like(cells)])
         terms = self._count_values(values, cells) if self._formulas else []
         for among, (listed, others) in self._counted.items():
-            part = matched(self._among(batch, among), self.plan.search_among(among))
+            part = batch.among(self.context.group(among)) if among else batch
+            part = matched(part, self.plan.search_among(among))
             for options, lists in listed.items():
                 terms += self._count_lists(options, lists, part, cells)
             for name in others if self.reads_lists else ():
@@ -556,15 +551,16 @@ class Table:
         return (*self.plan.events, *self.plan.events_by_user)
 
     @cached_property
-    def _parts_read(self) -> Sequence[tuple[str, int | None]]:
-        """The part of each list that each metric of events reads; empty if all read the whole."""
-        parts = [metric.part_read for metric in self._event_metrics]
-        return parts if any(among for among, _ in parts) else ()
+    def _parts_read(self) -> Mapping[tuple[str, int | None], ItemGroup | None]:
+        """Part of each list that a metric of events reads -> its items; None for the whole list."""
+        parts = (metric.part_read for metric in self._event_metrics)
+        return {part: self.context.group(part[0]) if part[0] else None for part in parts}
 
     @cached_property
-    def _formulas(self) -> Sequence[Formula]:
-        """The formula of each metric of events."""
-        return [formula(metric, self.context) for metric in self._event_metrics]
+    def _formulas(self) -> Sequence[tuple[Formula, tuple[str, int | None]]]:
+        """The formula of each metric of events, and the part of each list that it reads."""
+        metrics = self._event_metrics
+        return [(formula(metric, self.context), metric.part_read) for metric in metrics]
 
     @cached_property
     def _counted(self) -> Mapping[str, tuple[Mapping[HitsOptions, _Lists], Sequence[str]]]:
@@ -598,10 +594,6 @@ class Table:
                 and plan.summed_lists(metric) == options
             ],
         )
-
-    def _among(self, batch: Batch, among: str, last: int | None = None) -> Batch:
-        """The batch with only the items of a value, such as "tier:tail"; "" is all items."""
-        return batch.among(self.context.group(among), last) if among else batch
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.flush()

@@ -221,10 +221,8 @@ class ItemGroup(NamedTuple):
             >>> ItemGroup(frozenset("ab")).indices(["c", "a", "b"])
             [1, 2]
         """
-        listed = self.listed
-        if self.inside:
-            return [index for index, item in enumerate(items) if item in listed]
-        return [index for index, item in enumerate(items) if item not in listed]
+        listed, inside = self.listed, self.inside
+        return [index for index, item in enumerate(items) if (item in listed) is inside]
 
     def of(self, interactions: Interactions) -> Interactions:
         """The interactions with its items, with their gains and repeats."""
@@ -236,6 +234,39 @@ class ItemGroup(NamedTuple):
                 if (item in listed) is inside
             }
         return [item for item in interactions if (item in listed) is inside]
+
+    def part(self, event: Event, last: int | None = None) -> Event:
+        """The event with only the items of the group, which keep the ranks that they were shown at.
+
+        Baselines and histories stay whole: they are not part of the list.
+
+        `last`: the last rank kept; None keeps all.
+
+        Example:
+            >>> event = Event(recommendations=["a", "b", "c"], interactions=["c", "a"])
+            >>> part = ItemGroup(frozenset("bc")).part(event)
+            >>> part.recommendations, part.positions, part.interactions
+            (['b', 'c'], [2, 3], ['c'])
+        """
+        indices, ranks = self.indices(event.recommendations), event.positions
+        if last is not None and ranks is not None:
+            indices = [index for index in indices if ranks[index] <= last]
+        elif last is not None:
+            indices = [index for index in indices if index < last]
+        listed, inside = self.listed, self.inside
+        return msgspec.structs.replace(
+            event,
+            recommendations=[event.recommendations[index] for index in indices],
+            interactions=self.of(event.interactions),
+            positions=[index + 1 if ranks is None else ranks[index] for index in indices],
+            scores=event.scores and [event.scores[index] for index in indices],
+            typed=tuple(act for act in event.typed if (act.item in listed) is inside),
+            per_item=event.per_item
+            and {
+                name: [values[index] for index in indices]
+                for name, values in event.per_item.items()
+            },
+        )
 
 
 class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
@@ -288,44 +319,12 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
             self, recommendations=lists, interactions=interactions, matches=None
         )
 
-    def among(self, group: ItemGroup, last: int | None = None) -> Batch:
-        """The batch with only the items of a group, which keep the ranks that they were shown at.
-
-        Baselines and histories stay whole: they are not part of the list.
-
-        `last`: the last rank kept; None keeps all.
-
-        Example:
-            >>> batch = Batch(recommendations=[["a", "b", "c"]], interactions=[["c", "a"]])
-            >>> part = batch.among(ItemGroup(frozenset("bc")))
-            >>> part.recommendations, part.positions, part.interactions
-            ([['b', 'c']], [[2, 3]], [['c']])
-        """
-        lists = [*self.recommendations]
-        indices = list(map(group.indices, lists))
-        if last is not None:
-            given = self.positions or [None] * len(self)
-            indices = [_up_to(*row, last) for row in zip(indices, given, strict=True)]
-        columns: dict[str, Any] = {
-            "recommendations": _at_indices(lists, indices),
-            "scores": _at_indices(self.scores, indices),
-        }
-        ranks = [[index + 1 for index in of_list] for of_list in indices]
-        if self.positions is not None:
-            explicit = _at_indices(self.positions, indices) or ranks
-            pairs = zip(explicit, ranks, strict=True)
-            ranks = [usual if of_list is None else of_list for of_list, usual in pairs]
-        typed = self.typed and [
-            [act for act in logged if (act.item in group.listed) is group.inside]
-            for logged in self.typed
-        ]
-        per_item = self.per_item and [
-            values and {name: [column[at] for at in of_list] for name, column in values.items()}
-            for values, of_list in zip(self.per_item, indices, strict=True)
-        ]
-        columns |= {"positions": ranks, "typed": typed, "per_item": per_item, "matches": None}
-        interactions = list(map(group.of, self.interactions))
-        return msgspec.structs.replace(self, interactions=interactions, **columns)
+    def among(self, group: ItemGroup) -> Batch:
+        """The batch with only the items of a group; see `ItemGroup.part`."""
+        part = columns_of(list(map(group.part, self.events())))
+        names = ("recommendations", "interactions", "positions", "scores", "typed", "per_item")
+        columns: dict[str, Any] = {name: getattr(part, name) for name in names}
+        return msgspec.structs.replace(self, **columns, matches=None)
 
     def events(self) -> Iterator[Event]:
         """The rows as events."""
@@ -399,23 +398,6 @@ def _are_bare(rows: Sequence[Event]) -> bool:
     except ValueError:
         # `==` with a numpy array gives an array, which has no truth value.
         return False
-
-
-def _at_indices(column: Sequence[Any] | None, indices: Sequence[list[int]]) -> list[Any] | None:
-    """The entries at these indices of each row; None where a row, or the column, is None."""
-    if column is None:
-        return None
-    return [
-        None if row is None else [row[index] for index in at]
-        for row, at in zip(column, indices, strict=True)
-    ]
-
-
-def _up_to(indices: list[int], ranks: Sequence[int] | None, last: int) -> list[int]:
-    """The indices in a list whose rank is at most `last`."""
-    if ranks is None:
-        return [index for index in indices if index < last]
-    return [index for index in indices if ranks[index] <= last]
 
 
 def _present(column: list[Any], absent: object) -> list[Any] | None:

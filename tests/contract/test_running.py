@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import pytest
 
 from streameval import Accumulator, Intervals, metric
@@ -20,10 +21,10 @@ from streameval.catalogue import conventions, parse
 from streameval.catalogue.lookup import parameters
 from streameval.catalogue.signature import PER_USER
 from streameval.events import Event
-from streameval.events.errors import HalfCountedError
+from streameval.events.errors import HalfCountedError, InvalidEventError
 from streameval.statistics.hitrows import HitsView, Total
 from tests.contract import laws
-from tests.contract.metric_cases import NAMES, inputs
+from tests.contract.metric_cases import NAMES, inputs, stream
 from tests.effort import thorough
 from tests.strategies import takes_k
 
@@ -41,8 +42,8 @@ def odd_sum(hits: HitsView, k: int | None) -> Total:
 
 
 def _texts(k: int | None) -> list[str]:
-    """Each metric of hits and lists with each value of each parameter, by itself."""
-    names = [name for name in NAMES if parse(name).definition.reads in ("hits", "lists")]
+    """Each metric of hits, lists and events with each value of each parameter, by itself."""
+    names = [name for name in NAMES if parse(name).definition.reads in ("hits", "lists", "event")]
     texts = []
     for name in names:
         cut = f"@{k}" if k is not None and takes_k(name) else ""
@@ -55,6 +56,8 @@ def _texts(k: int | None) -> list[str]:
             texts.append(f"{system}:{name}{cut}")
     texts += [f"rbp(p=0.001)@{k}", f"ctr(rank=2)@{k}", f"dcg(cap=1.5)@{k}"] if k else []
     texts += [f"recall(min_gain=2)@{k}", f"ndcg(min_gain=1,relevant=all)@{k}"] if k else []
+    texts += [f"{name}(clip=0.5)@{k}" for name in ("ips", "snips", "dr", "clipped_share") if k]
+    texts += [f"{name}(among=genre:news)" for name in ("bpref", "unexpectedness", "ndcg")]
     return [text for text in texts if _is_read(text)]
 
 
@@ -69,6 +72,12 @@ def _is_read(text: str) -> bool:
 
 def _parameters(name: str) -> dict[str, Any]:
     return dict(parameters(parse(name).definition))
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """The arguments of `update` for an event."""
+    fields = msgspec.structs.asdict(event)
+    return {name: value for name, value in fields.items() if value not in (None, ())}
 
 
 def _event(draw: random.Random, *, graded: float = 0.2, ranked: float = 0.2) -> dict[str, Any]:
@@ -87,6 +96,14 @@ def _event(draw: random.Random, *, graded: float = 0.2, ranked: float = 0.2) -> 
     return event | ({"ts": _NOON} if draw.random() < 0.1 else {})
 
 
+def _refusal(count: Callable[[], None]) -> str | None:
+    try:
+        count()
+    except InvalidEventError as error:
+        return error.reason
+    return None
+
+
 class Pair:
     """An accumulator that is read after each event, and one that counts batches only."""
 
@@ -97,8 +114,12 @@ class Pair:
         )
 
     def count(self, event: dict[str, Any]) -> None:
-        self.live.update(**deepcopy(event))
-        self.other.update_many([Event(**event)])
+        """Count an event in both, or in none: some have a word where a metric needs a number."""
+        reasons = [
+            _refusal(lambda: self.live.update(**deepcopy(event))),
+            _refusal(lambda: self.other.update_many([Event(**event)])),
+        ]
+        assert reasons[0] == reasons[1]
 
     def compare(self, texts: Any = None) -> None:
         for text in texts or self.texts:
@@ -140,9 +161,12 @@ _TEXTS = 200 if thorough() else 40
 @pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
 def test_readings_after_each_event_are_those_of_the_table(k: int | None, seed: int) -> None:
     draw, texts = random.Random(f"{k} {seed}"), _texts(k)
-    pair = Pair(*draw.sample(texts, min(_TEXTS, len(texts))))
-    for at in range(EVENTS):
-        pair.count(_event(draw))
+    # With lists that were not shown, which all readings must tell.
+    overlap = ["overlap@2"] if k in (2, None) else []
+    pair = Pair(*draw.sample(texts, min(_TEXTS, len(texts))), *overlap)
+    events = stream(EVENTS, seed=seed, unshown=bool(overlap))
+    for at, event in enumerate(events):
+        pair.count(_fields(event) if draw.random() < 0.7 else _event(draw))
         if at % 9 == 8:
             pair.disturb(draw)
         pair.compare()
@@ -226,6 +250,36 @@ def test_after_some_events_neither_update_nor_read_works_on_arrays(intervals: An
 
     files = _files_called(steps)
     assert files <= _FOLLOWING
+
+
+EVENTWISE = (
+    *("ips@2", "snips(clip=1)@2", "dr@2", "clipped_share(clip=1)@2", "alpha_ndcg@2", "overlap@2"),
+    *("interleaving@2", "bpref(among=genre:news)", "unexpectedness@2", "log_loss", "user_novelty"),
+)
+
+
+def test_metrics_of_events_are_read_after_each_without_arrays() -> None:
+    accumulator = Accumulator(*EVENTWISE, **inputs().of_package, ids="text")
+    events = [_fields(event) for event in stream(40, unshown=True)]
+
+    def steps() -> None:
+        for event in events:
+            if _refusal(lambda: accumulator.update(**event)) is None:  # noqa: B023  called at once
+                for text in EVENTWISE:
+                    accumulator.read(text)
+
+    steps()
+    assert _files_called(steps).isdisjoint({"numpy", "relation.py", "distributions.py"})
+
+
+def test_a_mean_that_can_no_longer_be_followed_is_read_from_the_table() -> None:
+    shown = [f"item-{rank}" for rank in range(60)]
+    pair = Pair("rbp(p=0.001)", "hit_rate")
+    for at in range(600):
+        # 0.001^50 is too small for the exact sum.
+        pair.count({"recommendations": shown, "interactions": [shown[0 if at < 450 else 50]]})
+        pair.compare(["hit_rate"] if at >= 450 else None)
+    pair.compare()
 
 
 def test_compute_after_each_event_rarely_reads_the_table() -> None:
