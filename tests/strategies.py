@@ -22,6 +22,7 @@ CUTOFFS = (1, 2, 3, 5, 10, None)
 # Small alphabets, so that lists and interactions meet; of every script, so that ids are only ids.
 WORDS = ("a", "b", "c", "d", "e", "f", "ü", "物", "x y", "0", "1", '"')
 NUMBERS = tuple(range(12))
+FAR = (0, 1, -2, 5, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**62, -(2**61))
 
 # Values of the parameters that have no list of choices; None is the default.
 _OPEN: Mapping[str, tuple[Value, ...]] = {
@@ -194,7 +195,10 @@ def streams(
 ) -> SearchStrategy[list[Event]]:
     """Events of one stream, whose ids are words or numbers, never both."""
     return st.one_of(
-        *(st.lists(lists(items, gain, repeats=repeats), max_size=12) for items in (WORDS, NUMBERS))
+        *(
+            st.lists(lists(items, gain, repeats=repeats), max_size=12)
+            for items in (WORDS, NUMBERS, FAR)
+        )
     )
 
 

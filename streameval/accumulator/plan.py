@@ -382,7 +382,8 @@ def make_plan(
 
 def tells_unshown(metric: Metric) -> bool:
     """Whether a metric has a value for lists that were not shown only."""
-    return metric.definition is parse("overlap").definition
+    # A pickled definition is a copy; its function is not.
+    return metric.definition.function is parse("overlap").definition.function
 
 
 def _over_lists(metric: Metric) -> Metric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, Final
 
 import msgspec
@@ -189,7 +190,7 @@ def _per_item(
     if len(numbers) == len(padded) and (numbers.lengths == padded.lengths)[has_value].all():
         numbers = numbers.prefixes(np.where(has_value, items.lengths, 0))
     unlike = len(numbers) != len(items) or (numbers.lengths != items.lengths)[has_value].any()
-    if unlike or (numbers.values.size and numbers.values.dtype.kind not in "iuf"):
+    if unlike or not _are_numbers(numbers.values):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
         raise InvalidEventError(f"invalid_{name}", detail)
     if not has_value.any():
@@ -197,6 +198,13 @@ def _per_item(
     return [
         row if has else None for row, has in zip(numbers.lists(), has_value.tolist(), strict=True)
     ]
+
+
+def _are_numbers(values: Array) -> bool:
+    if values.dtype.kind != "O":
+        return not values.size or values.dtype.kind in "iuf"
+    # Whole numbers beside others, or beyond 64 bits, stay Python's.
+    return all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
 
 
 def _item_values(entries: Any, items: Ragged, padded: Ragged) -> Sequence[Any] | None:

@@ -10,7 +10,7 @@ import pytest
 
 from streameval import Accumulator, Batch, Columns, Event, Intervals
 from streameval.events.errors import SuspiciousEventsWarning
-from tests.columnar.test_same_bits import bits
+from tests.contract.laws import bits
 
 
 class Index:

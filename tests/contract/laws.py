@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from streameval import Accumulator, Intervals
 from streameval.catalogue import parse
@@ -26,6 +27,7 @@ from streameval.catalogue.reading import Reading
 from streameval.events import Event, columns_of
 from streameval.events.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.testing.laws import update
+from tests.columnar import forms
 from tests.contract.metric_cases import inputs
 from tests.metrics.preparation import RefusedError, Shown, of_values, per_user, through_group
 from tests.metrics.systems import STEPS
@@ -155,8 +157,8 @@ def however_counted(
     texts: Texts, events: Events, draw: Random, intervals: Intervals | None = None
 ) -> None:
     """In any order and split, by any door, with copies and saved states between: the same bits."""
-    if draw.random() < _BARE:
-        events = [event_of(event.recommendations, event.interactions) for event in events]
+    doors = draw.choice((_FIELDS, _COLUMNS, _LISTS))
+    events = [doors.of(event) for event in events]
     whole, rest = (
         bits(counted(texts, events, intervals=intervals)),
         draw.sample(events, len(events)),
@@ -165,12 +167,12 @@ def however_counted(
     while rest:
         size = draw.randint(1, len(rest))
         accumulator = draw.choice((parts[-1], made(texts, events, intervals)))
-        _through_a_door(accumulator, rest[:size], draw)
+        draw.choice(doors.ways)(accumulator, rest[:size])
         rest = rest[size:]
         twin = draw.choice(_RETURNS)(accumulator, made(texts, events, intervals), events[:2])
         before = bits(twin)
         assert bits(accumulator) == before
-        _through_a_door(accumulator, events[:1], draw)
+        draw.choice(doors.ways)(accumulator, events[:1])
         assert bits(twin) == before
         parts = [part for part in parts if part is not accumulator] + [twin]
     while len(parts) > 1:
@@ -187,28 +189,68 @@ def however_counted(
     assert bits(parts[0]) == bits(made(texts, events, intervals))
 
 
-_BARE = 0.3
-"""Share of the draws in which events have only lists and interactions, which may be pairs."""
+class Doors(NamedTuple):
+    """Ways to count events of which certain fields are known.
+
+    Attributes:
+        of: an event with these fields alone.
+        ways: each counts some events.
+    """
+
+    of: Callable[[Event], Event]
+    ways: Sequence[Callable[[Accumulator, Events], object]]
 
 
-def _through_a_door(accumulator: Accumulator, events: Events, draw: Random) -> None:
-    """Count events one by one, perhaps with reads in between, or in some form of a batch."""
-    door = draw.randrange(6)
-    if door > 1:
-        pairs = [(event.recommendations, event.interactions) for event in events]
-        is_bare = all(event == event_of(*pair) for event, pair in zip(events, pairs, strict=True))
-        forms: list[Any] = [
-            list(events),
-            iter(events),
-            columns_of(events),
-            pairs if is_bare else [],
-        ]
-        accumulator.update_many(forms[door - 2] or list(events))
-        return
+def _one_by_one(accumulator: Accumulator, events: Events) -> None:
     for event in events:
         update(accumulator, event)
-        if door:
-            values(accumulator)
+
+
+def _with_reads_between(accumulator: Accumulator, events: Events) -> None:
+    for event in events:
+        update(accumulator, event)
+        values(accumulator)
+
+
+def _without_what_columns_lack(event: Event) -> Event:
+    return replace(event, baseline=None, history=None, typed=())
+
+
+def _lists_alone(event: Event) -> Event:
+    """Lists and interactions in order; not those of which all are 0 or 1, which would be marks."""
+    acts = [*event.interactions]
+    marks: set[object] = {0, 1, "0", "1"}
+    return event_of([*event.recommendations], [] if marks.issuperset(acts) else acts)
+
+
+def _by_columns(form: Callable[[Any, Any], Any]) -> Callable[[Accumulator, Events], object]:
+    return lambda accumulator, events: accumulator.update_many(
+        form([event.recommendations for event in events], [event.interactions for event in events])
+    )
+
+
+_ROWS: Sequence[Callable[[Accumulator, Events], object]] = (
+    _one_by_one,
+    _with_reads_between,
+    lambda accumulator, events: accumulator.update_many(list(events)),
+    lambda accumulator, events: accumulator.update_many(iter(events)),
+    lambda accumulator, events: accumulator.update_many(columns_of(events)),
+)
+_FIELDS = Doors(lambda event: event, _ROWS)
+_COLUMNS = Doors(
+    _without_what_columns_lack,
+    (*_ROWS, lambda accumulator, events: accumulator.update_many(forms.whole(events))),
+)
+_LISTS = Doors(
+    _lists_alone,
+    (
+        *_ROWS,
+        lambda accumulator, events: accumulator.update_many(
+            (event.recommendations, event.interactions) for event in events
+        ),
+        *map(_by_columns, forms.FORMS.values()),
+    ),
+)
 
 
 def _adopted(accumulator: Accumulator, twin: Accumulator, others: Events) -> Accumulator:

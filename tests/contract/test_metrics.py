@@ -10,15 +10,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from streameval import Accumulator, Intervals
+from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.cumulative_gain import discount, ideal
@@ -72,19 +70,6 @@ def test_every_metric_equals_its_twin(texts: Texts, events: list[Event]) -> None
     laws.equals_its_twin(texts, events)
 
 
-@few_examples()
-@given(
-    texts=texts(),
-    events=streams(),
-    intervals=st.sampled_from([None, Intervals(groups=16)]),
-    draw=st.randoms(use_true_random=False),
-)
-def test_metrics_have_the_same_bits_however_their_events_are_counted(
-    texts: Texts, events: list[Event], intervals: Intervals | None, draw: Random
-) -> None:
-    laws.however_counted(texts, events, draw, intervals)
-
-
 @pytest.mark.parametrize(("name", "k"), sampled(DUMPED, 18))
 def test_every_metric_is_restored_from_a_dump_with_any_other_metrics(
     name: str, k: int | None
@@ -92,7 +77,6 @@ def test_every_metric_is_restored_from_a_dump_with_any_other_metrics(
     few, events = texts_of(name, k), stream(20, unshown=name == "overlap")
     # All at one cut-off, because another depth is another statistic.
     others = [f"{other}@{k}" for other in NAMES if takes_k(other)] if k else NAMES
-    laws.however_counted(few, events, Random(name))
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 

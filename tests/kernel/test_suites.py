@@ -15,13 +15,10 @@ from tests.house.checkout import ROOT
 pytestmark = pytest.mark.compiler
 
 _QUICK = (
-    "tests/conformance/test_conventions.py",
     "tests/contract/test_doors.py",
     "tests/contract/test_events_taken.py",
-    "tests/contract/test_half_counted.py",
     "tests/contract/test_ids.py",
-    "tests/contract/test_one_by_one.py",
-    "tests/columnar/test_same_bits.py",
+    "tests/contract/test_law.py",
 )
 _ALL = (
     *("tests/columnar", "tests/conformance", "tests/contract", "tests/decoding", "tests/join"),
@@ -53,7 +50,7 @@ def _run_in_python(*suites: str, chosen: str = "") -> None:
     assert "the kernel in use is python" in done.stdout
 
 
-def test_goldens_doors_and_contracts_hold_with_the_kernel_in_python() -> None:
+def test_doors_and_the_law_hold_with_the_kernel_in_python() -> None:
     _run_in_python(*_QUICK, chosen=_NO_FILES)
 
 

@@ -9,28 +9,13 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator
-from streameval.accumulator import table
-from streameval.catalogue import parse
 from streameval.events import Event
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.lists import POSITIONED, REFUSED, HitsOptions, lists_of
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
-from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import sampled
 from tests.statistics.kinds import batch
 from tests.strategies import event_of
-
-
-@pytest.mark.parametrize("most", sampled([2, 1, 7], 3))
-def test_events_counted_a_few_together_have_the_same_bits(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [text for text in a_text_of_each() if parse(text).definition.reads == "hits"]
-    whole = laws.bits(laws.counted(texts, stream(20)))
-    monkeypatch.setattr(table, "_MOST_LISTS", most)
-    assert laws.bits(laws.counted(texts, stream(20))) == whole
-    laws.however_counted(texts, stream(20), random.Random(most))
 
 
 @pytest.mark.parametrize("metric", ["distinct_items", "hit_rate"])
