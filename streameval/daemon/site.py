@@ -76,7 +76,6 @@ class Site:
         web = config.web
         self._security = web_security(web)
         self._security.observe = self._web_config_read
-        self._security.warn = _warn_about_certificate
         self._security.overload = PasswordFlood(clock.monotonic).observe
         self.web_config = WebConfigHealth(successful=True, at=clock.wall())
         exporter = PrometheusExporter(
@@ -159,8 +158,6 @@ class Site:
         danger = self._server.danger
         if danger is not None:
             emit(logging.WARNING, "exposed", danger=danger)
-        if self._security.warning is not None:
-            _warn_about_certificate(self._security.warning)
 
 
 _NEAR, _FAR = 0.8, 0.7
@@ -216,10 +213,6 @@ def _log_otlp(problem: str | None) -> None:
         emit(logging.INFO, "otlp_recovered")
     else:
         emit(logging.WARNING, "otlp_failing", problem=problem)
-
-
-def _warn_about_certificate(problem: str) -> None:
-    emit(logging.WARNING, "web_certificate", problem=problem)
 
 
 _MANY_FILES: Final = 65_536

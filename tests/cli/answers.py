@@ -1,6 +1,7 @@
 """What the program prints and says: files of commands, of their folders, and of every line.
 
-mistakes.toml has commands that go wrong, values.toml those that print values.
+mistakes.toml has commands that go wrong, values.toml those that print values: first commands alone,
+then groups of them that share files.
 `python -m tests.cli.answers` writes the answers anew; read the difference before you commit it.
 """
 
@@ -64,8 +65,9 @@ class Answer(NamedTuple):
 def answers(file: Path) -> Iterator[Answer]:
     """All of a file."""
     for about, part in tomllib.loads(file.read_text(encoding="utf-8")).items():
-        for command, result, said, *files in part["said"]:
-            yield Answer(about, part.get("files", {}) | dict(*files), command, result, said)
+        group: dict[str, Any] = part if isinstance(part, dict) else {"said": [part]}
+        for command, result, said, *files in group["said"]:
+            yield Answer(about, group.get("files", {}) | dict(*files), command, result, said)
 
 
 def _text(content: Content) -> str:
@@ -98,21 +100,23 @@ def _toml(value: object) -> str:
 def main() -> None:
     """Write the answers of today; those with words of another library stay as they are."""
     for file in FILES:
-        parts = tomllib.loads(file.read_text(encoding="utf-8"))
-        head, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
-        lines = [head]
-        given = answers(file)
-        for about, part in parts.items():
-            lines += ["", f"[{json.dumps(about)}]"]
-            lines += [f"files = {_toml(part['files'])}"] if "files" in part else []
-            lines.append("said = [")
-            for row in part["said"]:
+        text = file.read_text(encoding="utf-8")
+        head, _, _ = text.partition("\n\n")
+        lines, given = [head, ""], answers(file)
+        for about, part in tomllib.loads(text).items():
+            alone = isinstance(part, list)
+            if not alone:
+                lines += ["", f"[{json.dumps(about)}]"]
+                lines += [f"files = {_toml(part['files'])}"] if "files" in part else []
+                lines.append("said = [")
+            for row in [part] if alone else part["said"]:
                 answer = next(given)
                 with tempfile.TemporaryDirectory() as folder:
                     result, said = answer.of_today(Path(folder))
                 row[1:3] = [result, row[2] if "..." in row[2] else said]
-                lines.append(f"  [{', '.join(map(_toml, row))}],")
-            lines.append("]")
+                written = f"[{', '.join(map(_toml, row))}]"
+                lines.append(f"{json.dumps(about)} = {written}" if alone else f"  {written},")
+            lines += [] if alone else ["]"]
         file.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 

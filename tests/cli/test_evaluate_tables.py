@@ -67,11 +67,8 @@ def events(tmp_path: Path) -> Path:
     )
 
 
-def test_lists_of_parquet_are_events(events: Path) -> None:
+def test_lists_of_parquet_are_events_which_a_column_splits(events: Path) -> None:
     assert values(readings_of(events)) == expected([0, 1, 2, 3])
-
-
-def test_a_column_splits_every_metric(events: Path) -> None:
     read = readings_of(events, "--by", "variant")
     assert values(read, variant="a") == expected([1, 2])
     assert values(read, variant="b") == expected([0, 3])
@@ -179,33 +176,6 @@ def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
         path.write_bytes(damaged[: data.draw(st.integers(1, len(damaged)) | st.none())])
         with suppress(SourceError, EmptyFileError, InputError):
             read_all(path)
-
-
-@given(
-    lists=st.lists(
-        st.tuples(
-            st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 5), max_size=4),
-            st.lists(st.integers(0, 5), max_size=4),
-        ),
-        min_size=1,
-        max_size=6,
-    )
-)
-def test_parquet_and_json_lines_give_the_same_bits(
-    lists: list[tuple[list[int], list[int]]],
-) -> None:
-    shown, acts = [pair[0] for pair in lists], [pair[1] for pair in lists]
-    kind = pa.list_(pa.int64())
-    records = ({"recommendations": pair[0], "interactions": pair[1]} for pair in lists)
-    with TemporaryDirectory() as folder:
-        table = parquet(
-            Path(folder) / "events.parquet",
-            recommendations=pa.array(shown, kind),
-            interactions=pa.array(acts, kind),
-        )
-        assert readings_of(table) == readings_of(
-            json_lines(Path(folder) / "events.ndjson", records)
-        )
 
 
 def test_half_a_file_of_parquet_is_named(events: Path, tmp_path: Path) -> None:

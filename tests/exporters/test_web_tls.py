@@ -12,8 +12,6 @@ import httpx
 import pytest
 from cryptography import x509
 
-from streameval.config.options import WebOptions
-from streameval.config.web_file import web_security
 from streameval.events.errors import ConfigError
 from tests.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, trusting, users
@@ -111,19 +109,6 @@ def test_an_older_version_than_the_configured_one_is_refused(
             client.wrap_socket(plain, server_hostname="127.0.0.1") as secure,
         ):
             assert secure.version() == "TLSv1.2"
-
-
-def test_an_expired_certificate_is_a_warning(tmp_path: Path, authority: Authority) -> None:
-    warnings = []
-    for name, expired in (("old", True), ("today", False)):
-        certificate, key = authority.issue(name, expired=expired)
-        file = tmp_path / f"{name}.yml"
-        file.write_text(f"tls_server_config: {{cert_file: {certificate}, key_file: {key}}}\n")
-        warnings.append(web_security(WebOptions(config_file=str(file))).warning)
-    old, today = warnings
-    assert old is not None
-    assert "old.crt expired at" in old
-    assert today is None
 
 
 def serial(site: Guarded, authority: Authority) -> int:

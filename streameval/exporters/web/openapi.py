@@ -48,9 +48,10 @@ _STRING: Final = {"schema": {"type": "string"}}
 _ATTRIBUTE: Final = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
 
 
-def _paths() -> dict[str, tuple[str, Any]]:
-    """Path -> what it is, and the type of the answer; those of analyses among them."""
-    return {
+@cache
+def description() -> bytes:
+    """The whole document as JSON."""
+    answered: dict[str, tuple[str, Any]] = {
         "metrics": ("Every value, and the pipeline's health.", answers.metrics_answer()),
         "history": (
             "One metric over time, computed from kept panes, or else observed since the start.",
@@ -58,21 +59,16 @@ def _paths() -> dict[str, tuple[str, Any]]:
         ),
         **{each.name: (each.about, each.answers) for each in installed() if each.is_alone},
         "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
-        "openapi.json": ("This description.", None),
     }
-
-
-@cache
-def description() -> bytes:
-    """The whole document as JSON."""
-    answered = _paths()
-    kinds = [kind for _, kind in answered.values() if kind is not None]
+    kinds = [kind for _, kind in answered.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     _describe(components, kinds)
-    of_kind = dict(zip(map(id, kinds), schemas, strict=True))
     paths = {
-        f"/api/v1/{name}": {"get": _operation(name, text, of_kind.get(id(kind)))}
-        for name, (text, kind) in answered.items()
+        f"/api/v1/{name}": {"get": _operation(name, about, schema)}
+        for (name, (about, _)), schema in zip(answered.items(), schemas, strict=True)
+    }
+    paths["/api/v1/openapi.json"] = {
+        "get": _operation("openapi.json", "This description.", {"type": "object"})
     }
     return msgspec.json.encode(
         {
@@ -101,9 +97,8 @@ def attribute_texts(struct: type) -> dict[str, str]:
     return texts
 
 
-def _operation(name: str, summary: str, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """The GET of one path; `answer`: its schema, or None."""
-    schema = {"type": "object"} if answer is None else answer
+def _operation(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The GET of one path, whose answer has this schema."""
     texts = dict(_REFUSALS) | ({"404": _UNKNOWN} if name in PARAMETERS else {})
     responses: dict[str, Any] = {
         "200": {
@@ -143,16 +138,12 @@ def _structs(kinds: Iterable[Any]) -> set[type]:
     found, waiting = set[type](), [*kinds]
     while waiting:
         kind = waiting.pop()
-        if isinstance(kind, msgspec.inspect.StructType):
+        if isinstance(kind, tuple):
+            waiting += kind
+        elif isinstance(kind, msgspec.inspect.StructType):
             if kind.cls not in found:
                 found.add(kind.cls)
                 waiting += [field.type for field in kind.fields]
-            continue
-        inner = [getattr(kind, name, None) for name in _INNER]
-        waiting += [each for each in inner if isinstance(each, msgspec.inspect.Type)]
-        waiting += [each for several in inner if isinstance(several, tuple) for each in several]
+        elif isinstance(kind, msgspec.inspect.Type):
+            waiting += msgspec.structs.astuple(kind)
     return found
-
-
-_INNER: Final = ("type", "types", "item_type", "item_types", "key_type", "value_type")
-"""Attributes of a type that hold other types."""

@@ -47,6 +47,9 @@ class Server:
     `patience`: seconds that a client may keep the server waiting, for a request (at most ten for
     the first) or to receive a response; the connection is closed after at most twice as long.
 
+    Attributes:
+        addresses: the URLs, "http://HOST:PORT" or "https://HOST:PORT", in the given order.
+
     Raises:
         AddressInUseError: an address is in use or not local; no address is bound then.
     """
@@ -59,9 +62,13 @@ class Server:
         patience: float = CLIENT_SECONDS,
     ) -> None:
         self._security = security or Security()
-        self._sockets = _bind([listen] if isinstance(listen, str) else listen)
-        self._addresses = [_address(listener, self._security) for listener in self._sockets]
-        self._exposed = not all(map(_is_loopback, self._sockets))
+        with ExitStack() as stack:
+            listed = [listen] if isinstance(listen, str) else listen
+            self._sockets = [stack.enter_context(_listening(address)) for address in listed]
+            stack.pop_all()
+        self.addresses = [_address(listener, self._security) for listener in self._sockets]
+        hosts = (listener.getsockname()[0].partition("%")[0] for listener in self._sockets)
+        self._exposed = not all(ipaddress.ip_address(host).is_loopback for host in hosts)
         self._uvicorn = _Uvicorn(app, self._security, patience)
         serve = partial(self._uvicorn.run, sockets=self._sockets)
         self._thread = threading.Thread(target=serve, name="streameval-http", daemon=True)
@@ -69,12 +76,7 @@ class Server:
     @property
     def address(self) -> str:
         """The first of `addresses`."""
-        return self._addresses[0]
-
-    @property
-    def addresses(self) -> list[str]:
-        """The URLs, "http://HOST:PORT" or "https://HOST:PORT", in the given order."""
-        return self._addresses
+        return self.addresses[0]
 
     @property
     def danger(self) -> str | None:
@@ -113,13 +115,6 @@ def try_address(listen: str, security: Security | None = None) -> str:
         return _address(bound, security or Security())
 
 
-def _bind(listen: Sequence[str]) -> list[socket.socket]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(_listening(address)) for address in listen]
-        stack.pop_all()
-        return sockets
-
-
 def _listening(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
     try:
@@ -130,10 +125,8 @@ def _listening(listen: str) -> socket.socket:
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         # Python appends the attempted action to some messages; errno gives the plain text.
-        has_number = error.errno is not None and error.errno > 0
-        text = (
-            os.strerror(error.errno) if has_number and error.errno else str(error.strerror or error)
-        )
+        known = error.errno is not None and error.errno > 0
+        text = os.strerror(error.errno or 0) if known else str(error.strerror or error)
         raise AddressInUseError(listen, text[:1].lower() + text[1:]) from error
 
 
@@ -141,10 +134,6 @@ def _address(bound: socket.socket, security: Security) -> str:
     scheme = "http" if security.context is None else "https"
     host, port, *_ = bound.getsockname()
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-def _is_loopback(bound: socket.socket) -> bool:
-    return ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
 class _Uvicorn(uvicorn.Server):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -75,7 +74,6 @@ class Security:
         context: TLS context, which uses the current certificate for each connection; None for plain
             HTTP.
         observe: called after changed files were read, with None or the reason for rejecting them.
-        warn: called after changed files were read, with `warning` if there is one.
         overload: called with the address of a client whose password is not checked because too
             many wait.
     """
@@ -83,7 +81,6 @@ class Security:
     def __init__(self, path: str = "", read: Callable[[], WebConfig] = WebConfig) -> None:
         self._path, self._read = path, read
         self.observe: Callable[[ConfigError | None], None] = lambda _: None
-        self.warn: Callable[[str], None] = lambda _: None
         self.overload: Callable[[str], None] = lambda _: None
         self._files: list[Path] = []
         self._seen: list[tuple[int, ...]] = []
@@ -99,23 +96,23 @@ class Security:
         if self._seen != _stamps(self._files):
             try:
                 fresh = self._loaded()
-                _check_protection(self._now, fresh)
-                self._check_not_new(fresh)
+                self._check_change(fresh)
             except ConfigError as error:
                 self.observe(error)
             else:
                 self._now = fresh
                 self.observe(None)
-                if fresh.warning is not None:
-                    self.warn(fresh.warning)
         return self._now
 
-    @property
-    def warning(self) -> str | None:
-        """A problem with the dates of the loaded certificate, or None."""
-        return self._now.warning
-
-    def _check_not_new(self, fresh: _Content) -> None:
+    def _check_change(self, fresh: _Content) -> None:
+        """Refuse to begin with TLS, and to go on without what protected the server."""
+        lost = {
+            "tls_server_config": self._now.context is not None and fresh.context is None,
+            "basic_auth_users": bool(self._now.users) and not fresh.users,
+        }
+        for key in (key for key, is_lost in lost.items() if is_lost):
+            problem = "the key was removed; stop and start the daemon to serve without it."
+            raise ConfigError("the new web configuration", key, problem)
         if self.context is None and fresh.context is not None:
             problem = "the key is new; restart to serve with TLS."
             raise ConfigError(self._path, "tls_server_config", problem)
@@ -126,23 +123,18 @@ class Security:
         self._seen = _stamps(self._files)
         options = self._read()
         tls = options.tls_server_config
-        named = [] if tls is None else [tls.cert_file, tls.key_file, tls.client_ca_file]
-        files = [
-            Path(self._path).parent / file_name for file_name in named if file_name is not None
-        ]
+        folder = Path(self._path).parent
+        named = () if tls is None else (tls.cert_file, tls.key_file, tls.client_ca_file)
+        files = [folder / name for name in named if name is not None]
         self._files += files
         self._seen += _stamps(files)
         users = WebUsers(self._path, options.basic_auth_users)
-        if tls is None:
-            return _Content(None, users, None)
-        context = _context(self._path, tls)
-        return _Content(context, users, _date_problem(Path(self._path).parent, tls))
+        return _Content(None if tls is None else _context(self._path, tls), users)
 
 
 class _Content(NamedTuple):
     context: ssl.SSLContext | None
     users: WebUsers
-    warning: str | None
 
 
 class _LatestContext(ssl.SSLContext):
@@ -167,23 +159,11 @@ def _stamps(files: Iterable[Path]) -> list[tuple[int, ...]]:
     """Values that change when a file is written or replaced; links are followed."""
     stamps: list[tuple[int, ...]] = []
     for file in files:
-        try:
+        stamps.append(())
+        with suppress(OSError):
             status = file.stat()
-        except OSError:
-            stamps.append(())
-        else:
-            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+            stamps[-1] = status.st_mtime_ns, status.st_size, status.st_ino
     return stamps
-
-
-def _check_protection(before: _Content, fresh: _Content) -> None:
-    lost = {
-        "tls_server_config": before.context is not None and fresh.context is None,
-        "basic_auth_users": bool(before.users) and not fresh.users,
-    }
-    for key in (key for key, is_lost in lost.items() if is_lost):
-        problem = "the key was removed; stop and start the daemon to serve without it."
-        raise ConfigError("the new web configuration", key, problem)
 
 
 def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
@@ -203,7 +183,11 @@ def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
-        raise _error(path, "key_file", _certificate_problem(error)) from error
+        problem = "the key does not match the certificate."
+        if error.reason != "KEY_VALUES_MISMATCH":
+            why = error.reason or error.strerror
+            problem = f"OpenSSL cannot use the key with the certificate ({why})."
+        raise _error(path, "key_file", problem) from error
     if tls.client_ca_file is not None:
         authority = _pem(path, "client_ca_file", tls.client_ca_file)
         try:
@@ -211,39 +195,6 @@ def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
         except ssl.SSLError as error:
             raise _error(path, "client_ca_file", "the file has no PEM certificate.") from error
     return context
-
-
-_NO_CHECK_TIME: Final = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name."""
-
-
-def _date_problem(folder: Path, tls: TlsServerConfig) -> str | None:
-    """The problem with the dates of a certificate, read by an in-memory TLS client."""
-    server, client = (
-        ssl.SSLContext(kind) for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
-    )
-    server.load_cert_chain(folder / tls.cert_file, folder / tls.key_file)
-    client.check_hostname = False
-    client.load_verify_locations(folder / tls.cert_file)
-    client.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME) | ssl.VERIFY_X509_PARTIAL_CHAIN
-    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-    sides = (
-        client.wrap_bio(to_client, to_server),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    )
-    try:
-        for side in (*sides, sides[0]):
-            with suppress(ssl.SSLWantReadError):
-                side.do_handshake()
-        dates = {key: str(text) for key, text in (sides[0].getpeercert() or {}).items()}
-    except (ssl.SSLError, ValueError):
-        return None  # the client cannot verify this chain, so the dates are unknown
-    now, problem = time.time(), None
-    if "notAfter" in dates and ssl.cert_time_to_seconds(dates["notAfter"]) < now:
-        problem = f"expired at {dates['notAfter']}"
-    elif "notBefore" in dates and ssl.cert_time_to_seconds(dates["notBefore"]) > now:
-        problem = f"is valid only from {dates['notBefore']}"
-    return problem and f"{tls.cert_file} {problem}: clients that verify it reject it; renew it."
 
 
 def _pem(path: str, key: str, name: str) -> Path:
@@ -267,9 +218,3 @@ def _pem(path: str, key: str, name: str) -> Path:
 
 def _error(path: str, key: str, problem: str) -> ConfigError:
     return ConfigError(path, f"tls_server_config.{key}", problem)
-
-
-def _certificate_problem(error: ssl.SSLError) -> str:
-    if error.reason == "KEY_VALUES_MISMATCH":
-        return "the key does not match the certificate."
-    return f"OpenSSL cannot use the key with the certificate ({error.reason or error.strerror})."
