@@ -77,48 +77,37 @@ _END: Final = (
 def _describe(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
     """Suffix, kind and HELP of each family of a metric."""
     summary, unit = metric.definition.summary, metric.unit
-    if is_mean_per_user(metric):
-        yield "_window_mean", "gauge", _PER_USER.format(summary=summary)
-        yield from _interval_families(f"{name}_window_mean")
-        yield "_window_support", "gauge", f"Number of {unit} in {name}_window_mean."
-        return
-    if not metric.counts_up:
-        yield "", "gauge", _gauge_help(metric, windowed=windowed)
+    per_user = metric.is_per_user and metric.values["statistic"] == "mean"
+    if not (per_user or metric.counts_up):
+        since = "Since the process started"
+        if windowed:
+            since = "Over a window of event time or the lifetime"
+        capped = metric.definition.reads in ("exposures", "users")
+        text = (
+            f"{summary_of(metric)} {since}; absent without evidence. Values of several series "
+            f"cannot be combined.{' Estimated above max_items.' * capped}"
+        )
+        yield "", "gauge", text
         if windowed and metric.has_interval and not metric.is_per_user:
-            divisor = "Number of lists"
-            if metric.definition.over is not None:
-                divisor = "Sum of the weights"
+            over = metric.definition.over
+            divisor = "Number of lists" if over is None else "Sum of the weights"
             yield from _interval_families(name)
             yield "_window_support", "gauge", f"{divisor} in {name}."
         return
-    yield "", "summary", _SUMMARY.format(summary=summary, unit=unit, name=name)
-    if windowed:
-        yield "_window_mean", "gauge", _MEAN.format(summary=summary)
-        if metric.has_interval:
-            yield from _interval_families(f"{name}_window_mean")
-        yield "_window_support", "gauge", f"Number of {unit} in {name}_window_mean."
+    if not per_user:
+        yield "", "summary", _SUMMARY.format(summary=summary, unit=unit, name=name)
+        if not windowed:
+            return
+    mean = f"{name}_window_mean"
+    yield "_window_mean", "gauge", (_PER_USER if per_user else _MEAN).format(summary=summary)
+    if per_user or metric.has_interval:
+        yield from _interval_families(mean)
+    yield "_window_support", "gauge", f"Number of {unit} in {mean}."
 
 
 def _interval_families(value: str) -> Iterator[tuple[str, Kind, str]]:
     yield "_window_low", "gauge", f"Lower{_END.format(name=value)}"
     yield "_window_high", "gauge", f"Upper{_END.format(name=value)}"
-
-
-def is_mean_per_user(metric: Metric) -> bool:
-    """Whether the value is a mean over users, and no other statistic of them."""
-    return metric.is_per_user and metric.values["statistic"] == "mean"
-
-
-def _gauge_help(metric: Metric, *, windowed: bool) -> str:
-    since = (
-        "Over a window of event time or the lifetime" if windowed else "Since the process started"
-    )
-    capped = metric.definition.reads in ("exposures", "users")
-    estimated = " Estimated above max_items." if capped else ""
-    return (
-        f"{summary_of(metric)} {since}; absent without evidence. "
-        f"Values of several series cannot be combined.{estimated}"
-    )
 
 
 Key: TypeAlias = tuple[str, tuple[str, ...], str]
@@ -276,32 +265,30 @@ class FamilySet:
 
     def of(self, metric: Metric, index: int) -> MetricSamples:
         """The sample lists of a metric in the family of series with this index."""
-        samples = self._samples.get((index, metric.text))
-        if samples is None:
-            samples = self._samples[index, metric.text] = self._empty(metric, index)
-        return samples
-
-    def _empty(self, metric: Metric, index: int) -> MetricSamples:
-        name = family_name(metric, self._snapshot.families[index].segment)
+        if (samples := self._samples.get((index, metric.text))) is not None:
+            return samples
+        family = self._snapshot.families[index]
+        name = family_name(metric, family.segment)
         families = {
             suffix: self._families.setdefault(name + suffix, Family(name + suffix, text, kind))
             for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
         }
-        return MetricSamples(
+        if metric.text not in self._metrics:
+            names = slice_labels(family.label_names, [*self._metrics.values(), metric])
+        else:
+            # Computed once for all metrics of the snapshot.
+            names = self._names.get(index) or slice_labels(
+                family.label_names, self._metrics.values()
+            )
+            self._names[index] = names
+        samples = MetricSamples(
             name=name,
-            names=self._label_names(index, metric),
+            names=names,
             own=metric_labels(metric),
             lists={suffix: family.samples for suffix, family in families.items()},
         )
-
-    def _label_names(self, index: int, metric: Metric) -> tuple[str, ...]:
-        """The names of the slices' labels, computed once for all metrics of the snapshot."""
-        names = self._snapshot.families[index].label_names
-        if metric.text not in self._metrics:
-            return slice_labels(names, [*self._metrics.values(), metric])
-        if index not in self._names:
-            self._names[index] = slice_labels(names, self._metrics.values())
-        return self._names[index]
+        self._samples[index, metric.text] = samples
+        return samples
 
 
 _NOTHING: CounterValue = (0.0, 0)
@@ -373,18 +360,13 @@ def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
         if entry.window == LIFETIME and entry.metric.counts_up:
             key = (entry.family, entry.labels, entry.metric.text)
             live.add(key)
-            now = _now(entry.reading)
-            if now is not None and snapshot.counted is not None:
-                now = snapshot.counted.get(key, _NOTHING)
+            total, count = entry.reading.total, entry.reading.count
+            now: CounterValue | None = None  # a convention leaves the value undefined
+            if total is not None and not math.isnan(total):
+                now = (total, count) if math.isfinite(total) else _NOTHING
+                if snapshot.counted is not None:
+                    now = snapshot.counted.get(key, _NOTHING)
             yield _Counter(entry.family, entry.labels, entry.metric, now)
     for key, now in (snapshot.counted or {}).items():
         if key not in live:
             yield _Counter(key[0], key[1], parse(key[2]), now)
-
-
-def _now(reading: Reading) -> CounterValue | None:
-    """The current value of a counter; None if a convention leaves the value undefined."""
-    total = reading.total
-    if total is None or math.isnan(total):
-        return None
-    return (total, reading.count) if math.isfinite(total) else _NOTHING

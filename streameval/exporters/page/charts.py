@@ -85,15 +85,14 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The newest values of the lines, by time."""
         times = sorted({at for entry in self.lines for at, _ in entry.points}, reverse=True)
         by_day = all(at % DAY == 0 for at in times)
+        first: TextColumn[float] = TextColumn("time", moment)
+        if by_day:
+            first = TextColumn("day", lambda at: date_of(int(at // DAY)).isoformat())
         columns = [
             TextColumn(entry.name, partial(_cell, dict(entry.points)), "right")
             for entry in self.lines
         ]
-        return TextTable(
-            [TextColumn("day", _day) if by_day else TextColumn("time", moment), *columns],
-            times[:_RECENT],
-            self.title,
-        )
+        return TextTable([first, *columns], times[:_RECENT], self.title)
 
 
 def at_day(day: date) -> float:
@@ -135,18 +134,26 @@ def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
 
 def drawings(excerpt: Excerpt, metric: str) -> list[Drawing]:
     """The charts of a metric shown alone: slices side by side, panes, each slice."""
-    by_window = {
-        window: window_lines(excerpt, metric, window) for window in _windows_of(excerpt, metric)
+    names = {
+        entry.window
+        for entry in excerpt.snapshot.series
+        if entry.metric.text == metric and excerpt.segment_of(entry) == excerpt.selection.segment
     }
+    windows = [window for window in excerpt.windows if window in names]
+    by_window = {window: window_lines(excerpt, metric, window) for window in windows}
     slices = by_window.get(excerpt.window, [])
     charts = {f"{window_name(excerpt.window)}, side by side": slices}
     if panes := [entry for entry in window_lines(excerpt, metric, PANE) if entry.points]:
         charts["each short span alone"] = panes
     if len(by_window) > 1:
+        points = {
+            window: {entry.name: entry.points for entry in lines}
+            for window, lines in by_window.items()
+        }
         for entry in slices[:MOST]:
             charts[f"{entry.name}, all windows"] = [
-                chart_line(window_name(window), index, _points(lines, entry.name))
-                for index, (window, lines) in enumerate(by_window.items())
+                chart_line(window_name(window), index, by_name.get(entry.name, ()))
+                for index, (window, by_name) in enumerate(points.items())
             ]
     return [drawing(title, lines, f"{metric}, ") for title, lines in charts.items()]
 
@@ -161,30 +168,12 @@ def slices_now(excerpt: Excerpt, metric: str) -> Drawing:
     return drawing(title, window_lines(excerpt, metric, excerpt.window))
 
 
-def _windows_of(excerpt: Excerpt, metric: str) -> list[str]:
-    """The windows that a metric has in the chosen segment."""
-    names = {
-        entry.window
-        for entry in excerpt.snapshot.series
-        if entry.metric.text == metric and excerpt.segment_of(entry) == excerpt.selection.segment
-    }
-    return [window for window in excerpt.windows if window in names]
-
-
-def _points(lines: Sequence[ChartLine], name: str) -> Sequence[tuple[float, float | None]]:
-    return next((entry.points for entry in lines if entry.name == name), ())
-
-
 def _in_words(entry: ChartLine) -> str:
     values = [value for _, value in entry.points if value is not None]
     if not values:
         return f"{entry.name}: no values"
     between = f"between {figure(min(values))} and {figure(max(values))}"
     return f"{entry.name}: now {figure(values[-1])}, {between}"
-
-
-def _day(at: float) -> str:
-    return date_of(int(at // DAY)).isoformat()
 
 
 def _cell(column: Mapping[float, float | None], at: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
@@ -71,71 +71,55 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
     Raises:
         UnknownHistory: the snapshot has no such metric, window or segment.
     """
-    series = [
-        HistorySeries(
-            labels=dict(
-                zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)
-            ),
-            points=_points(snapshot, entry, window),
-        )
-        for entry in _matching(snapshot, metric, window, segment)
+    segments = tuple(dict.fromkeys(family.segment for family in snapshot.families))
+    if segment not in segments:
+        raise UnknownHistory(f"segment {segment!r}", tuple(name for name in segments if name))
+    of_segment = [
+        entry for entry in snapshot.series if snapshot.families[entry.family].segment == segment
     ]
+    of_metric = [entry for entry in of_segment if entry.metric.text == metric]
+    if not of_metric:
+        choices = dict.fromkeys(entry.metric.text for entry in of_segment)
+        raise UnknownHistory(f"metric {metric!r}", tuple(choices))
+    series_window = LIFETIME if window == PANE else window
+    of_window = [entry for entry in of_metric if entry.window == series_window]
+    if not of_window:
+        choices = dict.fromkeys((PANE, *(entry.window for entry in of_metric)))
+        raise UnknownHistory(f"window {window!r}", tuple(choices))
     return History(
         version=snapshot.version,
         metric=metric,
         window=window,
         segment=segment,
         time="wall" if snapshot.past.clock is None else "event",
-        series=series,
+        series=[
+            HistorySeries(
+                labels=dict(
+                    zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)
+                ),
+                points=_points(snapshot, entry, window)[-LONGEST:],
+            )
+            for entry in of_window
+        ],
     )
 
 
-def _matching(snapshot: Snapshot, metric: str, window: str, segment: str | None) -> list[Series]:
-    segments = tuple(dict.fromkeys(family.segment for family in snapshot.families))
-    if segment not in segments:
-        raise UnknownHistory(f"segment {segment!r}", tuple(name for name in segments if name))
-    matching = [
-        entry for entry in snapshot.series if snapshot.families[entry.family].segment == segment
-    ]
-    of_metric = [entry for entry in matching if entry.metric.text == metric]
-    if not of_metric:
-        choices = dict.fromkeys(entry.metric.text for entry in matching)
-        raise UnknownHistory(f"metric {metric!r}", tuple(choices))
-    series_window = LIFETIME if window == PANE else window
-    if all(entry.window != series_window for entry in of_metric):
-        choices = dict.fromkeys((PANE, *(entry.window for entry in of_metric)))
-        raise UnknownHistory(f"window {window!r}", tuple(choices))
-    return [entry for entry in of_metric if entry.window == series_window]
-
-
 def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
-    past = _history(snapshot, entry)
-    clock = snapshot.past.clock
-    derived: list[Point] = []
-    if past is not None and clock is not None:
-        derived = moving(past, entry, clock, window)
+    """Those that follow from panes; before and after them what was seen, if there is a value."""
+    past, panes = snapshot.past, list[Point]()
+    kept = past.families[entry.family] if entry.family < len(past.families) else None
+    if kept is not None and entry.metric.text in kept.means and past.clock is not None:
+        panes = moving(kept, entry, past.clock, window)
     if window == PANE:
-        return derived[-LONGEST:]
-    seen = list(_observed(snapshot, entry))
-    if derived:
-        first, last = derived[0][0], derived[-1][0]
-        earlier = [point for point in seen if point[0] < first]
-        later = [point for point in seen if point[0] > last]
-        seen = [*earlier, *derived, *later]
-    return seen[-LONGEST:]
-
-
-def _history(snapshot: Snapshot, entry: Series) -> FamilyHistory | None:
-    families = snapshot.past.families
-    past = families[entry.family] if entry.family < len(families) else None
-    return past if past is not None and entry.metric.text in past.means else None
-
-
-def _observed(snapshot: Snapshot, entry: Series) -> Iterator[Point]:
+        return panes
     key = (entry.family, entry.metric.text, entry.labels, entry.window)
-    for column in snapshot.past.seen:
-        if key in column.places:
-            yield column.at, column.value(key), None
+    seen: list[Point] = [
+        (column.at, column.value(key), None) for column in past.seen if key in column.places
+    ]
+    if not panes:
+        return seen
+    earlier = [point for point in seen if point[0] < panes[0][0]]
+    return [*earlier, *panes, *(point for point in seen if point[0] > panes[-1][0])]
 
 
 class _Pane(msgspec.Struct, frozen=True):
@@ -152,7 +136,12 @@ def moving(past: FamilyHistory, entry: Series, clock: int, window: str) -> list[
 
     `clock`: largest event time, microseconds.
     """
-    panes = list(_panes(past, entry))
+    index, panes = past.means.index(entry.metric.text), list[_Pane]()
+    for pane in past.panes:
+        missing = (0.0 if pane.whole else math.nan, 0)
+        row = pane.rows.get(entry.labels)
+        total, count = missing if row is None else row[index]
+        panes.append(_Pane(pane.start, pane.start + pane.size, total, count))
     if window == PANE:
         return [(pane.start / SECOND, *_mean(pane.total, pane.count)) for pane in panes]
     if window == LIFETIME:
@@ -160,24 +149,11 @@ def moving(past: FamilyHistory, entry: Series, clock: int, window: str) -> list[
     return _windows(panes, past.spans[window], past.since, clock)
 
 
-def _panes(past: FamilyHistory, entry: Series) -> Iterator[_Pane]:
-    index = past.means.index(entry.metric.text)
-    for pane in past.panes:
-        row = pane.rows.get(entry.labels)
-        missing = (0.0 if pane.whole else math.nan, 0)
-        total, count = missing if row is None else row[index]
-        yield _Pane(pane.start, pane.start + pane.size, total, count)
-
-
 def _windows(panes: Sequence[_Pane], span: int, border: int, clock: int) -> list[Point]:
-    totals = [
-        0.0,
-        *accumulate(
-            0.0 if math.isnan(pane_means.total) else pane_means.total for pane_means in panes
-        ),
-    ]
-    undefined = [0, *accumulate(math.isnan(pane_means.total) for pane_means in panes)]
-    counts = [0, *accumulate(pane_means.count for pane_means in panes)]
+    known = (0.0 if math.isnan(pane.total) else pane.total for pane in panes)
+    totals = [0.0, *accumulate(known)]
+    undefined = [0, *accumulate(math.isnan(pane.total) for pane in panes)]
+    counts = [0, *accumulate(pane.count for pane in panes)]
     points: list[Point] = []
     first = 0
     for index, pane in enumerate(panes, 1):

@@ -131,7 +131,7 @@ def _totals(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _pipeline_tables(snapshot: Snapshot) -> Iterator[TextTable[Any]]:
-    """Invalid records by reason, and the progress of each partition."""
+    """Invalid records by reason, checkpoints, and the progress of each partition."""
     health = snapshot.health
     reasons: list[TextColumn[tuple[str, int]]] = [
         TextColumn("reason", lambda row: row[0]),
@@ -139,39 +139,31 @@ def _pipeline_tables(snapshot: Snapshot) -> Iterator[TextTable[Any]]:
     ]
     invalid = [(reason, count) for reason, count in sorted(health.invalid.items()) if count]
     yield TextTable(reasons, invalid, "Invalid records by reason")
-    yield TextTable(_CHECKPOINTS, snapshot.stored, "Checkpoints")
-    yield TextTable(_progress(saved=health.checkpoint is not None), health.partitions, "Partitions")
-
-
-_CHECKPOINTS: Final[Sequence[TextColumn[StoredPartition]]] = (
-    TextColumn("partition", lambda entry: str(entry.log)),
-    TextColumn("written", lambda entry: _written(entry.written_at), "right"),
-    TextColumn("records without checkpoint", lambda entry: _count(entry.lag), "right"),
-    TextColumn("problem", lambda entry: entry.problem or ""),
-)
-
-
-def _written(seconds: float | None) -> str:
-    return UNDEFINED if seconds is None else moment(seconds)
-
-
-def _progress(*, saved: bool) -> list[TextColumn[PartitionHealth]]:
-    columns: list[TextColumn[PartitionHealth]] = [
+    checkpoints: list[TextColumn[StoredPartition]] = [
+        TextColumn("partition", lambda entry: str(entry.log)),
+        TextColumn("written", lambda entry: _time(entry.written_at), "right"),
+        TextColumn("records without checkpoint", lambda entry: _count(entry.lag), "right"),
+        TextColumn("problem", lambda entry: entry.problem or ""),
+    ]
+    yield TextTable(checkpoints, snapshot.stored, "Checkpoints")
+    ahead = " (ahead of this machine)"
+    progress: list[TextColumn[PartitionHealth]] = [
         TextColumn("partition", lambda entry: str(entry.log)),
         TextColumn("next offset", lambda entry: f"{entry.position:,}", "right"),
         TextColumn("records behind", lambda entry: _count(entry.lag), "right"),
-        TextColumn("event time", _event_time, "right"),
+        TextColumn(
+            "event time",
+            lambda entry: _time(entry.event_time) + ahead * bool(entry.ahead),
+            "right",
+        ),
     ]
-    if saved:
-        columns.append(TextColumn("saved up to", lambda entry: _count(entry.durable), "right"))
-    return columns
+    if health.checkpoint is not None:
+        progress.append(TextColumn("saved up to", lambda entry: _count(entry.durable), "right"))
+    yield TextTable(progress, health.partitions, "Partitions")
 
 
-def _event_time(entry: PartitionHealth) -> str:
-    if entry.event_time is None:
-        return UNDEFINED
-    ahead = " (ahead of this machine)" if entry.ahead else ""
-    return moment(entry.event_time) + ahead
+def _time(seconds: float | None) -> str:
+    return UNDEFINED if seconds is None else moment(seconds)
 
 
 def _count(count: int | None) -> str:
