@@ -16,14 +16,12 @@ from streameval.events.listing import list_at
 from streameval.statistics.intervals import Interval, Intervals
 
 if TYPE_CHECKING:
-    from streameval.analyses.changes.report import Change
-    from streameval.analyses.changes.settings import ChangeSettings
+    from streameval.analyses.changes.report import Change, ChangeSettings
     from streameval.analyses.changes.statistics import changes
     from streameval.analyses.experiments.comparison import Comparison
     from streameval.analyses.experiments.planning import ExperimentPlan, plan
     from streameval.analyses.experiments.runs import ComparisonReport, compare
-    from streameval.analyses.gaps.report import Gap
-    from streameval.analyses.gaps.statistics import gap
+    from streameval.analyses.gaps.statistics import Gap, gap
     from streameval.evaluation.evaluation import Evaluation, evaluate
 
 __all__ = [
@@ -62,10 +60,10 @@ list_at("streameval.analyses.listed")
 # Analyses and what reads files are imported when first used: a loop that only counts needs neither.
 _LATER = {
     "Change": "streameval.analyses.changes.report",
-    "ChangeSettings": "streameval.analyses.changes.settings",
+    "ChangeSettings": "streameval.analyses.changes.report",
     "Comparison": "streameval.analyses.experiments.comparison",
     "ExperimentPlan": "streameval.analyses.experiments.planning",
-    "Gap": "streameval.analyses.gaps.report",
+    "Gap": "streameval.analyses.gaps.statistics",
     "changes": "streameval.analyses.changes.statistics",
     "gap": "streameval.analyses.gaps.statistics",
     "plan": "streameval.analyses.experiments.planning",

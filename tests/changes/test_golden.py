@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from streameval.analyses.changes.settings import REFERENCE_WEEKS, ChangeSettings
+from streameval.analyses.changes.report import REFERENCE_WEEKS, ChangeSettings
 from streameval.analyses.changes.shifts import DailySums, DaySpan, Movement, Shift, Shifts
 from streameval.analyses.changes.statistics import Look, judge_changes, look
 from streameval.inference.interval_formulas import log_evidence, normal_reach

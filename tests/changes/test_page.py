@@ -6,8 +6,7 @@ import re
 
 import msgspec
 
-from streameval.analyses.changes.analysis import CHANGES
-from streameval.analyses.changes.page import section
+from streameval.analyses.changes.analysis import CHANGES, section
 from streameval.analyses.changes.words import sentence
 from streameval.engine.analysis import Finding
 from streameval.exporters.page.charts import DAY, at_day

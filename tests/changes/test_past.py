@@ -7,8 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from streameval.analyses.changes.report import Change
-from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.changes.report import Change, ChangeSettings
 from streameval.analyses.changes.statistics import judge_changes, look
 from streameval.analyses.changes.words import chance_text, sentence
 from streameval.events.errors import OptionError

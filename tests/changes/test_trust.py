@@ -8,7 +8,7 @@ from typing import Any
 from streameval import Accumulator, Intervals
 from streameval import changes as streameval_changes
 from streameval.analyses.changes import reader as changes
-from streameval.analyses.changes.families import change_gauges
+from streameval.analyses.changes.analysis import change_gauges
 from streameval.analyses.changes.words import sentence
 from streameval.exporters.families import gauge_families
 from tests.exporters.changing import changes_report

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.analyses.changes.settings import WEEKS, ChangeSettings
+from streameval.analyses.changes.report import WEEKS, ChangeSettings
 from streameval.analyses.changes.statistics import (
     Look,
     Traffic,

@@ -15,12 +15,11 @@ import pytest
 from streameval import metric
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import families_in, watched_series
-from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.changes.report import ChangeSettings
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.reader import segments_in, variants_in
 from streameval.analyses.experiments.statistics import Variant
-from streameval.analyses.gaps.analysis import GAPS
-from streameval.analyses.gaps.reader import gaps_in
+from streameval.analyses.gaps.analysis import GAPS, gaps_in
 from streameval.config import Config, load
 from streameval.config.config import LABELS
 from streameval.config.pipeline import new_ingest

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from streameval.analyses.changes.report import Change, ChangeDay, ChangesReport, Rollout
-from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.changes.report import (
+    Change,
+    ChangeDay,
+    ChangeSettings,
+    ChangesReport,
+    Rollout,
+)
 
 UNTIL = date(2026, 3, 8)
 SINCE = date(2026, 3, 3)

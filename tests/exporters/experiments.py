@@ -12,7 +12,7 @@ from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
-from streameval.analyses.gaps.report import GapSeries
+from streameval.analyses.gaps.analysis import GapSeries
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse
 from streameval.engine.analysis import Finding

@@ -8,9 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streameval.analyses.gaps.analysis import GAPS
-from streameval.analyses.gaps.report import Gap, GapSeries
-from streameval.analyses.gaps.settings import GapOptions
+from streameval.analyses.gaps.analysis import GAPS, GapOptions, GapSeries
+from streameval.analyses.gaps.statistics import Gap
 from streameval.analyses.listed import Configuration
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
@@ -96,7 +95,7 @@ def test_a_snapshot_has_each_gap_by_window_and_by_the_other_labels(snapshot: Sna
 def test_a_gap_that_has_not_changed_is_not_computed_again(
     ingest: Ingest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streameval.analyses.gaps import reader as gaps  # noqa: PLC0415  patched below
+    from streameval.analyses.gaps import analysis as gaps  # noqa: PLC0415  patched below
     from streameval.engine import capture  # noqa: PLC0415  patched below
 
     reader = capture.SnapshotCapture(ingest.layout, source="", labels=CONFIG.labels, started_at=0.0)

@@ -11,9 +11,9 @@ from tests.house.checkout import PACKAGE, ROOT
 from tests.processes import finished
 
 FORBIDDEN = {
-    "engine/snapshot.py": ("analyses.gaps.settings", "The core knows no analysis"),
-    "analyses/gaps/words.py": ("analyses.changes.words", "An analysis never imports an analysis"),
-    "analyses/gaps/settings.py": ("analyses.gaps.page", "Imports of changes and gaps run downward"),
+    "engine/snapshot.py": ("analyses.gaps.analysis", "The core knows no analysis"),
+    "analyses/gaps/command.py": ("analyses.changes.words", "An analysis never imports an analysis"),
+    "analyses/gaps/words.py": ("analyses.gaps.analysis", "Imports of gaps run downward"),
     "analyses/experiments/course.py": (
         "analyses.experiments.page",
         "Imports of experiments run downward",

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
-from streameval.analyses.gaps.report import Gap
-from streameval.analyses.gaps.statistics import gap_of
+from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.analyses.gaps.words import gap_text
 from streameval.catalogue import parse
 from streameval.statistics.intervals import GroupSums, Intervals

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from streameval.analyses.changes.report import CHANGED
-from streameval.analyses.changes.settings import ChangeSettings
+from streameval.analyses.changes.report import CHANGED, ChangeSettings
 from streameval.analyses.changes.statistics import judge_changes, look
 from streameval.analyses.changes.words import sentence
 from tests.changes.worlds import DailyWorld, first_alarm, series_of, sums_of

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from streameval import Accumulator, Intervals, gap
 from streameval.accumulator.by_user import SliceSums
-from streameval.analyses.gaps.report import Gap
-from streameval.analyses.gaps.statistics import gap_of
+from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.catalogue import parse
 from streameval.events import Event
 from streameval.events.errors import MetricError, NotComparableError, UnlikeStateError

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from enum import StrEnum
-from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from typer import Option
 
-from streameval.analyses.changes.files import ChangeOptions, ChangesResult, find_changes
-from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
+from streameval.accumulator.by_user import ungrouped
+from streameval.analyses.changes.analysis import CHANGES
+from streameval.analyses.changes.reader import (
+    SlicedCounts,
+    closed_day,
+    families_in,
+    watched_series,
+)
+from streameval.analyses.changes.report import (
+    CHANGED,
+    OTHERS,
+    WEEKS,
+    Change,
+    ChangeSettings,
+    ChangesReport,
+)
+from streameval.analyses.changes.statistics import judge_changes, look, replayed
 from streameval.analyses.changes.words import (
     changes_promise,
     changes_table,
@@ -19,12 +34,20 @@ from streameval.analyses.changes.words import (
     sentence,
     told,
 )
-from streameval.evaluation.options import as_usage_error
-from streameval.evaluation.setup import given_options
+from streameval.catalogue import parse
+from streameval.config import Config
+from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.windows.times import Windowing
+from streameval.evaluation.counted import count
+from streameval.evaluation.options import NoEventsError, as_usage_error
+from streameval.evaluation.setup import Request, given_options, setup_of
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.events.errors import InvalidEventError, SourceError
+from streameval.evaluation.stores import restore_states
+from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
+from streameval.inference.days import date_of, number_of_day
 from streameval.inference.table import TextTable
+from streameval.statistics.intervals import Intervals
 
 
 class ChangeCondition(StrEnum):
@@ -129,7 +152,7 @@ def changes(
     change has evidence of --once-in days. Files need users, event time and 22 days or more. The
     newest day may be incomplete and does not count, unless --until names it.
     """
-    settings = given_options(
+    given = given_options(
         label=watch.label,
         against=watch.against,
         mix=watch.mix,
@@ -139,29 +162,173 @@ def changes(
         ignore=watch.ignore,
         tolerate=watch.tolerate,
     )
-    last = None if watch.until is None else day_option("--until", watch.until)
+    until = None if watch.until is None else day_option("--until", watch.until)
     with as_usage_error(SourceError, InvalidEventError):
-        options = ChangeOptions(settings, last, watch.replay)
-        result = find_changes(read.request(), options, SURROUNDINGS)
-    forms = Forms(partial(_parts, result), partial(_content, result), partial(_records, result))
-    fails = not {*watch.fail_on}.isdisjoint(_failures(result.latest))
-    read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)
+        request = read.request()
+        counts = _from_states if request.given.is_state else _from_files
+        counted = counts(request, given)
+        reports = _reports(counted, request, given, until, replay=watch.replay)
+    latest = reports[-1]
+    verdicts = {change.verdict for change in latest.changes}
+    failures = {
+        ChangeCondition.CHANGED: verdicts & CHANGED,
+        ChangeCondition.WORSE: verdicts & {"worse"},
+        ChangeCondition.UNTRUSTED: verdicts & {"do not trust"},
+    }
+    texts = [told(report) for report in reports]
+    rows = [row for report in texts for row in report.changes]
+    forms = Forms(
+        lambda: _parts(reports),
+        lambda: {
+            "settings": msgspec.to_builtins(latest.settings),
+            "changes": list(map(_record, rows)),
+        },
+        lambda: map(_flat_record, rows),
+    )
+    fails = any(failures[condition] for condition in watch.fail_on)
+    read.write(forms, format, is_doubtful=counted.is_doubtful, fails=fails)
 
 
-def _failures(report: ChangesReport) -> Iterator[str]:
-    for change in report.changes:
-        if change.verdict in CHANGED:
-            yield "changed"
-        if change.verdict == "worse":
-            yield "worse"
-        if change.verdict == "do not trust":
-            yield "untrusted"
+class _Counts(NamedTuple):
+    """What was counted.
+
+    Attributes:
+        closed: the last closed day, since 1970-01-01 (UTC); None without event time.
+        open_too: whether a day after it may be asked for, as no more events come.
+    """
+
+    families: Sequence[SlicedCounts]
+    settings: ChangeSettings
+    intervals: Intervals
+    closed: int | None
+    is_doubtful: bool = False
+    open_too: bool = False
 
 
-def _content(result: ChangesResult) -> object:
-    """An object: the settings, and the changes at the end of each judged day; null if unknown."""
-    rows = [_record(change) for report in result.reports for change in told(report).changes]
-    return {"settings": msgspec.to_builtins(result.latest.settings), "changes": rows}
+def _reports(
+    counts: _Counts,
+    request: Request,
+    given: Mapping[str, Any],
+    until: date | None,
+    *,
+    replay: bool,
+) -> list[ChangesReport]:
+    """The verdicts on every series: of the last day, or with `replay` of each day, oldest first.
+
+    `given`: settings that override the configuration. `until`: None for the last closed day.
+    """
+    families, settings, files = counts.families, counts.settings, ", ".join(request.files)
+    series = list(watched_series(families, settings))
+    if not any(part.traffic.days.size for part in series):
+        if families and not series:
+            raise UsageError(
+                "no metric that can be watched; `streameval metrics` lists those with intervals."
+            )
+        raise NoEventsError(request.files)
+    values = {
+        key: {value for family in families for value in family.values_of(name)}
+        for key in ("label", "mix", "rollouts")
+        if (name := getattr(settings, key)) is not None
+    }
+    choices = (WEEKS, OTHERS, *sorted(values.get("label", ())))
+    if settings.against not in choices:
+        hint = suggestion(settings.against, choices)
+        choice = f"choose one of {', '.join(choices)}"
+        raise UsageError(f"--against {settings.against}: {choice}.{hint}")
+    newest = max(int(part.traffic.days[-1]) for part in series if part.traffic.days.size)
+    settings.check(newest, "command line")
+    for key, found in values.items():
+        if found == {MISSING_LABEL}:
+            problem = f"no event in {files} has the field {getattr(settings, key)!r}"
+            if key in given:
+                raise UsageError(f"{problem}; name the field with --{key}.")
+            SURROUNDINGS.note(f"{problem} of changes.{key}")
+    if counts.closed is None:
+        raise UsageError("changes need event time: name its field with --time.")
+    day, last = counts.closed, counts.closed
+    if until is not None:
+        day, last = number_of_day(until), max(newest, last) if counts.open_too else last
+    if day > last:
+        raise UsageError(
+            f"--until {until}: give a day up to {date_of(last)}, the last one to judge."
+        )
+    precision = counts.intervals.precision
+    if replay:
+        by_day = replayed(series, day, settings, precision)
+    else:
+        looks = [look(part, day, settings) for part in series]
+        by_day = [judge_changes(looks, settings, precision)]
+    reports = []
+    for changes_of_day in by_day:
+        days = (change.until for change in changes_of_day if change.until is not None)
+        last_day = max(days, default=None)
+        reports.append(ChangesReport(settings=settings, until=last_day, changes=changes_of_day))
+    return reports
+
+
+def _from_states(request: Request, given: Mapping[str, Any]) -> _Counts:
+    states = restore_states(request, SURROUNDINGS)
+    config = states.config
+    settings, labels = _settings(config, given, request), config.series_labels()
+    for key, names in (
+        ("label", labels),
+        ("rollouts", labels),
+        ("mix", [*config.segments, *labels]),
+    ):
+        name = getattr(settings, key)
+        if name is not None and name not in names:
+            there = ", ".join(names) or "none"
+            raise UsageError(f"--{key} {name}: not counted in the state, which has {there}.")
+    families = families_in(states.families, settings)
+    settings = _with_metrics(settings, request, families)
+    closed = closed_day(states.clocks, config.windowing().lateness)
+    return _Counts(families, settings, states.intervals, closed)
+
+
+def _from_files(request: Request, given: Mapping[str, Any]) -> _Counts:
+    request = request.with_options(intervals=Intervals())
+    setup = setup_of(request, CHANGES)
+    settings = _settings(setup.config, given, request)
+    needed = [settings.label, settings.rollouts, settings.mix]
+    labels = list(dict.fromkeys(name for name in needed if name is not None))
+    if not {*labels} <= {*setup.labels}:
+        setup = setup_of(request.with_options(by=labels), CHANGES)
+    if setup.fields.time is None:
+        raise UsageError("changes need event time: name its field with --time.")
+    counted = count(setup, SURROUNDINGS)
+    families = families_in(counted.families, settings)
+    for family in counted.families:
+        for metric in family.metrics:
+            if (reason := ungrouped(metric, family.table)) is not None:
+                SURROUNDINGS.note(f"{metric.text} is not watched: {reason}")
+    # Files are read to their end, so none is waited for.
+    lateness = Windowing().lateness if setup.config is None else setup.config.windowing().lateness
+    closed = closed_day([] if counted.clock is None else [counted.clock], lateness)
+    settings = _with_metrics(settings, request, families)
+    doubtful = counted.is_doubtful
+    return _Counts(families, settings, counted.intervals, closed, doubtful, open_too=True)
+
+
+def _settings(config: Config | None, given: Mapping[str, Any], request: Request) -> ChangeSettings:
+    settings = msgspec.structs.replace(CHANGES.settings_in(config) or ChangeSettings(), **given)
+    if settings.label is None and "against" in given and settings.against != WEEKS:
+        raise UsageError("--against is for the values of a label; name it with --label.")
+    metrics = [] if request.options.metrics else settings.metrics
+    return msgspec.structs.replace(settings, metrics=metrics)
+
+
+def _with_metrics(
+    settings: ChangeSettings, request: Request, families: Iterable[SlicedCounts]
+) -> ChangeSettings:
+    if not request.options.metrics:
+        return settings
+    counted = {metric.text for family in families for metric in family.metrics}
+    named = [parse(text).text for text in request.options.metrics]
+    for text in named if request.given.is_state else ():
+        if text not in counted:
+            there = ", ".join(sorted(counted))
+            raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
+    return msgspec.structs.replace(settings, metrics=named)
 
 
 def _record(change: Change) -> dict[str, Any]:
@@ -170,43 +337,34 @@ def _record(change: Change) -> dict[str, Any]:
     return row
 
 
-def _records(result: ChangesResult) -> Iterator[dict[str, Any]]:
-    for report in result.reports:
-        for change in told(report).changes:
-            rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)
-            past = (f"{pulse.began}/{pulse.ended}={pulse.effect:g}" for pulse in change.past)
-            yield _record(change) | {"rollouts": " ".join(rollouts), "past": " ".join(past)}
+def _flat_record(change: Change) -> dict[str, Any]:
+    rollouts = (f"{rollout.day}={rollout.value}" for rollout in change.rollouts)
+    past = (f"{pulse.began}/{pulse.ended}={pulse.effect:g}" for pulse in change.past)
+    return _record(change) | {"rollouts": " ".join(rollouts), "past": " ".join(past)}
 
 
-def _parts(result: ChangesResult) -> Iterator[str | TextTable[Change]]:
+def _parts(reports: Sequence[ChangesReport]) -> Iterator[str | TextTable[Change]]:
     """A line for each series, or with replay for each turn; then the changes in sentences."""
-    until, dated = result.latest.changes[0].until, len(result.reports) > 1
-    rows = list(_turns(result.reports)) if dated else result.latest.changes
-    day = "" if until is None else day_text(until)
-    yield changes_table(rows, f"{'the turns ' * dated}until the end of {day}", dated=dated)
-    yield from (sentence(change) for change in result.latest.changes if _is_told(change))
-    yield _promise(result.latest)
-
-
-def _turns(reports: Sequence[ChangesReport]) -> Iterator[Change]:
-    """The first verdict on each series, and every other one that differs from the day before."""
-    before: dict[tuple[str, str | None], str] = {}
-    for report in reports:
-        for change in report.changes:
+    latest, dated = reports[-1], len(reports) > 1
+    rows = list(latest.changes)
+    if dated:
+        # The first verdict on each series, and every other one that differs from the day before.
+        before: dict[tuple[str, str | None], str] = {}
+        rows = []
+        for change in (change for report in reports for change in report.changes):
             key = change.metric, change.slice
             if before.get(key) != change.verdict:
-                yield change
+                rows.append(change)
             before[key] = change.verdict
-
-
-def _is_told(change: Change) -> bool:
-    told = change.verdict in CHANGED or change.reason is not None
-    return told or bool(change.mix or change.past)
-
-
-def _promise(report: ChangesReport) -> str:
-    judged = sum(change.evidence_days is not None for change in report.changes)
+    until = latest.changes[0].until
+    day = "" if until is None else day_text(until)
+    yield changes_table(rows, f"{'the turns ' * dated}until the end of {day}", dated=dated)
+    for change in latest.changes:
+        if change.verdict in CHANGED or change.reason is not None or change.mix or change.past:
+            yield sentence(change)
+    judged = sum(change.evidence_days is not None for change in latest.changes)
     if not judged:
-        return "No series is judged, so nothing is said about changes."
+        yield "No series is judged, so nothing is said about changes."
+        return
     series = "1 series is judged" if judged == 1 else f"{judged:,} series are judged"
-    return f"{series}. {changes_promise(report)}"
+    yield f"{series}. {changes_promise(latest)}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -13,9 +14,7 @@ from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.objections import objection_together
 from streameval.accumulator.plan import tells_unshown
 from streameval.accumulator.readings import summed_together, summed_without
-from streameval.accumulator.table import Table
-from streameval.analyses.changes.report import ChangesReport
-from streameval.analyses.changes.settings import OTHERS, WEEKS, ChangeSettings
+from streameval.analyses.changes.report import OTHERS, WEEKS, ChangeSettings, ChangesReport
 from streameval.analyses.changes.statistics import (
     Look,
     Traffic,
@@ -44,6 +43,9 @@ _ENOUGH: Final = 0.05
 """Share of a slice's lists from which on a value of the label `rollouts` is rolled out."""
 
 _NOTHING: Final = np.zeros(0, np.int64)
+
+_NO_VALUES: Final = {WEEKS, OTHERS}
+"""What a value of a label is compared with that is no value itself."""
 
 
 class SlicedCounts:
@@ -116,22 +118,16 @@ def watched_series(
     read: set[str] = set()
     for family in plain or mixed:
         for metric in family.metrics:
-            if settings.metrics and metric.text not in settings.metrics:
+            if metric.text in read or (settings.metrics and metric.text not in settings.metrics):
                 continue
-            if metric.text not in read:
-                read.add(metric.text)
-                source = _Source(metric, settings, family, _with(mixed, metric, settings))
-                yield from source.series()
-
-
-def _with(
-    families: Iterable[SlicedCounts], metric: Metric, settings: ChangeSettings
-) -> SlicedCounts | None:
-    """The family whose segments are the strata of a metric; None without one."""
-    for family in families:
-        if metric in family.metrics and (settings.label is None or settings.label in family.names):
-            return family
-    return None
+            read.add(metric.text)
+            strata = (
+                part
+                for part in mixed
+                if metric in part.metrics
+                and (settings.label is None or settings.label in part.names)
+            )
+            yield from _Source(metric, settings, family, next(strata, None)).series()
 
 
 class _Source(NamedTuple):
@@ -148,29 +144,26 @@ class _Source(NamedTuple):
 
     def series(self) -> Iterator[WatchedSeries]:
         """The total against weeks, then each value of the label."""
-        yield self._one(None, WEEKS)
         against = self.settings.against
-        for value in sorted(set(self.family.values_of(self.settings.label))):
-            if against in {WEEKS, OTHERS} or value != against:
-                yield self._one(value, against)
-
-    def _one(self, value: str | None, against: str) -> WatchedSeries:
-        compared = None
-        if against == OTHERS:
-            compared = self._slice(value, rest=True)
-        elif against != WEEKS:
-            compared = self._slice(against)
-        slices = self._of(self.family, value)
-        return WatchedSeries(
-            self.metric.text,
-            value,
-            against,
-            self.metric.definition.higher_is_better,
-            self._slice(value),
-            compared,
-            self.family.traffic(slices),
-            self._rollouts(slices),
-        )
+        values = sorted(set(self.family.values_of(self.settings.label)))
+        pairs = [(value, against) for value in values if value != against or against in _NO_VALUES]
+        for value, compared in [(None, WEEKS), *pairs]:
+            other = None
+            if compared == OTHERS:
+                other = self._slice(value, rest=True)
+            elif compared != WEEKS:
+                other = self._slice(compared)
+            slices = self._of(self.family, value)
+            yield WatchedSeries(
+                self.metric.text,
+                value,
+                compared,
+                self.metric.definition.higher_is_better,
+                self._slice(value),
+                other,
+                self.family.traffic(slices),
+                self._rollouts(slices),
+            )
 
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
         """A value of the label, or all the others; None for all lists that were shown."""
@@ -181,11 +174,12 @@ class _Source(NamedTuple):
         objection = self.family.objection(self.metric, slices)
         if self.strata is None or self.settings.mix is None:
             return WatchedSlice(sums, objection=objection)
-        mixes = self.strata.values_of(self.settings.mix)
-        strata = [
-            [index for index, mix in enumerate(mixes) if mix == name] for name in sorted(set(mixes))
+        strata: defaultdict[str, list[int]] = defaultdict(list)
+        for index, mix in enumerate(self.strata.values_of(self.settings.mix)):
+            strata[mix].append(index)
+        of_strata = [
+            self._sums(self.strata, strata[mix], value, rest=rest) for mix in sorted(strata)
         ]
-        of_strata = [self._sums(self.strata, indices, value, rest=rest) for indices in strata]
         return WatchedSlice(sums, of_strata, objection)
 
     def _sums(
@@ -209,20 +203,15 @@ class _Source(NamedTuple):
         values = self.family.values_of(self.settings.rollouts)
         if not values:
             return []
-        total = _by_day(self.family.traffic(slices))
+        total = self.family.traffic(slices).by_day
         begun = []
         for value in sorted({values[index] for index in slices}):
-            lists = _by_day(
-                self.family.traffic([index for index in slices if values[index] == value])
-            )
+            of_value = [index for index in slices if values[index] == value]
+            lists = self.family.traffic(of_value).by_day
             days = [day for day in lists if lists[day] >= _ENOUGH * total[day]]
             if days and min(days) > min(total):
                 begun.append((min(days), value))
         return sorted(begun)
-
-
-def _by_day(traffic: Traffic) -> Mapping[int, int]:
-    return dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
 
 
 def closed_day(clocks: Iterable[int], lateness: int) -> int | None:
@@ -258,18 +247,6 @@ class _Basis(NamedTuple):
     final: frozenset[Partition]
 
 
-class _Counted(NamedTuple):
-    """What was counted when a report was read.
-
-    Attributes:
-        behind: logs that keep no day open, and the event time of each.
-        listed: lists of closed days, by family.
-    """
-
-    behind: frozenset[tuple[Partition, int]]
-    listed: tuple[int, ...]
-
-
 class ChangeReader:
     """Watches the lifetimes of families; reads a few series at a time.
 
@@ -289,7 +266,9 @@ class ChangeReader:
         self._views, self._lateness = views, lateness
         self._report: ChangesReport | None = None
         self._basis: _Basis | None = None
-        self._counted = _Counted(frozenset(), ())
+        # Logs that keep no day open, and the event time of each; lists of closed days by family.
+        self._behind: frozenset[tuple[Partition, int]] = frozenset()
+        self._listed: list[int] = []
         self._read_at = 0.0
         self._unread = UnreadPartitions()
         self._pending: Iterator[Look] | None = None
@@ -305,7 +284,15 @@ class ChangeReader:
             self._report, self._pending, self._basis = None, None, None
             self._unread = moment.unread
         self._begin(moment)
-        self._proceed()
+        if self._pending is not None and self._basis is not None:
+            part = list(islice(self._pending, _AT_ONCE))
+            self._looks += part
+            if len(part) < _AT_ONCE:
+                precision = self._intervals.precision
+                changes = judge_changes(self._looks, self._settings, precision, detailed=True)
+                until = date_of(self._basis.until)
+                self._report = ChangesReport(settings=self._settings, until=until, changes=changes)
+                self._pending, self._looks = None, []
         if self._report is None or not moment.unread.number:
             return self._report
         return self._report.untrusted(moment.unread.reason("changes"))
@@ -319,34 +306,20 @@ class ChangeReader:
         behind = frozenset((log, at) for log, at in moment.times.items() if newest - at >= DAY)
         waited_for = moment.times.keys() - {log for log, _ in behind}
         basis = _Basis(until, frozenset(waited_for), frozenset(moment.final))
-        listed = tuple(_listed(view.lifetime(), until) for view in self._views)
-        counted = _Counted(behind, listed)
+        groups = [view.lifetime().groups for view in self._views]
+        listed = [0 if sums is None else sums.listed(until) for sums in groups]
         if basis == self._basis:
-            late_alone = behind == self._counted.behind
+            late_alone = behind == self._behind
             waits = late_alone and abs(moment.now - self._read_at) < _AGAIN
-            if counted == self._counted or self._pending is not None or waits:
+            if (late_alone and listed == self._listed) or self._pending is not None or waits:
                 return
-        self._basis, self._counted, self._read_at = basis, counted, moment.now
+        self._basis, self._read_at = basis, moment.now
+        self._behind, self._listed = behind, listed
         label = self._settings.label
         families = [SlicedCounts(view.by_slice(view.lifetime()), label) for view in self._views]
         series = watched_series(families, self._settings)
         self._pending = map(partial(look, until=until, settings=self._settings), series)
         self._looks = []
-
-    def _proceed(self) -> None:
-        if self._pending is None or self._basis is None:
-            return
-        part = list(islice(self._pending, _AT_ONCE))
-        self._looks += part
-        if len(part) == _AT_ONCE:
-            return
-        changes = judge_changes(
-            self._looks, self._settings, self._intervals.precision, detailed=True
-        )
-        self._report = ChangesReport(
-            settings=self._settings, until=date_of(self._basis.until), changes=changes
-        )
-        self._pending, self._looks = None, []
 
 
 def change_reader(settings: ChangeSettings, context: ReaderContext) -> ChangeReader | None:
@@ -357,10 +330,6 @@ def change_reader(settings: ChangeSettings, context: ReaderContext) -> ChangeRea
         view for view in context.views if is_watched(view.spec.dimensions, context.labels, settings)
     ]
     return ChangeReader(settings, context.intervals, views, context.lateness)
-
-
-def _listed(table: Table, until: int) -> int:
-    return 0 if table.groups is None else table.groups.listed(until)
 
 
 def families_in(families: Iterable[SliceTable], settings: ChangeSettings) -> list[SlicedCounts]:

@@ -195,14 +195,43 @@ class Shifts:
 
         `movement`: of the days; by default estimated from the days before each span.
         """
-        movements = [movement or self.movement(span.before) for span in spans]
-        indices = [index for index, moved in enumerate(movements) if moved is not None]
         shifts: list[Shift | None] = [None] * len(spans)
-        some = [moved for moved in movements if moved is not None]
-        if some:
-            rows = self._between([spans[index] for index in indices], some)
-            for index, shift in zip(indices, rows, strict=True):
-                shifts[index] = shift
+        moved = [movement or self.movement(span.before) for span in spans]
+        movements = {index: part for index, part in enumerate(moved) if part is not None}
+        if not movements:
+            return shifts
+        some = [spans[index] for index in movements]
+        befores = [span.before for span in some]
+        begins = [
+            max((index for index in self._breaks if index <= before), default=0)
+            for before in befores
+        ]
+        references = [arm.references(begins, befores, self._weeks) for arm in self._arms]
+        first = min(span.start for span in some)
+        latest = [arm.rows.since(first) for arm in self._arms]
+        weekdays = np.arange(first, self.days) % WEEK
+        sizes = []
+        for rows, reference in zip(latest, references, strict=True):
+            sizes += [rows.lists[np.newaxis], reference.rows.lists[reference.row_of][:, weekdays]]
+        weights = _weights(sizes)
+        for row, span in enumerate(some):
+            weights[row, : span.start - first] = weights[row, span.stop - first :] = 0.0
+        total = weights.sum(axis=(1, 2), keepdims=True)
+        weights /= np.where(total > 0, total, 1.0)
+        by_row = [reference.by_row(weights, weekdays) for reference in references]
+        means = [
+            (rows.means(weights), reference.rows.means(summed))
+            for rows, reference, summed in zip(latest, references, by_row, strict=True)
+        ]
+        squares = np.square(weights.sum(axis=2)).sum(axis=1)
+        days = np.einsum("srv,rvd->sd", by_row[0], references[0].days)
+        squares += np.square(days).sum(axis=1)
+        by_days = squares * [part.variance for part in movements.values()]
+        freedom = np.array([part.freedom for part in movements.values()])
+        found = _shifts(means, by_days, freedom)
+        for index, whole, shift in zip(movements, total[:, 0, 0].tolist(), found, strict=True):
+            if whole:
+                shifts[index] = shift._replace(day=self.first + spans[index].start)
         return shifts
 
     def movement(self, before: int) -> Movement | None:
@@ -214,53 +243,20 @@ class Shifts:
         residuals = moves - median(moves.tolist())
         spread = (_NORMAL * median(np.abs(residuals).tolist())) ** 2
         variance = max(0.0, spread - median(self._chance[some].tolist())) / 2.0
-        alike = min(max(_autocorrelation(residuals, some), 0.0), _MOST_ALIKE)
-        freedom = _EFFICIENCY * some.size
-        return Movement(variance * (1.0 + alike) / (1.0 - alike), freedom)
-
-    def _between(
-        self, spans: Sequence[DaySpan], movements: Sequence[Movement]
-    ) -> Iterator[Shift | None]:
-        first = min(span.start for span in spans)
-        begins = [
-            max((index for index in self._breaks if index <= span.before), default=0)
-            for span in spans
-        ]
-        references = [
-            arm.references(begins, [span.before for span in spans], self._weeks)
-            for arm in self._arms
-        ]
-        latest = [arm.rows.since(first) for arm in self._arms]
-        weekdays = np.arange(first, self.days) % WEEK
-        weights = _weights(
-            [
-                size
-                for rows, reference in zip(latest, references, strict=True)
-                for size in (rows.lists[np.newaxis], reference.lists[:, weekdays])
-            ]
-        )
-        for row, span in enumerate(spans):
-            weights[row, : span.start - first] = weights[row, span.stop - first :] = 0.0
-        total = weights.sum(axis=(1, 2), keepdims=True)
-        weights /= np.where(total > 0, total, 1.0)
-        pairs = [
-            (rows.means(weights), reference.means(weights, weekdays))
-            for rows, reference in zip(latest, references, strict=True)
-        ]
-        squares = np.square(weights.sum(axis=2)).sum(axis=1)
-        squares += references[0].squares(weights, weekdays)
-        by_days = squares * [movement.variance for movement in movements]
-        freedom = np.array([movement.freedom for movement in movements])
-        shifts = _shifts(pairs, by_days, freedom)
-        for span, whole, shift in zip(spans, total[:, 0, 0].tolist(), shifts, strict=True):
-            yield shift._replace(day=self.first + span.start) if whole else None
+        follows = np.flatnonzero(some[1:] - some[:-1] == 1)
+        total = float(np.square(residuals).sum())
+        alike = 0.0
+        if total:
+            alike = float((residuals[follows] * residuals[follows + 1]).sum()) / total
+        alike = min(max(alike, 0.0), _MOST_ALIKE)
+        return Movement(variance * (1.0 + alike) / (1.0 - alike), _EFFICIENCY * some.size)
 
     def _from_week_to_week(self) -> tuple[FloatArray, FloatArray]:
         """The move of each day, and its variance by users."""
         moves, chance = np.full(self.days, math.nan), np.full(self.days, math.nan)
         if self.days <= WEEK:
             return moves, chance
-        pairs = [arm.rows.of_weeks() for arm in self._arms]
+        pairs = [(arm.rows.since(WEEK), arm.rows.until(-WEEK)) for arm in self._arms]
         weights = _weights([half.lists for pair in pairs for half in pair])
         total = weights.sum(axis=1, keepdims=True)
         weights /= np.where(total > 0, total, math.nan)
@@ -297,15 +293,10 @@ class _Means(NamedTuple):
         return moves
 
     @property
-    def concentration(self) -> FloatArray:
-        """The sum of squared shares."""
-        squares: FloatArray = np.square(self.shares).sum(axis=1)
-        return squares
-
-    @property
     def is_usable(self) -> BoolArray:
         """Whether there are enough users with a value, which is above 0."""
-        worth = effective_groups(self.concentration, _variance(self.log_moves), math.inf)
+        concentration = np.square(self.shares).sum(axis=1)
+        worth = effective_groups(concentration, _variance(self.log_moves), math.inf)
         usable: BoolArray = (self.value > 0) & (worth >= FEWEST_GROUPS)
         return usable
 
@@ -340,9 +331,9 @@ class _DayRows(NamedTuple):
         """The rows from an index on."""
         return _DayRows(*(column[first:] for column in self))
 
-    def of_weeks(self) -> tuple[_DayRows, _DayRows]:
-        """The rows from the second week on, and those a week before each."""
-        return self.since(WEEK), _DayRows(*(column[:-WEEK] for column in self))
+    def until(self, stop: int) -> _DayRows:
+        """The rows before an index."""
+        return _DayRows(*(column[:stop] for column in self))
 
     def means(self, weights: FloatArray) -> _Means:
         """The means by weights, which sum to 1; shape (spans, rows, strata)."""
@@ -368,28 +359,12 @@ class _References(NamedTuple):
     days: FloatArray
     row_of: IntArray
 
-    @property
-    def lists(self) -> FloatArray:
-        """Lists by span, weekday and stratum."""
-        lists: FloatArray = self.rows.lists[self.row_of]
-        return lists
-
     def by_row(self, weights: FloatArray, weekdays: IntArray) -> FloatArray:
         """The weights of days, added up by their reference; shape (spans, rows, strata)."""
         sums = np.zeros((len(weights), *self.rows.lists.shape))
         spans = np.arange(len(weights))[:, np.newaxis]
         np.add.at(sums, (spans, self.row_of[:, weekdays]), weights)
         return sums
-
-    def means(self, weights: FloatArray, weekdays: IntArray) -> _Means:
-        """The means by weights of days, given with their weekdays."""
-        return self.rows.means(self.by_row(weights, weekdays))
-
-    def squares(self, weights: FloatArray, weekdays: IntArray) -> FloatArray:
-        """The sum of squares of the weights of calendar days, for each span."""
-        by_row = self.by_row(weights, weekdays)
-        squares: FloatArray = np.square(np.einsum("srv,rvd->sd", by_row, self.days)).sum(axis=1)
-        return squares
 
 
 class _ShiftArm:
@@ -447,13 +422,6 @@ def _change(
     return change, apart
 
 
-def _autocorrelation(residuals: FloatArray, days: IntArray) -> float:
-    """The correlation of consecutive days; 0 if nothing varies."""
-    follows = np.flatnonzero(days[1:] - days[:-1] == 1)
-    total = float(np.square(residuals).sum())
-    return float((residuals[follows] * residuals[follows + 1]).sum()) / total if total else 0.0
-
-
 def _variance(moves: FloatArray) -> FloatArray:
     """The variance of the delete-one jackknife; groups are the last axis."""
     groups = moves.shape[-1]
@@ -466,7 +434,8 @@ def _shifts(
 ) -> Iterator[Shift]:
     """The shifts between means of a slice and those before, less those of another slice."""
     (since, before), *others = means
-    concentrations = np.max([mean.concentration for pair in means for mean in pair], axis=0)
+    shares = [mean.shares for pair in means for mean in pair]
+    concentrations = np.max([np.square(share).sum(axis=1) for share in shares], axis=0)
     groups = np.maximum(1.0 / _above(concentrations) - 1.0, NOISE)
     usable = before.is_usable & (groups >= FEWEST_GROUPS)
     moves = -before.log_moves

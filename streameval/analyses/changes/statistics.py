@@ -7,9 +7,9 @@ compared with the days that chance alone would take to reach it; see `docs/expla
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,13 +18,16 @@ from streameval.accumulator.objections import objections_to
 from streameval.accumulator.overlap import clause_of
 from streameval.analyses.changes.report import (
     CHANGED,
+    OTHERS,
+    REFERENCE_WEEKS,
+    WEEKS,
     Change,
     ChangeDay,
+    ChangeSettings,
     ChangeVerdict,
     PastChange,
     Rollout,
 )
-from streameval.analyses.changes.settings import OTHERS, REFERENCE_WEEKS, WEEKS, ChangeSettings
 from streameval.analyses.changes.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
@@ -97,6 +100,11 @@ class Traffic(NamedTuple):
     listed: IntArray
     nameless: IntArray
 
+    @property
+    def by_day(self) -> dict[int, int]:
+        """The lists of each day."""
+        return dict(zip(self.days.tolist(), self.listed.tolist(), strict=True))
+
 
 class WatchedSeries(NamedTuple):
     """One metric of one slice, and what it is compared with.
@@ -153,7 +161,10 @@ def look(
     seen = Look(series, until, sums=plain)
     if series.slice in NOT_VALUES:
         return seen._replace(unjudged=("too few users", "values that are no slice of their own"))
-    if _nameless(series.traffic, until) > MOST_ANONYMOUS:
+    traffic = series.traffic
+    compared = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
+    lists, nameless = traffic.listed[compared].sum(), traffic.nameless[compared].sum()
+    if float(nameless) / max(float(lists), 1.0) > MOST_ANONYMOUS:
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
         return seen._replace(unjudged=("do not trust", reason))
     for part in slices:
@@ -165,19 +176,16 @@ def look(
         exact = _shifts_of([part.strata for part in slices], until, settings, past)
     shifts = exact.latest() if exact is not None else []
     if exact is None or not exact.is_long:
-        return seen._replace(unjudged=("history too short", _too_short(slices, settings)))
+        later = ", and some weeks after an accepted day" if settings.accepted else ""
+        reason = f"it needs 22 days with lists{later}"
+        if series.other is not None and not series.other.sums.days.size:
+            reason = "what it is compared with has no lists"
+        return seen._replace(unjudged=("history too short", reason))
     if not any(shift.is_usable for shift in shifts):
         reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
         return seen._replace(unjudged=("too few users", reason))
     raw = plain.latest() if divided and plain is not None else ()
     return seen._replace(shifts=shifts, raw=raw, judged=exact)
-
-
-def _too_short(slices: Sequence[WatchedSlice], settings: ChangeSettings) -> str:
-    if len(slices) > 1 and not slices[1].sums.days.size:
-        return "what it is compared with has no lists"
-    later = ", and some weeks after an accepted day" if settings.accepted else ""
-    return f"it needs 22 days with lists{later}"
 
 
 def _shifts_of(
@@ -195,12 +203,6 @@ def _shifts_of(
     arms = [DailySums.of(strata, max(begun), until).without(left_out) for strata in slices]
     accepted = [number_of_day(day) for day in settings.accepted]
     return Shifts(arms, REFERENCE_WEEKS, accepted)
-
-
-def _nameless(traffic: Traffic, until: int) -> float:
-    """The share of lists without a user in the days that are compared."""
-    here = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
-    return float(traffic.nameless[here].sum()) / max(float(traffic.listed[here].sum()), 1.0)
 
 
 def judge_changes(
@@ -290,19 +292,15 @@ class _Bets(NamedTuple):
         tails = series.between([span._replace(start=span.stop, stop=stop) for _, span, _ in sure])
         steps = series.between([span._replace(stop=stop) for _, span, _ in sure])
         for (_, span, pulse), tail, step in zip(sure, tails, steps, strict=True):
-            if self._is_over(pulse, tail, step):
+            if tail is None or step is None or not (tail.is_usable and step.is_usable):
+                continue
+            sign = math.copysign(1.0, pulse.effect)
+            lasting = self._z(step, sign) if sign * step.effect > 0 else 0.0
+            if abs(tail.effect) + _BAND * tail.error <= abs(pulse.effect) / 2.0 and (
+                self._z(pulse, sign) ** 2 - lasting**2
+            ) / 2.0 >= math.log(LATEST):
                 return _Past(pulse, series.first + span.stop - 1)
         return None
-
-    def _is_over(self, pulse: Shift, tail: Shift | None, step: Shift | None) -> bool:
-        """Whether a change is over, by its days, those after it, and all of them together."""
-        if tail is None or step is None or not (tail.is_usable and step.is_usable):
-            return False
-        if abs(tail.effect) + _BAND * tail.error > abs(pulse.effect) / 2.0:
-            return False
-        sign = math.copysign(1.0, pulse.effect)
-        lasting = self._z(step, sign) if sign * step.effect > 0 else 0.0
-        return (self._z(pulse, sign) ** 2 - lasting**2) / 2.0 >= math.log(LATEST)
 
     def began(self, shifts: Sequence[Shift], sign: float) -> list[tuple[Shift, float]]:
         """The shifts in a direction with their share of the evidence, the likeliest first.
@@ -369,147 +367,106 @@ def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
 
 
 def _judged_once(seen: Look, bets: _Bets) -> Change:
-    series = seen.series
-    change = Change(
-        metric=series.metric,
-        slice=series.slice,
-        against=series.against,
-        until=date_of(seen.until),
-        once_in=float(bets.settings.days),
-        lists_ratio=_lists_ratio(series.traffic, seen.until),
-        rollouts=_rollouts(series, seen.until),
-    )
+    """The verdict on one series with the day and the bounds of a change."""
+    series, once_in = seen.series, float(bets.settings.days)
+    lists = series.traffic.by_day
+    days = range(seen.until - 7, seen.until - LATEST - 1, -7)
+    usual = [lists[day] for day in days if lists.get(day)][:REFERENCE_WEEKS]
+    fields: dict[str, Any] = {
+        "metric": series.metric,
+        "slice": series.slice,
+        "against": series.against,
+        "until": date_of(seen.until),
+        "once_in": once_in,
+        "lists_ratio": lists.get(seen.until, 0) * len(usual) / sum(usual) if usual else None,
+        "rollouts": tuple(
+            Rollout(day=date_of(day), value=value)
+            for day, value in series.rollouts
+            if seen.until - SHOWN < day <= seen.until
+        ),
+    }
     if seen.unjudged is not None:
         verdict, reason = seen.unjudged
-        return msgspec.structs.replace(change, verdict=verdict, reason=reason)
-    return _tested(change, seen, bets)
-
-
-def _tested(change: Change, seen: Look, bets: _Bets) -> Change:
-    higher = seen.series.higher_is_better
-    suspects = frozenset(day for day, _ in seen.series.rollouts)
+        return Change(**fields, verdict=verdict, reason=reason)
+    suspects = frozenset(day for day, _ in series.rollouts)
     rise, fall = (bets.evidence(seen.shifts, sign, suspects) for sign in (1.0, -1.0))
+    higher, better = series.higher_is_better, None
     if higher is None:
-        evidence: dict[str, float] = {"worse_days": (rise + fall) / 2.0}
+        verdict, worse = "changed", (rise + fall) / 2.0
     else:
-        evidence = dict(
-            zip(("better_days", "worse_days"), (rise, fall)[:: 1 if higher else -1], strict=True)
-        )
+        better, worse = (rise, fall) if higher else (fall, rise)
+        verdict = "better" if better >= worse else "worse"
+    if max(worse, better or 0.0) < once_in:
+        verdict = "no change seen"
+    fields |= {"verdict": verdict, "worse_days": worse, "better_days": better}
+    shown = seen.shifts
+    if seen.raw and verdict not in CHANGED:
+        # Without a change, the audience may still hide or feign one.
+        shown = seen.raw
+        rise, fall = (bets.evidence(shown, sign, suspects) for sign in (1.0, -1.0))
     sign = 1.0 if rise > fall else -1.0
-    change = msgspec.structs.replace(change, **evidence, verdict=_verdict(evidence, bets.settings))
-    # Without a change, the audience may still hide or feign one.
-    shown = seen.raw if seen.raw and change.verdict not in CHANGED else seen.shifts
-    if shown is seen.raw:
-        rise, fall = (bets.evidence(shown, side, suspects) for side in (1.0, -1.0))
-        sign = 1.0 if rise > fall else -1.0
     began = bets.began(shown, sign) or bets.began(shown, -sign)
-    return _dated(change, seen, bets, began) if began else change
-
-
-def _verdict(evidence: Mapping[str, float], settings: ChangeSettings) -> ChangeVerdict:
-    name = max(evidence, key=lambda key: evidence[key])
-    if evidence[name] < settings.days:
-        return "no change seen"
-    if len(evidence) == 1:
-        return "changed"
-    return "worse" if name == "worse_days" else "better"
-
-
-def _dated(change: Change, seen: Look, bets: _Bets, began: Sequence[tuple[Shift, float]]) -> Change:
-    """The change with its effect, and if it is one, with its day and bounds."""
-    suspects = frozenset(day for day, _ in seen.series.rollouts)
-    day = began[0][0].day
-    shift = next((shift for shift in seen.shifts if shift.day == day), None)
-    raw = next((shift.lift for shift in seen.raw if shift.day == day), None)
-    if shift is None or not shift.is_usable:
-        return change
-    change = msgspec.structs.replace(
-        change,
-        effect=shift.lift,
-        raw=raw,
-        mix=None if raw is None else raw - shift.lift,
-    )
-    if change.verdict not in CHANGED:
-        return change
-    needed = float(bets.settings.days)
-    if change.better_days is None:
+    since = began[0][0].day if began else None
+    shift = next((shift for shift in seen.shifts if shift.day == since), None)
+    if since is None or shift is None or not shift.is_usable:
+        return Change(**fields)
+    raw = next((shift.lift for shift in seen.raw if shift.day == since), None)
+    fields |= {"effect": shift.lift, "raw": raw, "mix": None if raw is None else raw - shift.lift}
+    if verdict not in CHANGED:
+        return Change(**fields)
+    needed = once_in
+    if higher is None:
         # The verdict has the mean of both directions.
-        needed = 2.0 * needed - bets.evidence(
-            seen.shifts, -math.copysign(1.0, shift.effect), suspects
-        )
+        other = -math.copysign(1.0, shift.effect)
+        needed = 2.0 * needed - bets.evidence(seen.shifts, other, suspects)
     low, high = bets.bounds(shift, seen.shifts, suspects, needed)
-    days, total = [], 0.0
-    for likely, share in began:
-        days.append(likely.day)
+    likely, total = [], 0.0
+    for each, share in began:
+        likely.append(each.day)
         total += share
         if total >= _CERTAIN:
             break
-    return msgspec.structs.replace(
-        change,
+    return Change(
+        **fields,
         low=low,
         high=high,
-        since=date_of(day),
-        first=date_of(min(days)),
-        last=date_of(max(days)),
-    )
-
-
-def _lists_ratio(traffic: Traffic, until: int) -> float | None:
-    """The lists of a day over the mean of the latest days of its weekday."""
-    lists = dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
-    before = [lists[day] for day in range(until - 7, until - LATEST - 1, -7) if lists.get(day)]
-    usual = before[:REFERENCE_WEEKS]
-    return lists.get(until, 0) * len(usual) / sum(usual) if usual else None
-
-
-def _rollouts(series: WatchedSeries, until: int) -> tuple[Rollout, ...]:
-    return tuple(
-        Rollout(day=date_of(day), value=value)
-        for day, value in series.rollouts
-        if until - SHOWN < day <= until
+        since=date_of(since),
+        first=date_of(min(likely)),
+        last=date_of(max(likely)),
     )
 
 
 def _days(seen: Look, change: Change, *, banded: bool) -> tuple[ChangeDay, ...]:
     """The last days, with the range in which they usually are."""
-    if seen.sums is None:
+    shifts, sums = seen.sums, seen.series.arm.sums
+    if shifts is None:
         return ()
-    sums = seen.series.arm.sums
     values = sums.numerators.sum(axis=1), sums.denominators.sum(axis=1)
     rates = {
-        day: value / lists
+        day: float(value / lists)
         for day, value, lists in zip(sums.days.tolist(), *map(list, values), strict=True)
         if lists
     }
-    first = max(seen.until - SHOWN + 1, seen.sums.first)
-    since = None if change.since is None else number_of_day(change.since)
-    bands = _bands(seen.sums, first, since) if banded else {}
+    first = max(seen.until - SHOWN + 1, shifts.first)
+    bands: dict[int, tuple[float, float]] = {}
+    if banded:
+        stop = shifts.days
+        if change.since is not None:
+            stop = number_of_day(change.since) - shifts.first
+        indices = range(first - shifts.first, shifts.days)
+        spans = [DaySpan(min(index, stop), index, index + 1) for index in indices]
+        for shift in shifts.between(spans):
+            if shift is not None and shift.is_usable and not shift.fell:
+                half = min(student_reach(_BAND, shift.freedom) * shift.error, 700.0)
+                ends = math.exp(-shift.effect - half), math.exp(-shift.effect + half)
+                bands[shift.day] = ends
     days = []
     for day in range(first, seen.until + 1):
-        value = rates.get(day)
-        low, high = bands.get(day, (None, None)) if value else (None, None)
-        days.append(
-            ChangeDay(
-                day=date_of(day),
-                value=None if value is None else float(value),
-                low=None if low is None or value is None else float(value * low),
-                high=None if high is None or value is None else float(value * high),
-            )
-        )
+        value, low, high = rates.get(day), None, None
+        if value and day in bands:
+            low, high = (value * end for end in bands[day])
+        days.append(ChangeDay(day=date_of(day), value=value, low=low, high=high))
     return tuple(days)
-
-
-def _bands(sums: Shifts, first: int, since: int | None) -> dict[int, tuple[float, float]]:
-    """The usual range of each day, relative to its value."""
-    stop = sums.days if since is None else since - sums.first
-    places = range(first - sums.first, sums.days)
-    spans = [DaySpan(min(place, stop), place, place + 1) for place in places]
-    bands = {}
-    for shift in sums.between(spans):
-        if shift is not None and shift.is_usable and not shift.fell:
-            half = min(student_reach(_BAND, shift.freedom) * shift.error, 700.0)
-            bands[shift.day] = math.exp(-shift.effect - half), math.exp(-shift.effect + half)
-    return bands
 
 
 def replayed(
@@ -591,6 +548,7 @@ def changes(
     if last > newest > 0:
         raise MetricError(f"until={until}: give a day up to {date_of(newest)}, the newest")
     chosen.check(newest, "settings")
+    audience = accumulator.audience or NOBODY
     watched = WatchedSeries(
         asked.text,
         None,
@@ -598,7 +556,7 @@ def changes(
         asked.definition.higher_is_better,
         arm,
         other,
-        _traffic(accumulator),
+        Traffic(audience.days, audience.listed, audience.nameless),
         [(given_day("rollouts", day), "") for day in rollouts],
     )
     precision = (accumulator.intervals or Intervals()).precision
@@ -614,8 +572,3 @@ def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
         raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")
     objection = objections_to([metric], accumulator.table, [0]).get(metric.text)
     return WatchedSlice(sums, objection=None if objection is None else objection.reason)
-
-
-def _traffic(accumulator: Accumulator) -> Traffic:
-    audience = accumulator.audience or NOBODY
-    return Traffic(audience.days, audience.listed, audience.nameless)

@@ -9,8 +9,7 @@ from typing import Final
 
 import msgspec
 
-from streameval.analyses.changes.report import CHANGED, Change, ChangesReport
-from streameval.analyses.changes.settings import OTHERS, WEEKS
+from streameval.analyses.changes.report import CHANGED, OTHERS, WEEKS, Change, ChangesReport
 from streameval.exporters.view import UNDEFINED, lift_bounds
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent

@@ -1,15 +1,271 @@
-"""Gaps: who is served worse?"""
+"""Gaps that a configuration watches: who is served worse?"""
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
-from streameval.analyses.gaps.families import gap_gauges
-from streameval.analyses.gaps.page import section
-from streameval.analyses.gaps.reader import GapsReport, gap_reader
-from streameval.analyses.gaps.report import GapSeries
-from streameval.analyses.gaps.settings import GapOptions, gap_problems
-from streameval.engine.analysis import Analysis
+import msgspec
+import numpy as np
+
+from streameval.accumulator.by_user import has_user_sums
+from streameval.accumulator.objections import user_sums
+from streameval.accumulator.plan import tells_unshown
+from streameval.accumulator.reading_intervals import IntervalMethod
+from streameval.accumulator.table import Table
+from streameval.analyses.gaps.statistics import Gap, gap_of
+from streameval.analyses.gaps.words import gap_table, gap_text
+from streameval.catalogue.metric import Metric
+from streameval.engine.analysis import (
+    Analysis,
+    Gauge,
+    Kept,
+    Moment,
+    Problem,
+    ReaderContext,
+    WindowCounts,
+)
+from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.snapshot import LIFETIME
+from streameval.engine.windows.labels import Labels, segment_of
+from streameval.engine.windows.views import SliceTable
+from streameval.events.errors import unknown_name_problem
+from streameval.exporters.names import slice_labels
+from streameval.exporters.page.templates import render
+from streameval.statistics.intervals import Intervals, Kind
+
+
+class GapOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A gap that is watched.
+
+    Attributes:
+        by: label or segment whose values are compared.
+        metrics: metrics compared; empty: all means that are kept by it.
+        at_most: largest accepted difference; `StreamevalGap` fires when it is certainly larger.
+
+    Example:
+        >>> GapOptions(by="country", metrics=["ndcg@10"], at_most=0.05).by
+        'country'
+    """
+
+    by: str
+    metrics: list[str] = []
+    at_most: float | None = None
+
+
+def gap_problems(gaps: Sequence[GapOptions], kept: Kept) -> Iterator[Problem]:
+    """A gap without intervals, by an unknown label, without a mean to compare, or twice."""
+    if kept.intervals is None:
+        yield "gap", "a gap needs intervals; add intervals = { confidence = 0.95 }."
+    watched: dict[tuple[str, str], str] = {}
+    for number, options in enumerate(gaps):
+        where = f"gap[{number}]"
+        names = [*kept.labels, *kept.segments]
+        if problem := unknown_name_problem(options.by, names, "`labels` and `segments`"):
+            yield f"{where}.by", f"{options.by!r} is {problem}"
+            continue
+        if options.at_most is not None and not 0 < options.at_most < math.inf:
+            problem = (
+                f"found {options.at_most!r}; give a difference above 0, in the unit of the metric."
+            )
+            yield f"{where}.at_most", problem
+        means = [metric.text for metric in kept.by(options.by) if metric.has_interval]
+        if not means:
+            yield f"{where}.by", f"no mean over lists or items is kept by {options.by!r}."
+        for index, name in enumerate(options.metrics):
+            if problem := unknown_name_problem(name, means, f"the means kept by {options.by!r}"):
+                yield f"{where}.metrics[{index}]", f"{name!r} is {problem}"
+        for name in options.metrics or means:
+            first = watched.setdefault((options.by, name), where)
+            if first != where:
+                yield where, f"it repeats the gap of {name} in {first}; remove one."
+
+
+class GapSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """The gap between the values of a label in one window.
+
+    Attributes:
+        by: label or segment whose values are compared.
+        labels: the other labels, name to value.
+        window: span of event time such as 5m, or lifetime.
+        at_most: largest accepted difference; None without a limit.
+        gap: difference and ratio with bounds that hold together, and the values.
+    """
+
+    by: str
+    labels: dict[str, str]
+    window: str
+    at_most: float | None
+    gap: Gap
+
+
+GapsReport: TypeAlias = tuple[GapSeries, ...]
+"""The gaps of all windows of a family, lifetime last."""
+
+
+class GapReader:
+    """Reads the gaps of every window; those of tables that have not changed are kept."""
+
+    def __init__(
+        self, options: Sequence[GapOptions], intervals: Intervals, labels: Sequence[str]
+    ) -> None:
+        self._options, self._intervals, self._labels = options, intervals, labels
+        self._known: dict[tuple[str, str, int], tuple[Table, GapsReport]] = {}
+
+    def read(self, moment: Moment) -> GapsReport | None:
+        """The gaps in every window; None without any."""
+        gaps: list[GapSeries] = []
+        for counts in moment.windows:
+            dimensions = counts.view.spec.dimensions
+            segment = segment_of(dimensions, self._labels)
+            for index, options in enumerate(self._options):
+                if options.by not in dimensions or segment not in (None, options.by):
+                    continue
+                key = (counts.view.spec.name, counts.window, index)
+                cached = self._known.get(key)
+                if cached is None or cached[0] is not counts.table:
+                    cached = self._known[key] = counts.table, tuple(self._gaps(counts, options))
+                gaps += cached[1]
+        return tuple(gaps) or None
+
+    def _gaps(self, counts: WindowCounts, options: GapOptions) -> Iterator[GapSeries]:
+        view, window, table = counts
+        kind: Kind = "anytime" if window == LIFETIME else "pointwise"
+        method = IntervalMethod(self._intervals, kind)
+        others = [name for name in view.spec.dimensions if name != options.by]
+        family = view.by_slice(table)
+        index = family.names.index(options.by)
+        cells: defaultdict[Labels, defaultdict[str, list[int]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for number, labels in family.labels.items():
+            cells[labels[:index] + labels[index + 1 :]][labels[index]].append(number)
+        for metric in compared_metrics(view.spec.metrics, table, options.metrics):
+            for labels, values in cells.items():
+                sums = {
+                    name: user_sums(metric, table, np.array(value), method)
+                    for name, value in values.items()
+                }
+                yield GapSeries(
+                    by=options.by,
+                    labels=dict(zip(others, labels, strict=True)),
+                    window=window,
+                    at_most=options.at_most,
+                    gap=gap_of(metric, sums, self._intervals, kind),
+                )
+
+
+def gap_reader(options: Sequence[GapOptions], context: ReaderContext) -> GapReader | None:
+    """A reader of the configured gaps; None without intervals."""
+    if context.intervals is None:
+        return None
+    return GapReader(options, context.intervals, context.labels)
+
+
+def compared_metrics(
+    metrics: Sequence[Metric], table: Table, chosen: Sequence[str]
+) -> list[Metric]:
+    """The metrics with sums by user; of these, the ones chosen, or all if none is."""
+    kept = [x for x in metrics if has_user_sums(x, table) and not tells_unshown(x)]
+    return [metric for metric in kept if not chosen or metric.text in chosen]
+
+
+def gaps_in(
+    families: Iterable[SliceTable],
+    by: str,
+    intervals: Intervals,
+    kind: Kind,
+    chosen: Sequence[str] = (),
+) -> list[Gap]:
+    """The gaps between the values of a label or segment, all other labels together.
+
+    `chosen`: texts of metrics; empty for all.
+    """
+    by_text: dict[str, Gap] = {}
+    method = IntervalMethod(intervals, kind)
+    for family in families:
+        if by not in family.names or family.segment not in (None, by):
+            continue
+        index, together = family.names.index(by), defaultdict[str, list[int]](list)
+        for number in family.labels if by == RANKER else shown_slices(family, family.labels):
+            together[family.labels[number][index]].append(number)
+        for metric in compared_metrics(family.metrics, family.table, chosen):
+            sums = {
+                name: user_sums(metric, family.table, np.array(cells), method)
+                for name, cells in together.items()
+            }
+            by_text.setdefault(metric.text, gap_of(metric, sums, intervals, kind))
+    return list(by_text.values())
+
+
+_BOUNDS: Final = (
+    ("difference", "Largest mean of a value minus the smallest."),
+    ("difference_low", "Lower bound of the difference, at least 0; above 0 the values differ."),
+    ("difference_high", "Upper bound of the difference."),
+    ("ratio", "Smallest mean / largest mean."),
+    ("ratio_low", "Lower bound of the ratio."),
+    ("ratio_high", "Upper bound of the ratio, at most 1."),
+)
+"""Name of a gauge, and the HELP text."""
+
+
+def gap_gauges(gaps: Sequence[GapSeries]) -> Iterator[Gauge]:
+    """Gauges of every gap: its difference, its ratio, and which values may be the worst."""
+    names = tuple(dict.fromkeys(name for gap in gaps for name in gap.labels))
+    legal = dict(zip(names, slice_labels(names, [], ("by", "metric", "value")), strict=True))
+    rows: list[tuple[GapSeries, dict[str, str]]] = []
+    for series in gaps:
+        others = {legal[name]: value for name, value in series.labels.items()}
+        rows.append((series, {**others, "metric": series.gap.metric, "by": series.by}))
+    windowed = [(series, {**labels, "window": series.window}) for series, labels in rows]
+    for name, text in _BOUNDS:
+        attribute = name.removeprefix("difference_")
+        yield Gauge(
+            f"gap_{name}",
+            f"{text} Bounds of the lifetime hold however often you look; those of other windows "
+            "for one look, never for alerts. Absent if unknown.",
+            [(labels, getattr(series.gap, attribute)) for series, labels in windowed],
+        )
+    yield Gauge(
+        "gap_at_most",
+        "Largest accepted difference.",
+        [(labels, series.at_most) for series, labels in rows if series.window == LIFETIME],
+    )
+    yield Gauge(
+        "gap_values",
+        "Number of values that are compared.",
+        [(labels, float(len(series.gap.compared))) for series, labels in windowed],
+    )
+    yield Gauge(
+        "gap_left_out",
+        "Number of values that are not compared, mostly for too few users; "
+        "/api/v1/metrics has the reasons.",
+        [(labels, float(len(series.gap.left_out))) for series, labels in windowed],
+    )
+    yield Gauge(
+        "gap_worst",
+        "1 for each compared value that may be the worst, 0 for those that surely are not.",
+        [
+            ({**labels, "value": value.name}, float(value.worst))
+            for series, labels in windowed
+            for value in series.gap.values
+            if value.left_out is None
+        ],
+    )
+
+
+def section(gaps: Iterable[GapSeries]) -> str:
+    """A sentence and a table for each gap over the lifetime."""
+    shown = []
+    for series in gaps:
+        if series.window == LIFETIME:
+            where = "".join(f", {name}={value}" for name, value in series.labels.items())
+            name = f"{series.gap.metric} by {series.by}{where}"
+            table = gap_table(series.gap, series.by, f"Gap of {name}")
+            shown.append((name, gap_text(series.gap), table))
+    return render("analyses/gaps/section.html", gaps=shown)
 
 
 def _answer(report: GapsReport | None) -> GapsReport:

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import msgspec
 from typer import Option
 
-from streameval.analyses.gaps.analysis import GAPS
-from streameval.analyses.gaps.reader import gaps_in
-from streameval.analyses.gaps.report import Gap, GapValue
+from streameval.analyses.gaps.analysis import GAPS, gaps_in
+from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.decoding.values import MISSING_LABEL
 from streameval.evaluation.counted import FileCounts, count
@@ -95,21 +94,17 @@ def _find(
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
     how = msgspec.structs.replace(counted.intervals, **intervals)
     found = gaps_in(counted.families, by, how, kind, chosen)
-    _check(found, by, request.files)
-    return found, counted.is_doubtful
-
-
-def _check(gaps: Sequence[Gap], by: str, files: Sequence[str]) -> None:
-    if not gaps:
+    if not found:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    values = {value.name for gap in gaps for value in gap.values}
+    values = {value.name for gap in found for value in gap.values}
     if not values:
-        raise NoEventsError(files)
+        raise NoEventsError(request.files)
     if values == {MISSING_LABEL}:
         raise UsageError(
-            f"no event in {', '.join(files)} has the field {by!r}; name it with --by FIELD or "
-            f"--column {by}=FIELD."
+            f"no event in {', '.join(request.files)} has the field {by!r}; name it with --by FIELD "
+            f"or --column {by}=FIELD."
         )
+    return found, counted.is_doubtful
 
 
 def _records(gaps: Sequence[Gap], by: str) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple, Self, get_args
 
 import msgspec
@@ -21,7 +22,6 @@ from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.objections import user_sums
 from streameval.accumulator.overlap import Overlap
 from streameval.accumulator.reading_intervals import IntervalMethod
-from streameval.analyses.gaps.report import Gap, GapValue
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.decoding.values import MISSING_LABEL
@@ -39,13 +39,83 @@ from streameval.inference.interval_formulas import (
     pool_days,
     standard_error,
 )
-from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+from streameval.statistics.arrays import BoolArray, FloatArray
 from streameval.statistics.intervals import GroupSums, Intervals, Kind, check_method
 
 _NOT_VALUES: Final = {
     MISSING_LABEL: "It stands for lists without a value, which are no group.",
     OTHER: "It stands for many values, which are no group.",
 }
+
+
+class GapValue(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of one value of the label.
+
+    Attributes:
+        name: the value of the label.
+        mean: None without evidence.
+        low: lower bound of the mean by itself; None without an interval.
+        high: upper bound.
+        worst: whether it may be the worst of those compared.
+        left_out: reason that it is not compared, a sentence; None if it is.
+    """
+
+    name: str
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    worst: bool = False
+    left_out: str | None = None
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """The worst and the best mean of the values of a label.
+
+    The bounds hold together for all pairs of values. They are None with fewer than two values that
+    can be compared, or if nothing varies between users.
+
+    Attributes:
+        metric: canonical text.
+        difference: the largest mean minus the smallest; None with fewer than two values.
+        low: lower bound of the difference, at least 0: above 0, the values surely differ.
+        high: upper bound.
+        ratio: smallest mean / largest mean; None if a mean is below 0, or all are 0.
+        ratio_low: lower bound of the ratio.
+        ratio_high: upper bound, at most 1.
+        values: every value of the label, the smallest mean first.
+        kind: method of the bounds: "fixed", "anytime" or "pointwise".
+        confidence: how often such bounds cover the truth.
+
+    Example:
+        >>> Gap(metric="ctr", kind="fixed", confidence=0.95).compared
+        ()
+    """
+
+    metric: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    values: tuple[GapValue, ...] = ()
+    kind: Kind
+    confidence: float
+
+    @property
+    def worst(self) -> tuple[str, ...]:
+        """The values that may be the worst: the lowest, or the highest if lower is better."""
+        return tuple(value.name for value in self.values if value.worst)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The values that are compared, the smallest mean first."""
+        return tuple(value.name for value in self.values if value.left_out is None)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Value -> the reason that it is not compared."""
+        return {value.name: value.left_out for value in self.values if value.left_out is not None}
 
 
 def gap(
@@ -112,23 +182,38 @@ def gap_of(
     rows = _guarded([_LabelValue.of(name, value) for name, value in values.items()])
     rows.sort(key=lambda row: (row.estimate.value, row.name))
     compared = [row for row in rows if row.left_out is None]
-    measured = Gap(metric=metric.text, kind=kind, confidence=intervals.confidence)
-    worst: frozenset[str] = frozenset()
+    bounds: dict[str, float | None] = {}
+    worst = frozenset[str]()
     if len(compared) > 1:
-        measured, worst = _judge(measured, metric, compared, intervals)
-    alone = [_alone(metric, row, intervals, kind) for row in rows]
-    return msgspec.structs.replace(
-        measured,
-        values=tuple(msgspec.structs.replace(value, worst=value.name in worst) for value in alone),
+        bounds, worst = _compare(metric, compared, intervals, kind)
+    shown = []
+    for row in rows:
+        own = None
+        if row.left_out is None:
+            own = interval(row.sums, intervals, kind, bounds=metric.definition.bounds)
+        if own is not None and row.overlap is not None:
+            own = row.overlap.allow(own, metric)
+        shown.append(
+            GapValue(
+                name=row.name,
+                mean=row.estimate.value if row.lists else None,
+                low=None if own is None else own.low,
+                high=None if own is None else own.high,
+                worst=row.name in worst,
+                left_out=row.left_out,
+            )
+        )
+    return Gap(
+        metric=metric.text,
+        values=tuple(shown),
+        kind=kind,
+        confidence=intervals.confidence,
+        **bounds,
     )
 
 
 class _LabelValue(NamedTuple):
-    """One value of the label.
-
-    Attributes:
-        lists: denominators over all groups.
-    """
+    """One value of the label; `lists`: denominators over all groups."""
 
     name: str
     sums: GroupSums
@@ -148,14 +233,14 @@ class _LabelValue(NamedTuple):
         return cls(name, counted.sums, estimate, lists, reason, counted.overlap)
 
 
-def _guarded(rows: Sequence[_LabelValue]) -> list[_LabelValue]:
+def _guarded(rows: list[_LabelValue]) -> list[_LabelValue]:
     """The rows without those of too few clicks, unless their lists promised more of them.
 
     A mean below 0 has no relative error, and is not judged by it.
     """
     compared = [row for row in rows if row.left_out is None]
     if not compared or min(row.estimate.value for row in compared) < 0:
-        return list(rows)
+        return rows
     relative, lists = _pooled(compared).relative_variance, sum(row.lists for row in compared)
     return [
         row._replace(left_out=TOO_FEW_CLICKS)
@@ -174,206 +259,140 @@ def _pooled(rows: Sequence[_LabelValue]) -> Estimate:
     return pool_days(GroupSums(np.zeros(1, np.int64), numerators, denominators))
 
 
-def _alone(metric: Metric, row: _LabelValue, intervals: Intervals, kind: Kind) -> GapValue:
-    """A value by itself, with the interval that its reading has."""
-    bounds_found = None
-    if row.left_out is None:
-        bounds_found = interval(row.sums, intervals, kind, bounds=metric.definition.bounds)
-    if bounds_found is not None and row.overlap is not None:
-        bounds_found = row.overlap.allow(bounds_found, metric)
-    return GapValue(
-        name=row.name,
-        mean=row.estimate.value if row.lists else None,
-        low=None if bounds_found is None else bounds_found.low,
-        high=None if bounds_found is None else bounds_found.high,
-        left_out=row.left_out,
-    )
-
-
-def _judge(
-    measured: Gap, metric: Metric, rows: Sequence[_LabelValue], intervals: Intervals
-) -> tuple[Gap, frozenset[str]]:
-    """The gap between at least two values that ascend, and those that may be the worst."""
+def _compare(
+    metric: Metric, rows: Sequence[_LabelValue], intervals: Intervals, kind: Kind
+) -> tuple[dict[str, float | None], frozenset[str]]:
+    """The bounds of a gap, of at least two values that ascend, and those that may be the worst."""
     means = np.array([row.estimate.value for row in rows])
     moves = np.array([row.estimate.moves for row in rows])
-    errors = _own_errors(rows, _pooled(rows))
-    tests = _Tests(*_scaled_pairs(means, moves, errors, rows), intervals, measured.kind)
-    measured = msgspec.structs.replace(
-        measured, difference=float(means[-1] - means[0]), low=tests.low(), high=tests.high()
-    )
-    if means[0] >= 0 < means[-1]:
-        positive = means > 0
-        relative = _Pairs.of(
-            np.log(means[positive]),
-            moves[positive] / means[positive, None],
-            errors[positive] / means[positive],
-            [row for row in rows if row.estimate.value > 0],
-        )
-        measured = _with_ratio(measured, means, _Tests(relative, 1.0, intervals, measured.kind))
-    highest = metric.higher_is_better is False
-    worst = tests.extremes(len(rows), highest=highest)
-    return measured, frozenset(
-        row.name for row, is_worst in zip(rows, worst.tolist(), strict=True) if is_worst
-    )
-
-
-def _scaled_pairs(
-    means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_LabelValue]
-) -> tuple[_Pairs, float]:
-    """Pairs of square roots of ascending means, or of the means if some are below 0; their unit.
-
-    The error of a square root hardly depends on the mean. That of a mean of rare clicks is low
-    where the mean is low by chance, so that the difference would be sure too often.
-    """
-    if not means[0] >= 0 < means[-1]:
-        return _Pairs.of(means, moves, errors, rows), float(np.abs(means).max())
-    roots = np.sqrt(means)
-    slopes = 0.5 / np.where(means > 0, roots, math.sqrt(_pooled(rows).value))
-    pairs = _Pairs.of(roots, moves * slopes[:, None], errors * slopes, rows)
-    stretch = roots[pairs.lower] + roots[pairs.higher]
-    return pairs._replace(stretch=stretch), float(roots[-1]) / 2.0
-
-
-def _with_ratio(measured: Gap, means: FloatArray, logs: _Tests) -> Gap:
-    """`logs`: tests of the logarithms of the means above 0; that of 0 has no bound below.
-
-    The ratio is surely below 1 only if the difference is surely above 0.
-    """
-    low, high = logs.low(), logs.high()
-    nothing = means[0] <= 0
-    if (low is None and nothing) or (low is not None and not measured.low):
-        low = 0.0
-    return msgspec.structs.replace(
-        measured,
-        ratio=float(means[0] / means[-1]),
-        ratio_low=0.0 if nothing else None if high is None else math.exp(-high),
-        ratio_high=None if low is None else math.exp(-low),
-    )
-
-
-def _own_errors(rows: Sequence[_LabelValue], whole: Estimate) -> FloatArray:
-    """The standard error that a value has at least, shape (values,).
-
-    If all lists of a value are alike, such as none with a click, its groups do not vary, although
-    by chance they might have: its error is then that of as many lists of all values together.
-    """
-    spread = standard_error(whole.moves) * math.sqrt(sum(row.lists for row in rows))
-    flat = [standard_error(row.estimate.moves) <= NOISE * abs(row.estimate.value) for row in rows]
+    groups = np.array([row.estimate.groups for row in rows])
+    whole = _pooled(rows)
+    # If all lists of a value are alike, such as none with a click, its groups do not vary, although
+    # by chance they might have: its error is then that of as many lists of all values together.
     sizes = np.array([row.lists for row in rows], np.float64)
-    return np.where(flat, spread / np.sqrt(sizes), 0.0)
+    spread = standard_error(whole.moves) * math.sqrt(sizes.sum())
+    flat = [standard_error(row.estimate.moves) <= NOISE * abs(row.estimate.value) for row in rows]
+    errors = np.where(flat, spread / np.sqrt(sizes), 0.0)
+    positive, alike = means > 0, np.full(means.size, 0.5)
+    if means[0] < 0 or means[-1] <= 0:
+        values = _Values(means, moves, errors, groups, alike)
+        pairs = _Pairs(values, float(np.abs(means).max()), intervals, kind)
+    else:
+        # The error of a square root hardly depends on the mean. That of a mean of rare clicks is
+        # low where the mean is low by chance, so that the difference would be sure too often.
+        roots = np.sqrt(means)
+        slopes = 0.5 / np.where(positive, roots, math.sqrt(whole.value))
+        values = _Values(roots, moves * slopes[:, None], errors * slopes, groups, roots)
+        pairs = _Pairs(values, float(roots[-1]) / 2.0, intervals, kind)
+    bounds: dict[str, float | None] = {
+        "difference": float(means[-1] - means[0]),
+        "low": pairs.low(),
+        "high": pairs.high(),
+    }
+    if means[0] >= 0 < means[-1]:
+        some = means[positive]
+        values = _Values(
+            np.log(some),
+            moves[positive] / some[:, None],
+            errors[positive] / some,
+            groups[positive],
+            alike[positive],
+        )
+        logs = _Pairs(values, 1.0, intervals, kind)
+        low, high, nothing = logs.low(), logs.high(), not positive[0]
+        # The ratio is surely below 1 only if the difference is surely above 0; the logarithm of 0
+        # has no bound below.
+        if (low is None and nothing) or (low is not None and not bounds["low"]):
+            low = 0.0
+        bounds["ratio"] = float(means[0] / means[-1])
+        bounds["ratio_low"] = 0.0 if nothing else None if high is None else math.exp(-high)
+        bounds["ratio_high"] = None if low is None else math.exp(-low)
+    worst = pairs.extremes(len(rows), highest=metric.higher_is_better is False)
+    return bounds, frozenset(rows[index].name for index in np.flatnonzero(worst).tolist())
 
 
-class _Pairs(NamedTuple):
-    """All pairs of values, the lower first; shape (pairs,).
+class _Values(NamedTuple):
+    """Values that ascend, on the scale on which they are compared; shape (values,).
 
     Attributes:
-        difference: the mean of the higher minus that of the lower, at least 0.
-        error: standard error of the difference; a user group leaves both values at once.
-        groups: degrees of freedom, those of the smaller value.
-        stretch: difference of the means by `difference`, if that is of another scale.
+        moves: by user group, which leaves both values of a pair at once; shape (values, groups).
+        errors: standard error beside that of the moves.
+        groups: degrees of freedom; those of the smaller value of a pair count.
+        stretch: its sum over a pair makes of a difference on this scale one of means.
     """
 
-    lower: IntArray
-    higher: IntArray
-    difference: FloatArray
-    error: FloatArray
+    means: FloatArray
+    moves: FloatArray
+    errors: FloatArray
     groups: FloatArray
     stretch: FloatArray
 
-    @classmethod
-    def of(
-        cls, means: FloatArray, moves: FloatArray, errors: FloatArray, rows: Sequence[_LabelValue]
-    ) -> Self:
-        """Pairs of ascending means; `errors` are added to those of the moves."""
-        lower, higher = np.triu_indices(means.size, 1)
-        width = moves.shape[1]
-        squares = [np.square(moves[j] - moves[i]).sum() for i, j in zip(lower, higher, strict=True)]
-        spread = np.array(squares, np.float64) * (width - 1) / width
-        groups = np.array([row.estimate.groups for row in rows])
-        return cls(
-            lower,
-            higher,
-            means[higher] - means[lower],
-            np.sqrt(spread + np.square(errors[lower]) + np.square(errors[higher])),
-            np.minimum(groups[lower], groups[higher]),
-            np.ones(lower.size),
-        )
 
-    def chosen(self, rows: BoolArray) -> Self:
-        """The pairs where `rows` is true."""
-        return type(self)._make(column[rows] for column in self)
-
-
-class _Tests:
-    """Bounds of the differences of all pairs that hold together.
+class _Pairs:
+    """All pairs of values that vary, with bounds of their differences that hold together.
 
     Exact half widths take a tenth of a millisecond each, so limits of all choose those needed.
 
     `unit`: the value that the precision is relative to.
     """
 
-    def __init__(self, pairs: _Pairs, unit: float, intervals: Intervals, kind: Kind) -> None:
-        varies = pairs.error > NOISE * unit
-        self._pairs = pairs.chosen(varies)
-        self._alpha, self._kind = 1.0 - intervals.confidence, kind
-        self._scale = intervals.precision * unit
+    def __init__(self, values: _Values, unit: float, intervals: Intervals, kind: Kind) -> None:
+        means, moves, errors, groups, stretch = values
+        lower, higher = np.triu_indices(means.size, 1)
+        squares = [np.square(moves[j] - moves[i]).sum() for i, j in zip(lower, higher, strict=True)]
+        spread = np.array(squares, np.float64) * (moves.shape[1] - 1) / moves.shape[1]
+        error = np.sqrt(spread + np.square(errors[lower]) + np.square(errors[higher]))
+        alpha, scale = 1.0 - intervals.confidence, intervals.precision * unit
         # A pair without a spread counts, too: the number of tests is that of the pairs.
-        self._level = self._alpha / max(pairs.error.size, 1)
-        self._known: dict[int, float] = {}
-        if self._pairs.error.size:
-            self._limits = half_width_limits(
-                self._pairs.error,
-                self._pairs.groups,
-                self._alpha,
-                kind,
-                self._scale,
-                self._level,
+        level = alpha / max(error.size, 1)
+        varies = error > NOISE * unit
+        lower, higher, error = lower[varies], higher[varies], error[varies]
+        self._lower, self._higher = lower, higher
+        self._difference = means[higher] - means[lower]
+        self._stretch = stretch[lower] + stretch[higher]
+        groups = np.minimum(groups[lower], groups[higher])
+        self._is_empty = not error.size
+        if not self._is_empty:
+            self._limits = half_width_limits(error, groups, alpha, kind, scale, level)
+
+        self._half_width = cache(
+            lambda pair: half_width(
+                float(error[pair]), float(groups[pair]), alpha, kind, scale, level=level
             )
+        )
 
     def low(self) -> float | None:
         """Lower bound of the largest difference, at least 0; None without a spread."""
-        if not self._pairs.error.size:
-            return None
-        return max(0.0, self._largest(-1.0))
+        return None if self._is_empty else max(0.0, self._largest(-1.0))
 
     def high(self) -> float | None:
         """Upper bound of the largest difference; None without a spread."""
-        return self._largest(1.0) if self._pairs.error.size else None
+        return None if self._is_empty else self._largest(1.0)
 
     def extremes(self, values: int, *, highest: bool) -> BoolArray:
         """Which values may be the lowest, or the highest; shape (values,)."""
         possible = np.ones(values, np.bool_)
-        if not self._pairs.error.size:
+        if self._is_empty:
             return possible
-        chosen = self._pairs.lower if highest else self._pairs.higher
-        likely = self._pairs.difference - self._limits[0]
-        for at in np.argsort(-likely, kind="stable").tolist():
-            if likely[at] <= 0:
+        excluded = self._lower if highest else self._higher
+        likely = self._difference - self._limits[0]
+        for pair in np.argsort(-likely, kind="stable").tolist():
+            if likely[pair] <= 0:
                 break
-            if possible[chosen[at]] and self._bound(at, -1.0) > 0:
-                possible[chosen[at]] = False
+            if possible[excluded[pair]] and self._bound(pair, -1.0) > 0:
+                possible[excluded[pair]] = False
         return possible
 
     def _largest(self, sign: float) -> float:
         """The largest lower (-1) or upper (1) bound; limits of all choose those computed."""
         limit, largest = self._limits[int(sign > 0)], -math.inf
-        possible = (self._pairs.difference + sign * limit) * self._pairs.stretch
-        for at in np.argsort(-possible, kind="stable").tolist():
-            if possible[at] <= largest:
+        possible = (self._difference + sign * limit) * self._stretch
+        for pair in np.argsort(-possible, kind="stable").tolist():
+            if possible[pair] <= largest:
                 break
-            largest = max(largest, self._bound(at, sign))
+            largest = max(largest, self._bound(pair, sign))
         return largest
 
-    def _bound(self, at: int, sign: float) -> float:
-        if at not in self._known:
-            pairs = self._pairs
-            self._known[at] = half_width(
-                float(pairs.error[at]),
-                float(pairs.groups[at]),
-                self._alpha,
-                self._kind,
-                self._scale,
-                level=self._level,
-            )
-        bound = float(self._pairs.difference[at]) + sign * self._known[at]
-        return bound * float(self._pairs.stretch[at])
+    def _bound(self, pair: int, sign: float) -> float:
+        bound = float(self._difference[pair]) + sign * self._half_width(pair)
+        return bound * float(self._stretch[pair])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streameval.analyses.gaps.report import Gap, GapValue
+from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.exporters.page.templates import number
 from streameval.exporters.view import figure
 from streameval.inference.table import ForestPlot, TextColumn, TextTable
