@@ -58,6 +58,22 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
         voters = voters_of(self.places, keys, self.batch.users)
         return self if voters is None else msgspec.structs.replace(self, voters=voters)
 
+    def with_others(self, others: Decoded, at: Sequence[int]) -> Decoded:
+        """These records together with others of the batch, which were decoded apart from them.
+
+        `at`: the place of each of the others, ascending.
+        """
+        decoded = self
+        if len(others.places):
+            places = [at[place] for place in others.places]
+            both = self.joined(msgspec.structs.replace(others, places=places))
+            decoded = both.take(np.argsort(both.places))
+        return msgspec.structs.replace(
+            decoded,
+            invalid=[(at[place], event) for place, event in others.invalid],
+            tombstones=[at[place] for place in others.tombstones],
+        )
+
     @property
     def engaged(self) -> BoolArray:
         """Whether each event has interactions."""

@@ -258,8 +258,19 @@ class GeneralDecoder:
             invalid = invalid_of(error)
             return msgspec.structs.replace(invalid, engaged=self._is_engaged(record))
 
-    def columns(self, events: Sequence[DecodedEvent], places: Sequence[int]) -> Decoded:
-        """Decoded events as columns, in this order."""
+    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode a batch of records to columns."""
+        events, places = list[DecodedEvent](), list[int]()
+        invalid, tombstones = list[tuple[int, InvalidEvent]](), list[int]()
+        for place, value in enumerate(values):
+            event = None if value is None else self.decode(value)
+            if event is None:
+                tombstones.append(place)
+            elif isinstance(event, InvalidEvent):
+                invalid.append((place, event))
+            else:
+                events.append(event)
+                places.append(place)
         batch = columns_of(events)
         if self._time is not None:
             times = np.array([event.ts for event in events], dtype=np.int64)
@@ -272,6 +283,8 @@ class GeneralDecoder:
             places=places,
             dimensions=[event.labels for event in events] if self._dimensions else None,
             rankers=[event.rankers for event in events] if self._rankers else None,
+            invalid=invalid,
+            tombstones=tombstones,
         )
 
     def _paths(self) -> list[Path]:

@@ -5,56 +5,43 @@ The decoder is the authority: it reads every record that the scanner refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
+from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.paths import is_plain
 from streameval.decoding.values import label_text
 from streameval.events import Batch
-from streameval.events.batch import IntArray
 from streameval.events.lazy import LazyColumn
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.kernel import Scanner, matches_of
-from streameval.statistics.matching import Search
+from streameval.statistics.matching import Search, matched
 
 _MOST_FIELDS = 32
-_PAUSE = 16
-"""Batches that are not scanned after one of which most records were refused."""
 
 _UNREAD = ("positions", "scores", "baseline", "history", "per_item", "rankers", "types")
 """Fields that the scanner does not read; the decoder reads records that have one configured."""
 
-DecodeBatch: TypeAlias = Callable[[Sequence[bytes]], Batch]
-"""Decodes records that are known to be valid."""
-
-
-class Scanned(NamedTuple):
-    """The plain records of a batch, and the places of all others."""
-
-    decoded: Decoded
-    others: IntArray
-
 
 class RecordScanner:
-    """Reads the plain records of a batch.
+    """Reads the plain records of a batch; leaves others to `decoder`, which reads lists, too.
 
-    `decode`: decodes records whose lists somebody reads.
-
-    Attributes:
-        search: how lists are searched for hits.
+    `search`: how lists are searched for hits.
     """
 
     def __init__(
-        self, fields: EventFields, dimensions: Sequence[str], search: Search, decode: DecodeBatch
+        self,
+        fields: EventFields,
+        dimensions: Sequence[str],
+        search: Search,
+        decoder: BatchDecoder[Decoded],
     ) -> None:
-        self._decode = decode
-        self.search = search
-        self._pause = 0
+        self._decoder, self._search = decoder, search
         self._are_text = fields.ids == "string"
         self._has_time, self._has_event_id = fields.time is not None, fields.event_id is not None
         self._scanner = Scanner(
@@ -66,22 +53,17 @@ class RecordScanner:
             *search,
         )
 
-    def pauses(self) -> bool:
-        """Whether the next batch is better left to the decoder, as one before was."""
-        if not self._pause:
-            return False
-        self._pause -= 1
-        return True
-
-    def scan(self, values: Sequence[bytes | None]) -> Scanned:
-        """Read the plain records."""
+    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode a batch of records to columns."""
         columns, (users, event_ids, *labels), times = self._scanner.scan(values, False)  # noqa: FBT003  positions only
-        others = np.frombuffer(columns[0], np.int64)
+        odd = np.frombuffer(columns[0], np.int64)
+        if 2 * odd.size > len(values):
+            # Most are read by the decoder, which need not read their lists a second time.
+            return self._decoder.decode_many(values)
         plain: Sequence[Any] = values
         places: Sequence[int] = range(len(values))
-        if others.size:
-            self._pause = _PAUSE if 2 * others.size > len(values) else 0
-            places = np.delete(np.arange(len(values)), others).tolist()
+        if odd.size:
+            places = np.delete(np.arange(len(values)), odd).tolist()
             plain = [values[place] for place in places]
         batch = Batch(
             recommendations=(),
@@ -89,20 +71,24 @@ class RecordScanner:
             users=_named(*users) if any(users[1]) else None,
             times=np.frombuffer(times, np.int64) if self._has_time else None,
             event_ids=_named(*event_ids) if self._has_event_id else None,
-            matches=matches_of((b"", *columns[1:]), *self.search),
+            matches=matches_of((b"", *columns[1:]), *self._search),
         )
         texts = (_named(codes, list(map(label_text, names))) for codes, names in labels)
         dimensions = list(zip(*texts, strict=True))
         decoded = Decoded(
-            batch=self.with_lists(batch, plain),
+            batch=self._with_lists(batch, plain),
             dimensions=dimensions if labels else None,
             places=places,
-            invalid=[],
-            tombstones=[],
         )
-        return Scanned(decoded, others)
+        if not odd.size:
+            return decoded
+        others = self._decoder.decode_many([values[place] for place in odd.tolist()])
+        # Their hits and lists in the form of the plain ones, none of which is read to join.
+        valid: list[Any] = [values[odd[place]] for place in others.places]
+        batch = self._with_lists(matched(others.batch, self._search), valid)
+        return decoded.with_others(replace(others, batch=batch), odd.tolist())
 
-    def with_lists(self, batch: Batch, values: Sequence[bytes]) -> Batch:
+    def _with_lists(self, batch: Batch, values: Sequence[bytes]) -> Batch:
         """The batch of these records, whose lists are read when somebody asks for them."""
         return replace(
             batch,
@@ -111,29 +97,25 @@ class RecordScanner:
         )
 
     def _interactions(self, values: Sequence[bytes]) -> Sequence[Any]:
-        return self._decode(values).interactions
+        return self._decoder.decode_many(values).batch.interactions
 
     def _recommendations(self, values: Sequence[bytes]) -> Sequence[Any]:
         columns, ((codes, names),), _ = self._scanner.scan(values, True)  # noqa: FBT003  positions only
         if columns[0]:
-            return self._decode(values).recommendations
+            return self._decoder.decode_many(values).batch.recommendations
         ragged = Ragged.of_lengths(
             np.frombuffer(codes, np.int64), np.frombuffer(columns[3], np.int64)
         )
         return IdColumn(ragged, names if self._are_text else list(map(int, names)))
 
 
-def record_scanner(
-    fields: EventFields, dimensions: Sequence[str], search: Search | None, decode: DecodeBatch
-) -> RecordScanner | None:
-    """The scanner of the configured fields; None if it cannot read them, or is not compiled."""
+def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:
+    """Whether the scanner can read the configured fields, and is compiled."""
     read = [*_names(fields, dimensions)]
     names = [name for name in read if name is not None]
-    unread = [name for name in _UNREAD if getattr(fields, name) is not None]
+    unread = any(getattr(fields, name) is not None for name in _UNREAD)
     is_odd = len(set(names)) < len(names) or not all(map(is_plain, names))
-    if Scanner is None or search is None or unread or is_odd or len(read) > _MOST_FIELDS:
-        return None
-    return RecordScanner(fields, dimensions, search, decode)
+    return not (Scanner is None or unread or is_odd or len(read) > _MOST_FIELDS)
 
 
 def _names(fields: EventFields, dimensions: Sequence[str]) -> Iterator[str | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any, Final, Literal
 
 from streameval.decoding.invalid import Reason, Refusal, shortened_json
@@ -122,26 +122,6 @@ def label_text(value: object, field: str = "label") -> str:
 def label_texts(values: Iterable[object]) -> tuple[str, ...]:
     """Several label values as text."""
     return tuple(map(label_text, values))
-
-
-class LabelCache(dict[Any, tuple[str, ...]]):
-    """Decoded values -> their text, made on first use; cleared at 4,096 entries.
-
-    Example:
-        >>> texts = LabelCache(label_texts)
-        >>> texts["a", 7], texts
-        (('a', '7'), {('a', 7): ('a', '7')})
-    """
-
-    def __init__(self, make: Callable[[Any], tuple[str, ...]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, values: Any) -> tuple[str, ...]:
-        if len(self) >= 4_096:
-            self.clear()
-        made = self[values] = self._make(values)
-        return made
 
 
 def finite(value: object, field: str, reason: Reason) -> float:

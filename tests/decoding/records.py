@@ -15,6 +15,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
+from streameval.decoding.rows import RowDecoder, row_of
 from streameval.events import Batch, Event, Matches, columns_of
 from streameval.statistics.matching import Search, hits_of
 
@@ -168,29 +169,43 @@ def rows_of(decoded: Decoded, begin: int = 0) -> list[Row]:
     return [(begin + place, event) for place, event in events]
 
 
-def _alone(
-    fields: EventFields, labels: Sequence[str], value: bytes | None
-) -> Event | InvalidEvent | None:
-    return None if value is None else GeneralDecoder(fields, labels).decode(value)
+class Fallback:
+    """A decoder to which another leaves odd records; notes them."""
+
+    def __init__(self, fields: EventFields, labels: Sequence[str] = ()) -> None:
+        self.values: list[bytes | None] = []
+        self._general = GeneralDecoder(fields, labels)
+
+    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
+        self.values += values
+        return self._general.decode_many(values)
 
 
 def assert_as_alone(
     fields: EventFields, labels: Sequence[str], values: Sequence[bytes | None]
 ) -> None:
-    """Check that a batch is decoded as the general decoder decodes each of its records."""
-    search = Search(depth=3)
-    many = Decoder(fields, labels, search).decode_many(values)
-    alone = [_alone(fields, labels, value) for value in values]
-    assert rows_of(many) == [pair for pair in enumerate(alone) if isinstance(pair[1], Event)]
-    assert many.invalid == [pair for pair in enumerate(alone) if isinstance(pair[1], InvalidEvent)]
-    assert many.tombstones == [place for place, value in enumerate(values) if value is None]
-    # Columns that no event has are None in both decoders.
-    events = columns_of(list(many.batch.events()))
-    assert alike(many.batch, events)
-    assert_alike(hits_of(many.batch, search), hits_of(events, search))
-    assert (many.times is None) == (fields.time is None)
-    assert (many.dimensions is None) == (not labels)
-    assert (many.event_ids is None) == (fields.event_id is None)
+    """Check that a batch is decoded as the general decoder decodes each of its records.
+
+    By the scanner, and without it.
+    """
+    search, general = Search(depth=3), GeneralDecoder(fields, labels)
+    alone = [None if value is None else general.decode(value) for value in values]
+    row = row_of(fields, labels, shown_only=False)
+    decoders: list[Any] = [Decoder(fields, labels, search)]
+    decoders += [] if row is None else [RowDecoder(fields, row, search, general)]
+    for decoder in decoders:
+        many = decoder.decode_many(values)
+        assert rows_of(many) == [pair for pair in enumerate(alone) if isinstance(pair[1], Event)]
+        refused = [pair for pair in enumerate(alone) if isinstance(pair[1], InvalidEvent)]
+        assert [*many.invalid] == refused
+        assert [*many.tombstones] == [place for place, value in enumerate(values) if value is None]
+        # Columns that no event has are None in all decoders.
+        events = columns_of(list(many.batch.events()))
+        assert alike(many.batch, events)
+        assert_alike(hits_of(many.batch, search), hits_of(events, search))
+        assert (many.times is None) == (fields.time is None)
+        assert (many.dimensions is None) == (not labels)
+        assert (many.event_ids is None) == (fields.event_id is None)
 
 
 def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:

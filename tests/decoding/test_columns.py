@@ -31,17 +31,6 @@ _CONFIG = Config(
 )
 
 
-class _General:
-    """Decodes all records by the general decoder."""
-
-    def __init__(self) -> None:
-        self._decoder = GeneralDecoder(_CONFIG.event, _CONFIG.dimensions())
-
-    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
-        events = [self._decoder.decode(value) for value in values if value is not None]
-        return self._decoder.columns(events, range(len(values)))  # type: ignore[arg-type]  # all are valid
-
-
 def _record(draw: random.Random, number: int) -> bytes:
     items = [f"item-{item}" for item in draw.sample(range(50), 10)]
     acts = [*draw.sample(items, draw.randint(0, 2)), f"item-{draw.randint(0, 60)}"]
@@ -67,5 +56,5 @@ def test_the_saved_state_is_the_same_to_the_byte() -> None:
     draw = random.Random(4)
     values = [_record(draw, number) for number in range(300)]
     by_scanner = _sections(Decoder(_CONFIG.event, _CONFIG.dimensions(), Search()), values)
-    assert by_scanner == _sections(_General(), values)
+    assert by_scanner == _sections(GeneralDecoder(_CONFIG.event, _CONFIG.dimensions()), values)
     assert len(by_scanner) > 3

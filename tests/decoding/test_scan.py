@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.scan import record_scanner
-from streameval.events import Batch
+from streameval.decoding.scan import RecordScanner, is_scannable
 from streameval.statistics.kernel import COMPILED
 from streameval.statistics.matching import Search
-from tests.decoding.records import assert_as_alone
+from tests.decoding.records import Fallback, assert_as_alone
 from tests.effort import many_examples
 
 PLAIN = b'{"recommendations": ["a", "b", "c"], "interactions": ["b", "z"], "user": "u", "ts": 5}'
@@ -43,17 +42,15 @@ def _fields(unit: TimeUnit = "us", **more: Any) -> EventFields:
     return EventFields(time="ts", time_unit=unit, **more)
 
 
-def _nothing(_: object) -> Batch:
-    raise AssertionError
-
-
 def _refused(fields: EventFields, *values: bytes) -> list[int]:
     """The places of the records that the scanner leaves to the decoder."""
     if not COMPILED:
         pytest.skip("no compiled kernel here")
-    scanner = record_scanner(fields, ["variant", "country"], Search(), _nothing)
-    assert scanner is not None
-    refused: list[int] = scanner.scan(values).others.tolist()
+    refused = []
+    for place, value in enumerate(values):
+        fallback = Fallback(fields, ["variant", "country"])
+        RecordScanner(fields, ["variant", "country"], Search(), fallback).decode_many([value])
+        refused += [place] * len(fallback.values)
     return refused
 
 
@@ -180,16 +177,16 @@ def test_every_truncated_record_is_refused_as_the_decoder_does(record: bytes) ->
 
 
 def test_an_odd_record_between_plain_ones_makes_none_of_them_read_again() -> None:
-    decoder = Decoder(_fields(), [])
-    scanner: Any = decoder._scanner
-    if scanner is None:
+    if not COMPILED:
         pytest.skip("no compiled kernel here")
-    scanner._decode = _nothing
-    decoded = decoder.decode_many([PLAIN, _ODD["objects"], _ODD["an escape in an id"], PLAIN])
+    values = [PLAIN, _ODD["objects"], _ODD["an escape in an id"], PLAIN]
+    general = Fallback(_fields())
+    decoded = RecordScanner(_fields(), [], Search(), general).decode_many(values)
     matches = decoded.batch.matches
     assert matches is not None
     assert [matches.interacted.tolist(), matches.owner.tolist()] == [[2, 1, 1, 2], [0, 1, 2, 3]]
-    assert_as_alone(_fields(), [], [PLAIN, _ODD["objects"], _ODD["an escape in an id"], PLAIN])
+    assert general.values == values[1:3]
+    assert_as_alone(_fields(), [], values)
 
 
 def test_a_part_of_a_column_is_the_same_before_and_after_the_column_is_read() -> None:
@@ -280,4 +277,4 @@ def test_fields_that_the_scanner_does_not_read_are_left_to_the_decoder() -> None
         EventFields(history="earlier"),
         EventFields(event_id="user"),
     ):
-        assert record_scanner(fields, [], Search(), _nothing) is None
+        assert not is_scannable(fields, [])
