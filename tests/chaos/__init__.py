@@ -1,1 +1,1 @@
-"""Injects faults into daemons on a real broker; `python -m tests.chaos`."""
+"""Injects faults into daemons on a real broker."""

@@ -26,22 +26,21 @@ def cut(run: ScenarioRun) -> Problems:
     writer = run.writer(config)
     with run.daemon(config) as daemon, writer.traffic(_RATE):
         daemon.wait_for(daemon.ready)
-        for _ in range(run.times):
-            for kind in (OFFSET_COMMIT, FETCH, PRODUCE, HEARTBEAT):
-                before = proxy.cuts
-                proxy.cut_answers(kind)
-                daemon.wait_for(lambda: proxy.cuts > before)  # noqa: B023  called at once
-                daemon.wait_for(saves_again(daemon))
-            proxy.delay = 0.3
+        for kind in (OFFSET_COMMIT, FETCH, PRODUCE, HEARTBEAT):
+            before = proxy.cuts
+            proxy.cut_answers(kind)
+            daemon.wait_for(lambda: proxy.cuts > before)  # noqa: B023  called at once
             daemon.wait_for(saves_again(daemon))
-            proxy.delay = 0.0
-            proxy.freeze()
-            time.sleep(2.0)
-            proxy.thaw()
-            daemon.wait_for(saves_again(daemon))
-            run.broker.kill()
-            run.broker.start()
-            daemon.wait_for(saves_again(daemon))
+        proxy.delay = 0.3
+        daemon.wait_for(saves_again(daemon))
+        proxy.delay = 0.0
+        proxy.freeze()
+        time.sleep(2.0)
+        proxy.thaw()
+        daemon.wait_for(saves_again(daemon))
+        run.broker.kill()
+        run.broker.start()
+        daemon.wait_for(saves_again(daemon))
         run.stop(daemon)
     return run.finish(config, writer)
 
@@ -53,12 +52,11 @@ def disk_full(run: ScenarioRun) -> Problems:
     flag = config.folder / "disk-full"
     with run.daemon(config, "disk-full") as daemon, writer.traffic(_RATE):
         daemon.wait_for(daemon.ready)
-        for _ in range(run.times):
-            flag.touch()
-            failures = daemon.failures()
-            daemon.wait_for(lambda: daemon.failures() > failures + 1)  # noqa: B023  called at once
-            flag.unlink()
-            daemon.wait_for(saves_again(daemon))
+        flag.touch()
+        failures = daemon.failures()
+        daemon.wait_for(lambda: daemon.failures() > failures + 1)
+        flag.unlink()
+        daemon.wait_for(saves_again(daemon))
         run.stop(daemon)
     return run.finish(config, writer, exact=True)
 
@@ -95,18 +93,17 @@ def torn(run: ScenarioRun) -> Problems:
     """The newest round is damaged while the daemon is down; it loads the one before."""
     config = run.config(interval="0s")
     writer = run.writer(config)
-    for _ in range(run.times):
-        with run.daemon(config) as daemon:
-            for _ in range(3):
-                writer.write(500)
-                run.wait_until_saved(config, daemon)
-            run.stop(daemon)
-        damaged(config)
-        with run.daemon(config) as daemon:
+    with run.daemon(config) as daemon:
+        for _ in range(3):
+            writer.write(500)
             run.wait_until_saved(config, daemon)
-            run.stop(daemon)
-            logged, partitions = daemon.logged("a damaged checkpoint was skipped"), PARTITIONS
-            run.expect(logged == partitions, f"{logged} of {partitions} partitions said so")
+        run.stop(daemon)
+    damaged(config)
+    with run.daemon(config) as daemon:
+        run.wait_until_saved(config, daemon)
+        run.stop(daemon)
+        logged, partitions = daemon.logged("a damaged checkpoint was skipped"), PARTITIONS
+        run.expect(logged == partitions, f"{logged} of {partitions} partitions said so")
     return run.finish(config, writer, exact=True)
 
 

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
@@ -119,8 +119,7 @@ class _Connection:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
-    def _through(self, way: object) -> None:
-        assert callable(way)
+    def _through(self, way: Callable[[], bool]) -> None:
         with suppress(OSError):
             while way():
                 pass
@@ -167,20 +166,15 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
 @contextmanager
 def proxied_broker() -> Iterator[tuple[Broker, Proxy]]:
     """A separate broker that may be killed, and the proxy through which daemons reach it."""
-    broker = Broker()
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,"
+        "PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    }
     with Proxy() as proxy:
-        # Clients use the advertised address, so an extra listener advertises the proxy.
-        properties = broker._prepare() / "server.properties"
-        text = properties.read_text()
-        for key, added in (
-            ("listeners", f"PROXIED://127.0.0.1:{proxy.target}"),
-            ("advertised.listeners", f"PROXIED://{proxy.address}"),
-            ("listener.security.protocol.map", "PROXIED:PLAINTEXT"),
-        ):
-            text = text.replace(f"\n{key}=", f"\n{key}={added},")
-        properties.write_text(text)
-        try:
-            broker.start()
+        through = {"PROXIED": f"127.0.0.1:{proxy.target}"}
+        broker = Broker(listeners=through, properties=properties)
+        # Clients use the advertised address, so the extra listener advertises the proxy.
+        own = f"PLAINTEXT://{broker.bootstrap_servers}"
+        properties["advertised.listeners"] = f"{own},PROXIED://{proxy.address}"
+        with broker:
             yield broker, proxy
-        finally:
-            broker.remove()

@@ -34,12 +34,9 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
 
     Attributes:
         client: Kafka client of the daemons.
-        times: repetitions of each fault.
-        minutes: duration of the soak.
         on_s3: whether checkpoints are on an S3 server, not in the folder.
         points: kill points of the scenario `points`.
         counted: sum of the counters of exited processes.
-        report: lines to print in addition to the verdict.
         resources: closed at the end.
     """
 
@@ -48,13 +45,10 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
     seed: int
     client: str = "kafka-python"
     proxy: Proxy | None = None
-    times: int = 1
-    minutes: float = 1 / 3
     on_s3: bool = False
     points: Sequence[str] = tuple(POINTS)
     counted: Counter[str] = msgspec.field(default_factory=Counter)
     problems: Problems = msgspec.field(default_factory=list)
-    report: list[str] = msgspec.field(default_factory=list)
     resources: ExitStack = msgspec.field(default_factory=ExitStack)
 
     @property

@@ -108,19 +108,18 @@ def move(run: ScenarioRun) -> Problems:
     """Partitions move from A to B and back, over one store."""
     config = run.config()
     writer = run.writer(config)
-    for _ in range(run.times):
-        with run.daemon(config) as first:
-            first.wait_for(first.ready)
-            with writer.traffic(_RATE), run.daemon(config) as second:
-                second.wait_for(second.ready)
-                second.wait_for(second.offsets)
-                run.stop(first)
-                second.wait_for(lambda: len(second.offsets()) == writer.partitions)
-                with run.daemon(config) as again:
-                    again.wait_for(again.ready)
-                    again.wait_for(again.offsets)
-                    run.stop(second)
-                    run.stop(again)
+    with run.daemon(config) as first:
+        first.wait_for(first.ready)
+        with writer.traffic(_RATE), run.daemon(config) as second:
+            second.wait_for(second.ready)
+            second.wait_for(second.offsets)
+            run.stop(first)
+            second.wait_for(lambda: len(second.offsets()) == writer.partitions)
+            with run.daemon(config) as again:
+                again.wait_for(again.ready)
+                again.wait_for(again.offsets)
+                run.stop(second)
+                run.stop(again)
     return run.finish(config, writer, exact=True)
 
 
@@ -128,18 +127,17 @@ def zombie(run: ScenarioRun) -> Problems:
     """A member is paused longer than its session, another takes over, and it resumes."""
     config = run.config(session=1_500)
     writer = run.writer(config)
-    for _ in range(run.times):
-        with run.daemon(config) as paused, writer.traffic(_RATE):
-            paused.wait_for(lambda: len(paused.offsets()) == writer.partitions)
-            paused.process.send_signal(signal.SIGSTOP)
-            with run.daemon(config) as successor:
-                successor.wait_for(lambda: len(successor.offsets()) == writer.partitions)
-                time.sleep(1.0)
-                paused.process.send_signal(signal.SIGCONT)
-                paused.wait_for(paused.offsets)
-                time.sleep(1.0)
-                run.stop(paused)
-                run.stop(successor)
+    with run.daemon(config) as paused, writer.traffic(_RATE):
+        paused.wait_for(lambda: len(paused.offsets()) == writer.partitions)
+        paused.process.send_signal(signal.SIGSTOP)
+        with run.daemon(config) as successor:
+            successor.wait_for(lambda: len(successor.offsets()) == writer.partitions)
+            time.sleep(1.0)
+            paused.process.send_signal(signal.SIGCONT)
+            paused.wait_for(paused.offsets)
+            time.sleep(1.0)
+            run.stop(paused)
+            run.stop(successor)
     return run.finish(config, writer)
 
 
@@ -206,7 +204,7 @@ def transactions(run: ScenarioRun) -> Problems:
     writer = run.writer(config, transactional_id=config.topic, transaction_timeout_ms=600_000)
     writer.content = plain.content
     writer.producer.init_transactions()
-    for number in range(2 * run.times):
+    for number in range(2):
         plain.write(200)
         writer.producer.begin_transaction()
         writer.write(200, counts=False)

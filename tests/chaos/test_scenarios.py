@@ -24,9 +24,6 @@ _QUICK = ("points", "move")
 _POINTS = ("before-rename", "before-commit")
 """Kill points in `tests/run`: between counting and saving, and between saving and commit."""
 
-_SOAK = 10.0
-"""Minutes; `python -m tests.chaos soak --minutes 60` runs an hour by hand."""
-
 _AT_ONCE = 3
 """Scenarios mostly wait; each has its own topic, group and folder."""
 
@@ -91,8 +88,6 @@ def _scenario_run(broker: Broker, folder: Path, case: str) -> ScenarioRun:
         folder=folder,
         seed=_SEED,
         client="confluent" if case.endswith(_THROUGH_CONFLUENT) else "kafka-python",
-        times=1,
-        minutes=_SOAK,
         on_s3=case.endswith(_ON_S3),
         points=tuple(POINTS) if thorough() else _POINTS,
     )
