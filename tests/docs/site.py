@@ -1,4 +1,4 @@
-"""Hooks of the site: its menu, a page for each public name, and links to files beside docs/."""
+"""Hooks of the site: a page for each public name, and links to files beside docs/."""
 
 from __future__ import annotations
 
@@ -78,23 +78,8 @@ def repository() -> str:
 
 
 def on_config(config: Any) -> Any:
-    """Set the address, and make the menu: what docs/ has, and the pages of the Python API."""
+    """Set the address."""
     config.repo_url = repository()
-    metrics = [f"reference/metrics/{path.name}" for path in _pages("reference/metrics")]
-    reference = [f"reference/{path.name}" for path in _pages("reference")]
-    config.nav = [
-        {"Home": ["README.md", "tutorial.md", "glossary.md"]},
-        {"How-to": [*_how_tos()]},
-        {"Reference": [*reference, {"Metrics": metrics}]},
-        {"Python": [f"{_PYTHON}/index.md", *_python_menu()]},
-        {
-            "Explanation": [
-                *_menu("explanation"),
-                {"Decisions": ["decisions/index.md", *_menu("decisions")]},
-            ]
-        },
-        {"Runbook": "runbook.md"},
-    ]
     return config
 
 
@@ -129,12 +114,12 @@ def _with_bars(line: str) -> str:
 
 
 def _generated() -> Iterator[tuple[str, str]]:
-    for module, names in _modules():
+    for module, names in public_names().items():
         for name in names:
             yield _page_of(module, name), f"::: {module}.{name}\n"
     yield f"{_PYTHON}/errors.md", "::: streameval.errors\n"
     yield f"{_PYTHON}/index.md", _python_index()
-    titles = [(path.name, _title(path)) for path in _pages("decisions")]
+    titles = [(path.name, _title(path)) for path in sorted((DOCS / "decisions").glob("*.md"))]
     listed = "".join(f"- [{title}]({name})\n" for name, title in titles)
     yield (
         "decisions/index.md",
@@ -144,7 +129,7 @@ def _generated() -> Iterator[tuple[str, str]]:
 
 def _python_index() -> str:
     lines = ["# Python API", ""]
-    for module, names in _modules():
+    for module, names in public_names().items():
         summary = (ast.get_docstring(_tree_of(module)) or "").partition("\n")[0]
         lines += [f"## `{module}`", "", summary, ""]
         lines += [
@@ -156,37 +141,8 @@ def _python_index() -> str:
     return "\n".join(lines)
 
 
-def _modules() -> list[tuple[str, list[str]]]:
-    return list(public_names().items())
-
-
-def _python_menu() -> Iterator[dict[str, Any]]:
-    for module, names in _modules():
-        yield {module: [{name: _page_of(module, name)} for name in names]}
-    yield {"streameval.errors": f"{_PYTHON}/errors.md"}
-
-
 def _page_of(module: str, name: str) -> str:
     return f"{_PYTHON}/{module}.{name}.md"
-
-
-def _how_tos() -> Iterator[dict[str, list[str]]]:
-    """The pages under the headings and in the order of the first page; the first mention counts."""
-    text = (DOCS / "README.md").read_text(encoding="utf-8")
-    seen = set[str]()
-    for part in text.split("\n### ")[1:]:
-        title, _, links = part.partition("\n## ")[0].partition("\n")
-        pages = list(dict.fromkeys(re.findall(r"(?<=\()how-to/[\w-]+\.md", links)))
-        yield {title: [page for page in pages if page not in seen]}
-        seen.update(pages)
-
-
-def _menu(folder: str) -> list[str]:
-    return [f"{folder}/{path.name}" for path in _pages(folder)]
-
-
-def _pages(folder: str) -> list[Path]:
-    return sorted((DOCS / folder).glob("*.md"))
 
 
 def _title(path: Path) -> str:

@@ -171,20 +171,9 @@ def test_one_function_leads_from_a_stored_state_to_a_running_one() -> None:
     assert ways == {"checkpoints/restore.py", "evaluation/engine_counts.py"}
 
 
-def test_no_file_has_a_catch_all_name() -> None:
-    drawers = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
-    catch_alls = [str(path) for path in files() if path.stem in drawers]
-    assert catch_alls == []
-
-
 def test_every_metric_has_a_file_of_its_name() -> None:
     metric_files = (PACKAGE / "metrics").glob("[!_]*.py")
     assert {path.stem for path in metric_files} == set(catalogue())
-
-
-def test_every_folder_of_tests_is_a_package() -> None:
-    folders = {path.parent for path in (ROOT / "tests").rglob("*.py")}
-    assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
 # msgspec imports typing_extensions if it is installed.
