@@ -118,7 +118,7 @@ def test_values_with_other_inputs_are_refused_and_both_are_named() -> None:
 def _lists_with_gains(accumulator: Accumulator) -> int:
     hits = next(
         statistic
-        for statistic in accumulator._table.statistics.values()
+        for statistic in accumulator.table.statistics.values()
         if isinstance(statistic, Hits)
     )
     return int(hits.view(np.array([0])).graded[0])

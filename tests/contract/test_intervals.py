@@ -162,7 +162,7 @@ def test_days_that_wait_to_be_summed_may_be_merged_days() -> None:
         accumulator.update_many([replace(shown, ts=time) for time in times])
         (groups,) = (
             statistic
-            for statistic in accumulator._table.statistics.values()
+            for statistic in accumulator.table.statistics.values()
             if isinstance(statistic, Groups)
         )
         assert groups.reduced == (days == MOST_DAYS)

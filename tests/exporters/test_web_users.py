@@ -216,5 +216,4 @@ def test_a_client_that_goes_away_does_not_cancel_the_check_of_others() -> None:
 def test_no_password_is_kept() -> None:
     known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
     assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
-    (digest,) = known_users._proven.values()
-    assert b"s3cret" not in digest
+    assert "s3cret" not in repr(vars(known_users))

@@ -101,10 +101,11 @@ def _counted(source: KafkaOptions) -> Ingest:
 
 def _run(config: Config, wanted: Mapping[Partition, int]) -> None:
     daemon = Daemon(config, {})
-    ingest = daemon._loop._parts.ingest
 
     def far_enough() -> bool:
-        positions = ingest.positions
+        snapshot = daemon.current()
+        partitions = () if snapshot is None else snapshot.health.partitions
+        positions = {Partition(each.topic, each.partition): each.position for each in partitions}
         return all(positions.get(number, 0) >= at for number, at in wanted.items())
 
     daemon.run(until=far_enough)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 import zstandard
 
@@ -99,7 +100,8 @@ def test_paused_files_are_not_opened_and_hold_up_no_others(tmp_path: Path) -> No
         source.pause([Partition(str(path), 0) for path in paths])
         assert source.name == "60 files"
         assert quiet(source, 1) == []
-        assert not source._files
+        opened = [file.path for file in psutil.Process().open_files()]
+        assert not [path for path in opened if Path(path).parent == tmp_path]
         source.pause([Partition(str(path), 0) for path in paths[:40]])
         read = by_log(quiet(source, 4))
         assert read == {Partition(str(path), 0): 1 for path in paths[40:]}
