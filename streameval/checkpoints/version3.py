@@ -35,7 +35,7 @@ _FIRST_LINE: Final = re.compile(rb"streameval checkpoint ([0-9]{1,9})")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True):
+class _DirectoryRow(msgspec.Struct, frozen=True, kw_only=True):
     """A part in the table; `blob`: the blob that has it, None for the checkpoint's own file."""
 
     name: str
@@ -81,7 +81,7 @@ def checked_content(what: str, key: str, data: bytes) -> CheckpointContent:
         raise DamagedStateError(what, "the position of its table of parts is missing")
     end = int(position)
     with damage_as_error(what):
-        rows = msgspec.json.decode(data[end:-TAIL], type=list[_Row])
+        rows = msgspec.json.decode(data[end:-TAIL], type=list[_DirectoryRow])
     folder = key.rpartition("/")[0]
     entries = [
         Entry(
