@@ -9,9 +9,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -19,7 +18,6 @@ import numpy as np
 from streameval.evaluation.files import TableColumn, arrow
 from streameval.evaluation.options import InputError, Setting
 
-_SEPARATORS: Final = "|;,\t"
 _MISSING: Final = ("NaN", "nan", "None", "null", "NULL", "NA", "<NA>", "\\N")
 """Texts that programs write for a missing value."""
 
@@ -41,18 +39,6 @@ Kind = Literal["ids", "numbers", "values"]
 """What the entries of the lists are: ids; numbers; or numbers and words, null if unknown."""
 
 
-class Separator(NamedTuple):
-    """The separator between entries of lists that are text.
-
-    Attributes:
-        text: None means "|" if the column has one, otherwise white space.
-        explicit: whether it was given for this column, so that its cells are not questioned.
-    """
-
-    text: str | None = None
-    explicit: bool = False
-
-
 def is_list_type(kind: Any) -> bool:
     """Whether an Arrow type is one of lists."""
     types = arrow().types
@@ -69,8 +55,8 @@ def require_lists(path: str, name: str, kind: Any) -> None:
     """Refuse a column of an Arrow type that holds neither lists nor text."""
     if not (is_list_type(kind) or is_text(kind) or arrow().types.is_null(kind)):
         raise InputError(
-            f"{path}: column {name!r} holds {kind}; give a column of lists, or of ids separated by "
-            "spaces or |."
+            "{problem}; give a column of lists, or of ids separated by spaces or |.",
+            problem=f"{path}: column {name!r} holds {kind}",
         )
 
 
@@ -82,12 +68,17 @@ class ListColumn:
 
     Args:
         kind: what the entries are.
-        separator: between them.
+        separator: between entries of lists that are text; None for "|" if the column has one,
+            otherwise white space.
+        explicit: whether it was given for this column, so that its cells are not questioned.
+
+    Attributes:
+        has_bars: whether any cell so far has a "|", which then separates.
     """
 
-    def __init__(self, kind: Kind, separator: Separator) -> None:
-        self._kind, self._separator = kind, separator
-        self._form: Literal["json", "split"] | None = "split" if separator.explicit else None
+    def __init__(self, kind: Kind, separator: str | None = None, *, explicit: bool = False) -> None:
+        self._kind, self._separator, self._explicit = kind, separator, explicit
+        self._form: Literal["json", "split"] | None = "split" if explicit else None
         self._is_confirmed = False
         self.has_bars = False
 
@@ -98,60 +89,60 @@ class ListColumn:
             return column.values
         compute = arrow("compute")
         texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
-        if self._kind == "ids" and not self._separator.explicit:
-            self._refuse_missing(column, texts)
         blank = compute.equal(texts, "")
-        if self._bracketed(column, texts, blank):
-            lists = self._of_brackets(column, texts)
-        else:
-            lists = self._split(column, texts, blank)
+        if not self._explicit:
+            self._find_form(column, texts, blank)
+        is_json = self._form == "json"
+        lists = self._parse(column, texts) if is_json else self._split(column, texts, blank)
         if self._kind == "numbers":
             return self._numbers(column, lists, blank)
-        return self._values(lists, blank) if self._kind == "values" else lists
+        return _values(lists, blank) if self._kind == "values" else lists
 
     def note_bars(self, column: TableColumn) -> bool:
-        """Whether any cell so far has a "|", which then separates."""
+        """Look for a "|"; returns `has_bars`."""
         if is_text(column.values.type) and not self.has_bars:
             bars = arrow("compute").match_substring(column.values, "|")
             self.has_bars = bool(arrow("compute").any(bars).as_py())
         return self.has_bars
 
-    def _refuse_missing(self, column: TableColumn, texts: Any) -> None:
-        missing = arrow("compute").is_in(texts, value_set=arrow().array(_MISSING, texts.type))
-        if (row := _first(missing)) is not None:
-            problem = f"found {texts[row].as_py()!r}, which looks like a missing list"
-            insist = Setting("separator", "|", column.name)
-            remedy = "leave the cell empty, or {insist} if it is an id"
-            raise column.error(row, problem, remedy, insist=insist)
-
-    def _bracketed(self, column: TableColumn, texts: Any, blank: Any) -> bool:
-        """Whether cells are JSON lists; refuses a column of both forms."""
-        if self._separator.explicit:
-            return False
+    def _find_form(self, column: TableColumn, texts: Any, blank: Any) -> None:
+        """Find the form of a column; refuses a missing value, and cells of both forms."""
         compute = arrow("compute")
+        if self._kind == "ids":
+            missing = compute.is_in(texts, value_set=arrow().array(_MISSING, texts.type))
+            if (row := _first(missing)) is not None:
+                raise column.error(
+                    row,
+                    f"found {texts[row].as_py()!r}, which looks like a missing list",
+                    "leave the cell empty, or {insist} if it is an id",
+                    insist=Setting("separator", "|", column.name),
+                )
         bracketed = _enclosed(texts, "[", "]")
         plain_cell = _first(compute.invert(compute.or_(bracketed, blank)))
         bracketed_cell = _first(bracketed)
         if self._form is None and (bracketed_cell is not None or plain_cell is not None):
             self._form = "split" if bracketed_cell is None else "json"
         if self._form == "json" and plain_cell is not None:
-            self._of_brackets(column, texts[:plain_cell])
+            self._parse(column, texts[:plain_cell])
             raise _no_json(column, plain_cell)
         if self._form == "split" and bracketed_cell is not None:
             text = texts[bracketed_cell].as_py()
             problem = f"found {text!r:.60}, a list in brackets, and cells before have none"
             remedy = 'write each cell of the column like ["a", "b"]'
             raise column.error(bracketed_cell, problem, remedy)
-        return self._form == "json"
 
-    def _of_brackets(self, column: TableColumn, texts: Any) -> Any:
+    def _parse(self, column: TableColumn, texts: Any) -> Any:
         """JSON lists, or those that Python writes; the usual ones without a Python object each."""
         compute = arrow("compute")
         filled = compute.if_else(compute.equal(texts, ""), "[]", texts)
         inner = compute.utf8_slice_codeunits(filled, 1, -1)
         usual = _NUMBERS if self._kind == "numbers" else _INTEGERS
         if _all(compute.match_substring_regex(filled, usual)):
-            return _without_blanks(compute.split_pattern(inner, ","))
+            lists = _trimmed(compute.split_pattern(inner, ","))
+            # A list without an entry has a single blank one here.
+            single = compute.equal(compute.list_value_length(lists), 1)
+            empty = compute.and_(single, compute.equal(compute.list_element(lists, 0), ""))
+            return compute.if_else(empty, arrow().scalar([], lists.type), lists)
         if self._kind == "ids" and _all(compute.match_substring_regex(filled, _QUOTED)):
             inner = compute.utf8_trim_whitespace(inner)
             marked = compute.replace_substring_regex(
@@ -160,33 +151,26 @@ class ListColumn:
             marked = compute.replace_substring_regex(
                 marked, r"""(["'])\s*,\s*["']""", replacement="\x1f"
             )
-            return _without_blanks(compute.split_pattern(marked, "\x1f"), compute.equal(inner, ""))
+            lists = _trimmed(compute.split_pattern(marked, "\x1f"))
+            return compute.if_else(compute.equal(inner, ""), arrow().scalar([], lists.type), lists)
         lists = []
         for row, text in enumerate(filled.to_pylist()):
-            parsed = _json_list(text)
-            if parsed is None:
+            entries = _json_list(text)
+            if entries is None:
                 raise _no_json(column, row)
-            lists.append(self._each(column, row, text, parsed))
+            filled_to = len(entries)
+            while filled_to and entries[filled_to - 1] == "":
+                filled_to -= 1
+            for entry in entries[:filled_to]:
+                if (
+                    isinstance(entry, bool)
+                    or not isinstance(entry, str | int | float | None)
+                    or (self._kind != "values" and (entry is None or not str(entry).strip()))
+                    or (self._kind == "ids" and isinstance(entry, float))
+                ):
+                    raise self._no_entry(column, row, text)
+            lists.append([None if entry is None else str(entry).strip() for entry in entries])
         return arrow().array(lists, arrow().large_list(arrow().large_string()))
-
-    def _each(
-        self, column: TableColumn, row: int, text: str, entries: Sequence[Any]
-    ) -> list[str | None]:
-        """The entries of a JSON list as texts."""
-        checked: list[str | None] = []
-        filled = len(entries)
-        while filled and entries[filled - 1] == "":
-            filled -= 1
-        for entry in entries[:filled]:
-            if (
-                isinstance(entry, bool)
-                or not isinstance(entry, str | int | float | None)
-                or (self._kind != "values" and (entry is None or not str(entry).strip()))
-                or (self._kind == "ids" and isinstance(entry, float))
-            ):
-                raise self._no_entry(column, row, text)
-            checked.append(None if entry is None else str(entry).strip())
-        return checked + [""] * (len(entries) - filled)
 
     def _no_entry(self, column: TableColumn, row: int, text: str) -> InputError:
         what = {"ids": "ids", "numbers": "numbers", "values": "numbers or words"}[self._kind]
@@ -195,55 +179,49 @@ class ListColumn:
 
     def _split(self, column: TableColumn, texts: Any, blank: Any) -> Any:
         """The lists of cells with a separator between their entries."""
-        compute = arrow("compute")
+        compute, separator = arrow("compute"), self._separator
         self.note_bars(column)
-        given = self._separator.text
-        if given is None and self.has_bars:
-            given = "|"
-        if not self._separator.explicit:
-            self._refuse_others(column, texts, given)
-        if given == "":
+        if separator is None and self.has_bars:
+            separator = "|"
+        if not self._explicit:
+            self._refuse_others(column, texts, separator)
+        if separator == "":
             each = arrow().array(np.arange(len(texts) + 1))
             lists = arrow().LargeListArray.from_arrays(each, texts)
-        elif given is None:
+        elif separator is None:
             lists = compute.utf8_split_whitespace(texts)
         else:
-            lists = compute.split_pattern(texts, given)
+            lists = compute.split_pattern(texts, separator)
         lists = _trimmed(lists)
         lists = compute.if_else(blank, arrow().scalar([], lists.type), lists)
-        self._refuse_gaps(column, texts, lists)
+        empty = np.flatnonzero(_numpy(compute.equal(lists.values, "")))
+        if empty.size and self._kind != "values":
+            # An empty entry before others is an error; those at the end are padding.
+            offsets = lists.offsets.to_numpy()
+            ends = offsets[np.searchsorted(offsets, empty, side="right")]
+            inside = (empty + 1 < ends) & (np.append(empty[1:], -1) != empty + 1)
+            if inside.any():
+                row = int(np.searchsorted(offsets, empty[inside][0], side="right")) - 1
+                raise self._no_entry(column, row, texts[row].as_py())
         return lists
 
-    def _refuse_gaps(self, column: TableColumn, texts: Any, lists: Any) -> None:
-        """Refuse an empty entry before others; those at the end are padding."""
-        empty = np.flatnonzero(_numpy(arrow("compute").equal(lists.values, "")))
-        if not empty.size or self._kind == "values":
-            return
-        offsets = lists.offsets.to_numpy()
-        ends = offsets[np.searchsorted(offsets, empty, side="right")]
-        following = np.append(empty[1:], -1)
-        inside = (empty + 1 < ends) & (following != empty + 1)
-        if inside.any():
-            row = int(np.searchsorted(offsets, empty[inside][0], side="right")) - 1
-            raise self._no_entry(column, row, texts[row].as_py())
-
-    def _refuse_others(self, column: TableColumn, texts: Any, given: str | None) -> None:
+    def _refuse_others(self, column: TableColumn, texts: Any, separator: str | None) -> None:
         """Refuse cells that seem to have another separator than their column."""
         compute = arrow("compute")
         brackets = compute.or_(_enclosed(texts, "(", ")"), _enclosed(texts, "{", "}"))
         if (row := _first(brackets)) is not None:
             problem = f"found {texts[row].as_py()!r:.60}, which looks like a list in brackets"
             raise column.error(row, problem, 'write lists as JSON, like ["a", "b"]')
-        if given is None:
+        if separator is None:
             suspects = [(mark, compute.match_substring(texts, mark)) for mark in "|;,"]
         else:
-            has_it = compute.match_substring(texts, given)
-            alone, sign = compute.invert(has_it), re.escape(given)
+            has_it = compute.match_substring(texts, separator)
+            alone, sign = compute.invert(has_it), re.escape(separator)
             # A space inside a cell is ambiguous, unless other cells confirm the caller's
             # separator: then it may be part of an id, for example a title.
-            self._is_confirmed |= bool(self._separator.text) and _first(has_it) is not None
+            self._is_confirmed |= bool(self._separator) and _first(has_it) is not None
             suspects = []
-            for mark in f"{_SEPARATORS} ".replace(given, ""):
+            for mark in "|;,\t ".replace(separator, ""):
                 if not (self._is_confirmed and mark == " "):
                     found = compute.match_substring(texts, mark)
                     suspects.append((mark, compute.and_(alone, found)))
@@ -254,51 +232,33 @@ class ListColumn:
         rows = [(row, mark) for mark, found in suspects if (row := _first(found)) is not None]
         if rows:
             row, mark = min(rows, key=lambda pair: pair[0])
-            problem = f"found {texts[row].as_py()!r:.60}, which looks like a list separated by "
+            text = texts[row].as_py()
             raise column.error(
                 row,
-                f"{problem}{mark!r}",
+                f"found {text!r:.60}, which looks like a list separated by {mark!r}",
                 "read it with {separator}, or {separator_2} if it is part of an id",
                 separator=Setting("separator", mark, column.name),
-                separator_2=Setting("separator", given or " ", column.name),
+                separator_2=Setting("separator", separator or " ", column.name),
             )
 
     def _numbers(self, column: TableColumn, lists: Any, blank: Any) -> Any:
         """Lists of numbers; a blank cell is null."""
         compute = arrow("compute")
         flat = lists.flatten()
-        filled = compute.if_else(compute.equal(flat, ""), None, flat)
         try:
-            numbers = filled.cast(arrow().float64())
+            numbers = compute.if_else(compute.equal(flat, ""), None, flat).cast(arrow().float64())
         except arrow().ArrowInvalid:
-            numbers = self._parsed(column, lists)
+            parsed: list[float | None] = []
+            for row, entries in enumerate(lists.to_pylist()):
+                try:
+                    parsed += [float(entry) if entry else None for entry in entries or ()]
+                except ValueError:
+                    raise self._no_entry(column, row, " ".join(map(str, entries))) from None
+            numbers = arrow().array(parsed, arrow().float64())
         if _all(compute.match_substring_regex(flat, r"^-?\d{1,15}$")):
             numbers = numbers.cast(arrow().int64())
         offsets = compute.subtract(lists.offsets, lists.offsets[0]).cast(arrow().int64())
         return arrow().LargeListArray.from_arrays(offsets, numbers, mask=blank)
-
-    def _parsed(self, column: TableColumn, lists: Any) -> Any:
-        numbers: list[float | None] = []
-        for row, entries in enumerate(lists.to_pylist()):
-            for entry in entries or ():
-                try:
-                    numbers.append(float(entry) if entry else None)
-                except ValueError:
-                    raise self._no_entry(column, row, " ".join(map(str, entries))) from None
-        return arrow().array(numbers, arrow().float64())
-
-    def _values(self, lists: Any, blank: Any) -> Any:
-        """Lists of numbers and words; text that reads as a number is one, an empty one is null."""
-        rows = [
-            None if is_blank else [_value(entry) for entry in entries]
-            for entries, is_blank in zip(lists.to_pylist(), blank.to_pylist(), strict=True)
-        ]
-        entries = [entry for values in rows for entry in values or ()]
-        kinds = {type(entry) for entry in entries}
-        if {float, str} <= kinds:
-            return _as_union(rows, entries)
-        kind = arrow().large_string() if str in kinds else arrow().float64()
-        return arrow().array(rows, arrow().large_list(kind))
 
 
 def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str | None]:
@@ -320,23 +280,20 @@ def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str 
     if separator == "" or not is_text(kind) or not len(column.values):
         return None, None
     if separator is not None:
-        lists = ListColumn("ids", Separator(separator, explicit=True)).read(column)
-        return lists, None
+        return ListColumn("ids", separator, explicit=True).read(column), None
     compute = arrow("compute")
     texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
-    bracketed = _enclosed(texts, "[", "]")
     bars = compute.match_substring(texts, "|")
-    digits = compute.match_substring_regex(texts, _LIST_OF_DIGITS)
-    single = compute.match_substring_regex(texts, r"^(-?\d+)?$")
-    example = next((row for row in map(_first, (bracketed, bars)) if row is not None), None)
+    example = _first(_enclosed(texts, "[", "]"))
+    example = _first(bars) if example is None else example
     if example is None:
+        digits = compute.match_substring_regex(texts, _LIST_OF_DIGITS)
+        single = compute.match_substring_regex(texts, r"^(-?\d+)?$")
         example = _first(digits)
         if example is None or not _all(compute.or_(digits, single)):
             return None, None
-        sign = re.sub(r"[\d\s-]", "", texts[example].as_py())[:1]
-        lists = ListColumn("ids", Separator(sign or None)).read(column)
-        return lists, texts[example].as_py()
-    return ListColumn("ids", Separator()).read(column), texts[example].as_py()
+        separator = re.sub(r"[\d\s-]", "", texts[example].as_py())[:1] or None
+    return ListColumn("ids", separator).read(column), texts[example].as_py()
 
 
 def _enclosed(texts: Any, first: str, last: str) -> Any:
@@ -366,17 +323,6 @@ def _trimmed(lists: Any) -> Any:
     return arrow().LargeListArray.from_arrays(offsets, values)
 
 
-def _without_blanks(lists: Any, empty: Any = None) -> Any:
-    """Lists of trimmed texts; a single blank entry, or a row of `empty`, is an empty list."""
-    compute = arrow("compute")
-    lists = _trimmed(lists)
-    if empty is None:
-        firsts = compute.list_element(lists, 0)
-        single = compute.equal(compute.list_value_length(lists), 1)
-        empty = compute.and_(single, compute.equal(firsts, ""))
-    return compute.if_else(empty, arrow().scalar([], lists.type), lists)
-
-
 def _no_json(column: TableColumn, row: int) -> InputError:
     text = (column.values[row].as_py() or "").strip()
     remedy = 'write each cell of the column like ["a", "b"]; of arrays, that is .tolist()'
@@ -396,16 +342,23 @@ def _json_list(text: str) -> list[Any] | None:
     return parsed if isinstance(parsed, list) else None
 
 
-def _value(entry: str | None) -> float | str | None:
-    if entry is None:
-        return None
-    with suppress(ValueError):
-        return float(entry)
-    return entry or None
+def _values(lists: Any, blank: Any) -> Any:
+    """Lists of numbers and words; text that reads as a number is one, an empty one is null."""
 
+    def value(entry: str | None) -> float | str | None:
+        with suppress(ValueError):
+            return None if entry is None else float(entry)
+        return entry or None
 
-def _as_union(rows: Sequence[Sequence[Any] | None], entries: Sequence[Any]) -> Any:
-    """An Arrow array of lists of numbers and words."""
+    rows: list[list[float | str | None] | None] = [
+        None if is_blank else list(map(value, entries))
+        for entries, is_blank in zip(lists.to_pylist(), blank.to_pylist(), strict=True)
+    ]
+    entries = [entry for values in rows for entry in values or ()]
+    has_words = any(isinstance(entry, str) for entry in entries)
+    if not (has_words and any(isinstance(entry, float) for entry in entries)):
+        kind = arrow().large_string() if has_words else arrow().float64()
+        return arrow().array(rows, arrow().large_list(kind))
     is_word = arrow().array([isinstance(entry, str) for entry in entries])
     by_kind = [
         arrow().array([entry if isinstance(entry, kind) else None for entry in entries], of_kind)
@@ -413,5 +366,4 @@ def _as_union(rows: Sequence[Sequence[Any] | None], entries: Sequence[Any]) -> A
     ]
     values = arrow().UnionArray.from_sparse(is_word.cast(arrow().int8()), by_kind)
     offsets = arrow().array(np.cumsum([0, *(len(row or ()) for row in rows)]))
-    unknown = arrow().array([row is None for row in rows])
-    return arrow().LargeListArray.from_arrays(offsets, values, mask=unknown)
+    return arrow().LargeListArray.from_arrays(offsets, values, mask=arrow().array(blank))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
@@ -16,14 +16,13 @@ from streameval.accumulator.readings import audiences, readings_of
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import Unreadable
-from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.partition import FEWEST
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counting import Cell, Counts, SpanReadings, labels_of, starts_of
+from streameval.evaluation.counting import Counts, SpanReadings, labels_of, starts_of
 from streameval.evaluation.fields import lacking_field
-from streameval.evaluation.options import InputError, NoEventsError, Note, Setting, Surroundings
+from streameval.evaluation.options import NoEventsError, Note, Setting, Surroundings
 from streameval.evaluation.processes import map_parts
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.sources import EventSource, Given
@@ -41,21 +40,6 @@ if TYPE_CHECKING:
 
 Per: TypeAlias = Literal["list", "user"]
 """What has one value: each list, or all lists of a user together."""
-
-
-class EventChunk(NamedTuple):
-    """Some events of one slice and span.
-
-    Attributes:
-        events: as `Accumulator.update_many` takes them.
-        labels: label values.
-        start: start of the span, microseconds since the epoch; None for all time.
-    """
-
-    events: Any
-    labels: tuple[str, ...] = ()
-    start: int | None = None
-
 
 _Key: TypeAlias = tuple[int | None, tuple[str, ...], Id | None]
 """Span, labels, and user."""
@@ -86,27 +70,21 @@ class FileCounts:
         setup: what was asked for.
         names: of the files and frames.
         ids: kind of their ids; None if there are none.
+        labels: the names of the labels that split the values.
+        intervals: settings of confidence intervals.
         is_doubtful: whether most records are no JSON objects, most of those with interactions are
             invalid, or most do not join.
     """
 
     def __init__(self, setup: Setup, source: EventSource, counts: _Counts) -> None:
         self.setup, self.names, self.ids = setup, source.names, source.ids
+        self.labels = tuple(setup.label_names)
+        self.intervals = setup.intervals or Intervals()
         # What is no object may have had interactions: nobody knows.
         unread = sum(counts.tally.invalid.get(reason, 0) for reason in get_args(Unreadable))
         is_unread = unread >= FEWEST and unread > counts.tally.consumed / 2
         self.is_doubtful = is_unread or counts.warning() is not None
         self._source, self._counts = source, counts
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the labels that split the values."""
-        return tuple(self.setup.label_names)
-
-    @property
-    def intervals(self) -> Intervals:
-        """Settings of confidence intervals."""
-        return self.setup.intervals or Intervals()
 
     @property
     def clock(self) -> int | None:
@@ -158,24 +136,56 @@ class FileCounts:
         """The family that all labels split, and no segment."""
         return [family for family in self.families if family.names == self.labels][:1]
 
-    def chunks(self) -> Iterator[EventChunk]:
-        """The events again, batch by batch, each with its labels and span."""
-        config = self.setup.config
+    def values(self, per: Per) -> dict[str, list[Any]]:
+        """Columns: span and labels if there are any, the user, and the value of each metric.
+
+        The events are read again. A value that is undefined is NaN. Metrics of all lists together
+        have no value of a list.
+
+        Raises:
+            MetricError: none of the metrics has a value for a list.
+        """
+        empty, config = self.setup.accumulator(None), self.setup.config
+        metrics = [metric for metric in empty.metrics if metric.definition.per != "slice"]
+        if not metrics:
+            named = ", ".join(metric.text for metric in empty.metrics)
+            raise MetricError(f"{named}: no value of a single list; they are of all lists together")
         dimensions = self.setup.labels if config is None else config.series_dimensions()
-        named = [*map(dimensions.index, self.labels)]
+        indices = [*map(dimensions.index, self.labels)]
+        table, keys, cell_of = empty.table.empty(), list[_Key](), dict[_Key, int]()
         for lists in self._lists():
-            starts = starts_of(lists, self.setup.every)
-            rows: dict[Cell, list[int]] = {}
-            keys = zip(lists.dimensions or repeat(()), starts or repeat(None), strict=False)
-            for row, key in zip(range(len(lists.batch)), keys, strict=False):
-                rows.setdefault(Cell(*key), []).append(row)
-            for cell, indices in rows.items():
-                labels = tuple([cell.labels[at] for at in named])
-                yield EventChunk(lists.take(np.array(indices)).batch, labels, cell.start)
+            table.ids, batch = checked_batch(table.ids, lists.batch, table.search)
+            starts = starts_of(lists, self.setup.every) or repeat(None)
+            labels = [
+                tuple([values[at] for at in indices])
+                for values in lists.dimensions or repeat((), len(batch))
+            ]
+            users = batch.users or repeat(None)
+            rows = [
+                (start, of, user) for of, start, user in zip(labels, starts, users, strict=False)
+            ]
+            if per == "list":
+                cells = np.arange(len(keys), len(keys) + len(rows))
+                keys += rows
+            else:
+                cells = np.array([cell_of.setdefault(key, len(cell_of)) for key in rows], np.int64)
+                keys += list(cell_of)[len(keys) :]
+            table.count(batch, cells)
+        columns: dict[str, list[Any]] = {}
+        if any(start is not None for start, _, _ in keys):
+            columns["start"] = [start for start, _, _ in keys]
+        for index, name in enumerate(self.labels):
+            columns[name] = [labels[index] for _, labels, _ in keys]
+        if any(user is not None for _, _, user in keys):
+            columns["user"] = [user for _, _, user in keys]
+        for metric in metrics:
+            readings = readings_of(metric, table, np.arange(len(keys)), None) if keys else ()
+            columns[metric.text] = [each.value if each.defined else math.nan for each in readings]
+        return columns
 
     def _lists(self) -> Iterator[Decoded]:
         """The lists that count, again."""
-        source, rankers = self._source, self.setup.fields.ranker_names
+        source = self._source
         if self.setup.is_ordered:
             from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
 
@@ -187,7 +197,7 @@ class FileCounts:
             return
         for part in source.parts:
             for events in source.read(part, self._counts.search):
-                yield lists_by_ranker(events.decoded, rankers)
+                yield lists_by_ranker(events.decoded, self.setup.fields.ranker_names)
 
 
 def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:
@@ -252,9 +262,10 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     processes = 1 if is_joined else setup.options.processes
     counts = _count_parts(source, empty, processes, around)
     counts.settle()
-    unread = () if is_joined else _unread_fields(setup)
-    for note in (*unread, *_invalid_notes(setup, counts)):
+    for note in () if is_joined else _unread_fields(setup):
         around.note(note)
+    for text in _invalid_notes(setup, counts):
+        around.note(text)
     if not counts.tally.valid:
         if (warning := counts.warning()) is not None:
             around.note(warning)
@@ -270,43 +281,23 @@ def count(setup: Setup, around: Surroundings) -> FileCounts:
     return FileCounts(setup, source, counts)
 
 
-def check_labels(counted: FileCounts, around: Surroundings) -> None:
-    """Refuse a label that no event has, or note it if only a configuration names it."""
-    values: dict[str, set[str]] = {}
-    for _, snapshot in counted.spans:
-        for entry in snapshot.series:
-            for name, value in labels_of(snapshot, entry).items():
-                values.setdefault(name, set()).add(value)
-    for name, present in values.items():
-        if present == {MISSING_LABEL}:
-            absent = Note(
-                f"no event has the label {name!r}; name its field with {{by}}, {{column}} or "
-                "[event.labels].",
-                column=Setting("columns", "FIELD", name),
-            )
-            if name in counted.setup.options.by:
-                raise InputError(absent.text, **absent.settings)
-            around.note(absent)
-
-
 def _unread_fields(setup: Setup) -> Iterator[Note]:
     """Ranks and scores of the first JSON line that are not read, and values that mean nothing."""
     given, fields = setup.given, setup.fields
     if given.is_columns:
         for metric in setup.metrics:
             if (lacking := lacking_field(metric, fields, given)) is not None:
-                said = f"do not use the value of {metric.text}: it needs {lacking.text}."
-                yield Note(said, **lacking.settings)
+                text = "do not use the value of {metric}: it needs " + lacking.text + "."
+                yield Note(text, metric=metric.text, **lacking.values)
         return
-    scored = any(
-        metric.definition.reads in ("scores", "ranksums", "event") for metric in setup.metrics
-    )
-    names = ["positions", *(["scores"] if scored else [])]
+    reads = {metric.definition.reads for metric in setup.metrics}
+    scored = ["scores"] if reads & {"scores", "ranksums", "event"} else []
     record = first_record(given.events)
-    for name in names:
+    for name in ("positions", *scored):
         if getattr(fields, name) is None and name in record:
             yield Note(
-                f"{name} of the records are not read; name them with {{column}}.",
+                "{name} of the records are not read; name them with {column}.",
+                name=name,
                 column=Setting("columns", name, name),
             )
 
@@ -335,45 +326,3 @@ def _invalid_notes(setup: Setup, counts: _Counts) -> Iterator[str]:
         if line[:1] in (b"[", b"{"):
             remedy = 'write one object per line, as pandas does with orient="records", lines=True'
         yield f"{letter.partition.topic} does not look like JSON lines: {remedy}."
-
-
-def values_of(
-    empty: Accumulator, chunks: Iterable[EventChunk], names: Sequence[str], per: Per
-) -> dict[str, list[Any]]:
-    """Columns: span and labels if there are any, the user, and the value of each metric.
-
-    A value that is undefined is NaN. Metrics of all lists together have no value of a list.
-
-    `empty`: an accumulator of the metrics, without intervals. `names`: of the labels.
-
-    Raises:
-        MetricError: none of the metrics has a value for a list.
-    """
-    metrics = [metric for metric in empty.metrics if metric.definition.per != "slice"]
-    if not metrics:
-        named = ", ".join(metric.text for metric in empty.metrics)
-        raise MetricError(f"{named}: no value of a single list; they are of all lists together")
-    table, keys = empty.table.empty(), list[_Key]()
-    cell_of: dict[_Key, int] = {}
-    for chunk in chunks:
-        table.ids, batch = checked_batch(table.ids, chunk.events, table.search)
-        users = batch.users or repeat(None, len(batch))
-        rows = [(chunk.start, chunk.labels, user) for user in users]
-        if per == "list":
-            cells = np.arange(len(keys), len(keys) + len(rows))
-            keys += rows
-        else:
-            cells = np.array([cell_of.setdefault(key, len(cell_of)) for key in rows], np.int64)
-            keys += list(cell_of)[len(keys) :]
-        table.count(batch, cells)
-    columns: dict[str, list[Any]] = {}
-    if any(start is not None for start, _, _ in keys):
-        columns["start"] = [start for start, _, _ in keys]
-    for index, name in enumerate(names):
-        columns[name] = [labels[index] for _, labels, _ in keys]
-    if any(user is not None for _, _, user in keys):
-        columns["user"] = [user for _, _, user in keys]
-    for metric in metrics:
-        readings = readings_of(metric, table, np.arange(len(keys)), None) if keys else ()
-        columns[metric.text] = [each.value if each.defined else math.nan for each in readings]
-    return columns

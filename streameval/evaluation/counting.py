@@ -14,7 +14,6 @@ from streameval.accumulator.advice import advice
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of
-from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import MAX_AHEAD, Clock, provisional
 from streameval.engine.dead_letters import DeadLetter, count_each, letters_of
@@ -97,6 +96,7 @@ def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
     windowed = any(span.snapshot.has_windows for span in spans)
     for span in spans:
         for entry in span.snapshot.series:
+            reading = entry.reading
             fields: dict[str, Any] = {}
             if span.start is not None:
                 fields["start"] = moment_text(span.start)
@@ -105,40 +105,25 @@ def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
                 fields["window"] = entry.window
             if entry.since is not None:
                 fields["since"] = entry.since
-            reading = entry.reading
             value = reading.value if reading.defined else None
             fields |= {"value": value, "count": reading.count}
-            yield fields | _bounds(reading) | _interval(reading) | _remarked(entry)
-
-
-def _bounds(reading: Reading) -> dict[str, object]:
-    """The bounds of an estimate; nothing for an exact value."""
-    if not reading.estimated and reading.low is None:
-        return {}
-    return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
-
-
-def _interval(reading: Reading) -> dict[str, object]:
-    """The interval, or the reason that there is none; nothing without intervals."""
-    if reading.interval is not None:
-        return {"interval": msgspec.structs.asdict(reading.interval)}
-    return (
-        {}
-        if reading.no_interval is None
-        else {"interval": None, "no_interval": reading.no_interval}
-    )
-
-
-def _remarked(entry: Series) -> dict[str, object]:
-    """That a value is an estimate, its weight, verdict and note; nothing for most metrics."""
-    reading = entry.reading
-    remarks: dict[str, object] = {
-        "estimate": entry.metric.definition.estimates_policy or None,
-        "weight": reading.weight,
-        "verdict": reading.verdict,
-        "note": reading.note,
-    }
-    return {name: value for name, value in remarks.items() if value is not None}
+            if reading.estimated or reading.low is not None:
+                fields |= {
+                    "estimated": reading.estimated,
+                    "low": reading.low,
+                    "high": reading.high,
+                }
+            if reading.interval is not None:
+                fields["interval"] = msgspec.structs.asdict(reading.interval)
+            elif reading.no_interval is not None:
+                fields |= {"interval": None, "no_interval": reading.no_interval}
+            remarks = {
+                "estimate": entry.metric.definition.estimates_policy or None,
+                "weight": reading.weight,
+                "verdict": reading.verdict,
+                "note": reading.note,
+            }
+            yield fields | {name: said for name, said in remarks.items() if said is not None}
 
 
 def labels_of(snapshot: Snapshot, entry: Series) -> dict[str, str]:
@@ -205,12 +190,6 @@ class _Cells:
     def cells(self) -> IntArray:
         """All cells, ascending."""
         return np.array(sorted(self.numbers.values()), np.int64)
-
-    def slices(self, start: int | None) -> SliceTable:
-        """The slices of a span."""
-        labels = self.by_start.get(start, {})
-        spec = self.spec
-        return SliceTable(spec.dimensions, self.segment, spec.metrics, self.table, labels)
 
 
 class Dumped(NamedTuple):
@@ -300,26 +279,31 @@ class Counts:
                 clock = self._clocks.setdefault(events.records.partition, Clock())
                 voters = decoded.voting(events.records.keys).voters
                 days, _ = limited_times(days, clock.advance(days, voters))
-        self._count(lists, days, values)
-
-    def count(self, lists: Decoded) -> None:
-        """Count lists that another has checked and tallied."""
-        if len(lists.batch):
-            self._count(lists, lists.times, [None] * len(self._families))
+        self.count(lists, days, values)
 
     def _values(self, decoded: Decoded) -> tuple[Decoded, Sequence[Any]]:
         """The lists of events, and for each family the values of its metrics of events."""
         lists = lists_by_ranker(decoded, self._rankers)
         return lists, [of_family.table.event_values(lists.batch) for of_family in self._families]
 
-    def _count(self, lists: Decoded, days: IntArray | None, values: Sequence[Any]) -> None:
+    def count(
+        self, lists: Decoded, days: IntArray | None = None, values: Sequence[Any] = ()
+    ) -> None:
+        """Count lists, also those that another has checked and tallied.
+
+        Args:
+            lists: that count.
+            days: times of the days on which they count; None for their own.
+            values: for each family those of its metrics of events; empty to compute them.
+        """
         starts = starts_of(lists, self._every)
-        if self._every is not None and starts is None:
+        if not len(lists.batch) or (self._every is not None and starts is None):
             return
+        days = lists.times if days is None else days
         if days is not None and len(days) != len(lists.batch):
             days = np.repeat(days, 1 + len(self._rankers))
         batch = lists.batch if len(self._families) == 1 else matched(lists.batch, self.search)
-        for of_family, of_metrics in zip(self._families, values, strict=True):
+        for of_family, of_metrics in zip(self._families, values or repeat(None), strict=False):
             of_family.table.count(batch, of_family.of(lists, starts), days, of_metrics)
 
     def dump(self) -> Dumped:
@@ -367,7 +351,16 @@ class Counts:
 
     def families(self, start: int | None = None) -> list[SliceTable]:
         """The counts of a span."""
-        return [of_family.slices(start) for of_family in self._families]
+        return [
+            SliceTable(
+                of.spec.dimensions,
+                of.segment,
+                of.spec.metrics,
+                of.table,
+                of.by_start.get(start, {}),
+            )
+            for of in self._families
+        ]
 
     def spans(self) -> list[SpanReadings]:
         """The readings of each span, in time order."""

@@ -18,17 +18,20 @@ from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counted import (
-    EvaluationRow,
-    FileCounts,
-    Per,
-    check_labels,
-    count,
-    values_of,
-)
+from streameval.evaluation.counted import EvaluationRow, FileCounts, Per, count
 from streameval.evaluation.counting import label_column, page_of, records_of
-from streameval.evaluation.options import Form, Note, Options, Surroundings, Ties, separators_of
+from streameval.evaluation.options import (
+    Form,
+    InputError,
+    Note,
+    Options,
+    Surroundings,
+    Ties,
+    column,
+    separators_of,
+)
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import given_of
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
@@ -41,7 +44,7 @@ from streameval.events.errors import (
 )
 from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
-from streameval.statistics.intervals import Interval, Intervals
+from streameval.statistics.intervals import Intervals
 
 if TYPE_CHECKING:
     from streameval.config import Config
@@ -172,9 +175,7 @@ class Evaluation(Mapping[str, Reading]):
         """
         if per not in ("list", "user"):
             raise UsageError(f"per={per!r}: give 'list' or 'user'.")
-        counted = self._counted
-        empty = counted.setup.accumulator(None)
-        return frame_of(values_of(empty, counted.chunks(), self.labels, per), library)
+        return frame_of(self._counted.values(per), library)
 
     def to_html(self, title: str | None = None) -> str:
         """One HTML file to send to a colleague: values with intervals, and a chart of spans.
@@ -210,12 +211,13 @@ class Evaluation(Mapping[str, Reading]):
             columns[label_column(name)] = [row.labels.get(name) for row in rows]
         if any(row.window != "lifetime" for row in rows):
             columns["window"] = [row.window for row in rows]
-        bounds = [_bounds(reading) for reading in readings]
+        # The confidence interval, else the bounds of an estimate.
+        bounds = [reading.interval or reading for reading in readings]
         return columns | {
             "metric": [reading.metric for reading in readings],
             "value": [reading.value if reading.defined else None for reading in readings],
-            "low": [low for low, _ in bounds],
-            "high": [high for _, high in bounds],
+            "low": [bounded.low for bounded in bounds],
+            "high": [bounded.high for bounded in bounds],
             "count": [reading.count for reading in readings],
             "lists": [reading.lists for reading in readings],
             "users": [row.users for row in rows],
@@ -241,12 +243,6 @@ def _key(row: EvaluationRow) -> str:
         about["window"] = row.window
     inside = ",".join(f'{name}="{value}"' for name, value in about.items())
     return f"{row.reading.metric}{{{inside}}}" if inside else row.reading.metric
-
-
-def _bounds(reading: Reading) -> tuple[float | None, float | None]:
-    """The confidence interval, else the bounds of an estimate."""
-    bounded: Interval | Reading = reading.interval or reading
-    return bounded.low, bounded.high
 
 
 def title_of(names: Sequence[str]) -> str:
@@ -401,10 +397,26 @@ def evaluate(  # noqa: PLR0913  each is an option
 
 
 def count_given(request: Request, around: Surroundings) -> FileCounts:
-    """Count what a caller gave, whose labels are in some event."""
+    """Count what a caller gave; a label that no event has is refused, or noted if configured.
+
+    Raises:
+        UsageError: options do nothing, or the events cannot be read as they are.
+        NoEventsError: there is no valid event.
+    """
     refuse_idle(request.options, request.given)
     counted = count(setup_of(request), around)
-    check_labels(counted, around)
+    values: dict[str, set[str]] = {}
+    for row in counted.rows:
+        for name, value in row.labels.items():
+            values.setdefault(name, set()).add(value)
+    for name in [name for name, present in values.items() if present == {MISSING_LABEL}]:
+        text = (
+            "no event has the label {name}; name its field with {by}, {column} or [event.labels]."
+        )
+        field = column(name, "FIELD")
+        if name in request.options.by:
+            raise InputError(text, name=repr(name), column=field)
+        around.note(Note(text, name=repr(name), column=field))
     return counted
 
 
@@ -433,56 +445,46 @@ def metric_texts(metrics: Iterable[Any]) -> list[str]:
     return [metric_of(metric).text for metric in listed]
 
 
-def options_of(reading: ReadingOptions, **asked: Any) -> Options:
-    """The options of a call; `asked`: fields of `Options` besides those about reading."""
-    given: dict[str, Any] = {**reading}
-    _refuse_unknown(given)
-    columns = given.get("columns") or {}
-    moved = {name: given.get(name) for name in ("user", "item", "score", "rating", "rank", "time")}
-    for name, value in moved.items():
-        if value is not None:
-            _warn_of_old(f"{name}={value!r}", f"columns={{{name!r}: {value!r}}}")
-            columns = {**columns, name: value}
-    separator = given.get("separator") or {}
-    if isinstance(given.get("separator"), str):
-        separator = {"": given["separator"]}
-    for text in given.get("separators", ()):
-        both = separators_of([text])
-        _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
-        separator = {**separator, **both}
-    named = {name: given[name] for name in Options.__struct_fields__ if given.get(name) is not None}
-    if isinstance(named.get("config"), os.PathLike):
-        named["config"] = os.fspath(named["config"])
-    read = {"columns": columns, "separator": separator, "inputs": _inputs(given)}
-    return Options(**named | read | asked)
-
-
-def _refuse_unknown(given: Iterable[str]) -> None:
-    """Refuse other keywords than those of `ReadingOptions`, which Python takes as they come."""
-    remedies = {
-        "metrics": "give metrics by position, one or a list.",
-        "k": 'a cut-off is part of a metric: "ndcg@10".',
-    }
-    for name in given:
+def options_of(reading: ReadingOptions, **others: Any) -> Options:
+    """The options of a call; `others`: fields of `Options` besides those about reading."""
+    given: dict[str, Any] = {name: of for name, of in reading.items() if of is not None}
+    for name in reading:
+        # Python takes any keyword that is in no signature.
         if name not in ReadingOptions.__optional_keys__:
+            remedies = {
+                "metrics": "give metrics by position, one or a list.",
+                "k": 'a cut-off is part of a metric: "ndcg@10".',
+            }
             known = sorted(ReadingOptions.__optional_keys__ - OldNames.__optional_keys__)
             listed = f"known: {', '.join(known)}.{suggestion(name, known)}"
             raise UsageError(f"{name}= is no argument; {remedies.get(name, listed)}")
+    columns: Mapping[str, str | None] = given.pop("columns", {})
+    for name in ("user", "item", "score", "rating", "rank", "time"):
+        if name in given:
+            value = given.pop(name)
+            _warn_of_old(f"{name}={value!r}", f"columns={{{name!r}: {value!r}}}")
+            columns = {**columns, name: value}
+    separator = given.pop("separator", {})
+    separator = {"": separator} if isinstance(separator, str) else separator
+    for text in given.pop("separators", ()):
+        both = separators_of([text])
+        _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
+        separator = {**separator, **both}
+    inputs: dict[str, Any] = {name: given.pop(name) for name in _INPUTS if name in given}
+    if "popularity" in inputs and not isinstance(inputs["popularity"], Popularity):
+        inputs["popularity"] = Popularity(inputs["popularity"])
+    if isinstance(inputs.get("catalog"), os.PathLike):
+        inputs["catalog"] = os.fspath(inputs["catalog"])
+    if isinstance(given.get("config"), os.PathLike):
+        given["config"] = os.fspath(given["config"])
+    return Options(columns=columns, separator=separator, inputs=inputs, **given, **others)
+
+
+_INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination")
 
 
 def _warn_of_old(before: str, now: str) -> None:
     warnings.warn(f"{before} goes with the next release; give {now}.", FutureWarning, stacklevel=5)
-
-
-def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("catalog", "popularity", "similarity", "attributes", "examination")
-    inputs = {name: given[name] for name in names if given.get(name) is not None}
-    if isinstance(inputs.get("catalog"), os.PathLike):
-        inputs["catalog"] = os.fspath(inputs["catalog"])
-    popularity = inputs.get("popularity")
-    if popularity is not None and not isinstance(popularity, Popularity):
-        inputs["popularity"] = Popularity(popularity)
-    return inputs
 
 
 @contextmanager

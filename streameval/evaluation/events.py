@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import check_time, microsecond_column
 from streameval.decoding.values import label_texts
-from streameval.evaluation.cells import Kind, ListColumn, Separator, is_list_type, require_lists
+from streameval.evaluation.cells import Kind, ListColumn, is_list_type, require_lists
 from streameval.evaluation.files import (
     MIND,
     RowBlock,
@@ -45,12 +45,11 @@ from streameval.events.times import YEARS, outside_range
 from streameval.statistics.matching import Search
 
 _IDS: Final = ("recommendations", "interactions")
-_NUMBERS: Final = ("gains", "positions", "scores")
-USERS: Final = "users"
-"""Another usual name of the column of users."""
 
 GAINS: Final = "gains"
 """The only list column that is not a field of JSON records."""
+
+_NUMBERS: Final = (GAINS, "positions", "scores")
 
 
 class Needs(NamedTuple):
@@ -87,11 +86,13 @@ class EventRows:
         self, fields: EventFields, labels: Sequence[str], needs: Needs, options: Options
     ) -> None:
         self._labels, self._needs, self._options = labels, needs, options
-        self.in_order = needs.in_order
-        self._absent = {name for name, found in options.columns.items() if found is None}
-        if options.form == "mind":
+        self._is_mind = options.form == "mind"
+        if self._is_mind:
             fields = msgspec.structs.replace(fields, user=MIND[1])
         self._fields = fields
+        names = {name: getattr(fields, name, None) or name for name in (*_IDS, *_NUMBERS)}
+        self._names = {**names, GAINS: options.columns.get(GAINS) or GAINS}
+        self.in_order = needs.in_order
         self.ids: IdKind = "text"
 
     def find_kind(self, parts: Iterable[TablePart]) -> None:
@@ -110,23 +111,85 @@ class EventRows:
         if len(kinds) > 1 and self._fields.ids != "integer":
             problem = f"ids are integers in {kinds[True]} and text in {kinds[False]}"
             raise InputError(
-                f'{next(iter(by_path))}: {problem}; write them alike, or set ids = "integer" under '
-                "[event] in {config=FILE}."
+                '{problem}; write them alike, or set ids = "integer" under [event] in '
+                "{config=FILE}.",
+                problem=f"{next(iter(by_path))}: {problem}",
             )
         all_integers = False not in kinds and bool(kinds)
         self.ids = "integer" if all_integers or self._fields.ids == "integer" else "text"
 
+    def _kind(self, part: TablePart, name: str) -> Any:
+        """Arrow's type of the ids in a column."""
+        if part.kind is None:
+            return arrow().large_string()
+        field = self._names[name]
+        require(part.path, field, part.kind.names, _remedy(name), role=column(name))
+        kind = _value_type(part.kind.field(field).type)
+        require_lists(part.path, field, kind)
+        if not is_list_type(kind):
+            return arrow().large_string()
+        types, entries = arrow().types, _value_type(kind.value_type)
+        known = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
+        if not any(is_kind(entries) for is_kind in (*known, types.is_null)):
+            raise InputError(
+                "{problem}; give ids as integers or as text.",
+                problem=f"{part.path}: {name} are lists of {entries}",
+            )
+        return entries
+
     def read(self, part: TablePart, search: Search) -> Iterator[tuple[int, Decoded]]:
         """The index of the first row of each block, and its events."""
-        lists = {name: self._list_column(self._name(name), "ids") for name in _IDS}
-        lists |= {name: self._list_column(self._name(name), "numbers") for name in _NUMBERS}
+        lists = {name: self._list_column(self._names[name], "ids") for name in _IDS}
+        lists |= {name: self._list_column(self._names[name], "numbers") for name in _NUMBERS}
         per_item = (self._fields.per_item or {}).items()
         values = {name: self._list_column(field, "values") for name, field in per_item}
         for block in blocks_of(part, self._select, self._options):
-            if self._options.form == "mind":
+            if self._is_mind:
                 block = _of_mind(block)  # noqa: PLW2901  the same rows in the usual form
             if block.rows.num_rows:
                 yield block.first, self._decoded(block, lists, values, search)
+
+    def _list_column(self, name: str, kind: Kind) -> ListColumn:
+        separator = self._options.separator
+        return ListColumn(kind, separator.get(name, separator.get("")), explicit=name in separator)
+
+    def _select(self, path: str, names: Sequence[str]) -> set[str]:
+        """The columns to read; refuses a file that lacks one."""
+        for name in self._options.separator:
+            if name and name not in names:
+                raise InputError(
+                    "{problem}; {separator} names one of them, {separator=|} is for all.",
+                    problem=f"{path}: no column {name!r}; {listing(names)}",
+                    separator=Setting("separator", "...", name),
+                )
+        if self._is_mind:
+            return {*MIND}
+        fields, needs = self._fields, self._needs
+        roles = {self._names[name]: name for name in self._names if self._has(names, name)}
+        roles |= {field: f"per_item.{name}" for name, field in (fields.per_item or {}).items()}
+        roles |= {fields.labels.get(name, name): name for name in self._labels}
+        if (user := self._user(names)) is not None:
+            roles[user] = "user"
+        if needs.times and fields.time is not None:
+            roles[fields.time] = "time"
+        if needs.event_ids and fields.event_id is not None:
+            roles[fields.event_id] = "event_id"
+        for name, role in roles.items():
+            require(path, name, names, _remedy(role), role=column(role))
+        return {*roles}
+
+    def _has(self, names: Sequence[str], name: str) -> bool:
+        """Whether a list column is read: an optional one only where it is named or there is one."""
+        if name in self._options.columns and self._options.columns[name] is None:
+            return False
+        return name in _IDS or self._names[name] != name or name in names
+
+    def _user(self, names: Sequence[str]) -> str | None:
+        """The column of users, if they are read; without a name it may be `users`, or absent."""
+        user = self._fields.user
+        if self._needs.users and user == EventFields().user and user not in names:
+            return "users" if "users" in names else None
+        return user if self._needs.users else None
 
     def _decoded(
         self,
@@ -135,169 +198,116 @@ class EventRows:
         values: Mapping[str, ListColumn],
         search: Search,
     ) -> Decoded:
-        columns = self._columns(block, lists)
-        if per_item := self._fields.per_item:
-            arrays = [values[name].read(block.column(field)) for name, field in per_item.items()]
+        fields, needs = self._fields, self._needs
+        present = {name: self._names[name] for name in lists if self._has(block.names, name)}
+        bars = [lists[name].note_bars(block.column(present[name])) for name in _IDS]
+        for name in _IDS if any(bars) else ():
+            lists[name].has_bars = True
+        columns = {name: lists[name].read(block.column(field)) for name, field in present.items()}
+        if fields.ids == "integer":
+            for name in _IDS:
+                try:
+                    columns[name] = columns[name].cast(arrow().large_list(arrow().int64()))
+                except arrow().ArrowInvalid as error:
+                    problem = f"{block.path}: {' '.join(str(error).split())}"
+                    raise _no_integers(problem) from error
+        _refuse_floats(block.path, columns)
+        if fields.per_item:
+            arrays = [values[name].read(block.column(at)) for name, at in fields.per_item.items()]
             columns["per_item"] = arrow().StructArray.from_arrays(arrays, names=list(values))
-        user, fields = self._user(block.names), self._fields
-        if user is not None:
+        if (user := self._user(block.names)) is not None:
             columns["users"] = user_column(block.column(user))
-        if self._needs.times and fields.time is not None and fields.time_unit is not None:
+        if needs.times and fields.time is not None and fields.time_unit is not None:
             times = time_column(block.column(fields.time), fields.time_unit)
             columns["times"] = arrow().array(times)
         batch = self._checked(block, columns, search)
-        if self._needs.event_ids and fields.event_id is not None:
+        if needs.event_ids and fields.event_id is not None:
             ids = id_column(block.column(fields.event_id)).to_pylist()
             batch = msgspec.structs.replace(batch, event_ids=list(map(str, ids)))
         if batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
         dimensions = None
         if self._labels:
-            named_labels = [self._label(block, name) for name in self._labels]
-            dimensions = list(zip(*named_labels, strict=True))
+            named = [_label(block, fields.labels.get(name, name)) for name in self._labels]
+            dimensions = list(zip(*named, strict=True))
         return Decoded(batch=batch, dimensions=dimensions, places=np.arange(len(batch)))
-
-    def _columns(self, block: RowBlock, lists: Mapping[str, ListColumn]) -> dict[str, Any]:
-        """The lists of ids and of numbers, as arguments of `Columns`."""
-        present = {name: self._name(name) for name in lists if self._has(block.names, name)}
-        bars = [lists[name].note_bars(block.column(present[name])) for name in _IDS]
-        for name in _IDS if any(bars) else ():
-            lists[name].has_bars = True
-        arrays = {name: lists[name].read(block.column(field)) for name, field in present.items()}
-        if self._fields.ids == "integer":
-            arrays |= {name: _integers(block.path, arrays[name]) for name in _IDS}
-        _refuse_floats(block.path, [arrays[name] for name in _IDS])
-        return arrays
 
     def _checked(self, block: RowBlock, columns: Mapping[str, Any], search: Search) -> Batch:
         """The events as a batch; an error names the first row that is none."""
+
+        def batch(columns: Mapping[str, Any]) -> Batch:
+            with warnings.catch_warnings():
+                # Times that are too early are reported once for all files.
+                warnings.simplefilter("ignore", SuspiciousEventsWarning)
+                return checked_batch(self.ids, Columns(**columns), search)[1]
+
+        def refusal(start: int, stop: int) -> InvalidEventError | None:
+            try:
+                batch({name: values[start:stop] for name, values in columns.items()})
+            except InvalidEventError as error:
+                return error
+            return None
+
         try:
-            return _batch(self.ids, _coded(columns), search)
+            return batch(_coded(columns))
         except InvalidEventError as error:
             checked, failing = 0, block.rows.num_rows
             while failing - checked > 1:
                 middle = (checked + failing) // 2
-                sound = self._refusal(columns, checked, middle, search) is None
+                sound = refusal(checked, middle) is None
                 checked, failing = (middle, failing) if sound else (checked, middle)
             # The error of the row alone names no number of a row in some part of the file.
-            alone = self._refusal(columns, checked, failing, search) or error
-            detail = f"{block.place(checked)}: {alone.detail}; correct the file."
-            raise InputError(detail) from error
-
-    def _refusal(
-        self, columns: Mapping[str, Any], start: int, stop: int, search: Search
-    ) -> InvalidEventError | None:
-        part = {name: values[start:stop] for name, values in columns.items()}
-        try:
-            _batch(self.ids, part, search)
-        except InvalidEventError as error:
-            return error
-        return None
-
-    def _select(self, path: str, names: Sequence[str]) -> set[str]:
-        """The columns to read; refuses a file that lacks one."""
-        for name in self._options.separator:
-            if name and name not in names:
-                raise InputError(
-                    f"{path}: no column {name!r}; {listing(names)}; "
-                    "{separator} names one of them, {separator=|} is for all.",
-                    separator=Setting("separator", "...", name),
-                )
-        if self._options.form == "mind":
-            return {*MIND}
-        lists = {self._name(name): name for name in (*_IDS, *_NUMBERS) if self._has(names, name)}
-        labels = {self._fields.labels.get(name, name): name for name in self._labels}
-        values = {
-            field: f"per_item.{name}" for name, field in (self._fields.per_item or {}).items()
-        }
-        needed = lists | values | labels
-        user, fields = self._user(names), self._fields
-        if user is not None:
-            needed[user] = "user"
-        if self._needs.times and fields.time is not None:
-            needed[fields.time] = "time"
-        if self._needs.event_ids and fields.event_id is not None:
-            needed[fields.event_id] = "event_id"
-        for name, role in needed.items():
-            require(path, name, names, _remedy(role), role=column(role))
-        return {*needed}
-
-    def _has(self, names: Sequence[str], name: str) -> bool:
-        """Whether a list column is read: an optional one only where it is named or there is one."""
-        field = self._name(name)
-        return name not in self._absent and (name in _IDS or field != name or field in names)
-
-    def _name(self, name: str) -> str:
-        given = self._options.columns.get(GAINS) if name == GAINS else getattr(self._fields, name)
-        return given or name
-
-    def _user(self, names: Sequence[str]) -> str | None:
-        """The column of users, if they are read; without a name it may be `users`, or absent."""
-        user = self._fields.user
-        if self._needs.users and user == EventFields().user and user not in names:
-            return USERS if USERS in names else None
-        return user if self._needs.users else None
-
-    def _list_column(self, name: str, kind: Kind) -> ListColumn:
-        named = self._options.separator.get(name)
-        text = named if named is not None else self._options.separator.get("")
-        return ListColumn(kind, Separator(text, explicit=named is not None))
-
-    def _label(self, block: RowBlock, name: str) -> list[str]:
-        """The text of each value of a label; those of a dictionary are made once."""
-        field = self._fields.labels.get(name, name)
-        values = block.rows[field].combine_chunks()
-        if values.type.num_fields == 0:
-            values = _encoded(values)
-            names = [*values.dictionary.to_pylist(), None]
-        else:
-            names = values.to_pylist()
-        try:
-            texts = label_texts(names)
-        except Refusal as refusal:
-            listed = enumerate(values.to_pylist())
-            row = next((row for row, value in listed if _is_refused(value)), 0)
-            raise InputError(
-                f"{block.place(row)}: {refusal}; split by a column of short text or of integers."
-            ) from refusal
-        if values.type.num_fields:
-            return list(texts)
-        codes: list[int] = values.indices.fill_null(len(names) - 1).to_numpy().tolist()
-        return [texts[code] for code in codes]
-
-    def _kind(self, part: TablePart, name: str) -> Any:
-        """Arrow's type of the ids in a column."""
-        if part.kind is None:
-            return arrow().large_string()
-        field = self._name(name)
-        require(part.path, field, part.kind.names, _remedy(name), role=column(name))
-        kind = _plain(part.kind.field(field).type)
-        require_lists(part.path, field, kind)
-        if not is_list_type(kind):
-            return arrow().large_string()
-        types, entries = arrow().types, _plain(kind.value_type)
-        known = (types.is_integer, types.is_string, types.is_large_string, types.is_string_view)
-        if not any(is_kind(entries) for is_kind in (*known, types.is_null)):
-            raise InputError(
-                f"{part.path}: {name} are lists of {entries}; give ids as integers or as text."
-            )
-        return entries
+            alone = refusal(checked, failing) or error
+            problem = f"{block.place(checked)}: {alone.detail}"
+            raise InputError("{problem}; correct the file.", problem=problem) from error
 
 
-def _batch(kind: IdKind, columns: Mapping[str, Any], search: Search) -> Batch:
-    with warnings.catch_warnings():
-        # Times that are too early are reported once for all files.
-        warnings.simplefilter("ignore", SuspiciousEventsWarning)
-        return checked_batch(kind, Columns(**columns), search)[1]
+def _label(block: RowBlock, field: str) -> list[str]:
+    """The text of each value of a label; those of a dictionary are made once."""
+    values = block.rows[field].combine_chunks()
+    if is_nested := bool(values.type.num_fields):
+        names = values.to_pylist()
+    else:
+        values = _encoded(values)
+        names = [*values.dictionary.to_pylist(), None]
+    try:
+        texts = label_texts(names)
+    except Refusal as refusal:
+        rows = enumerate(values.to_pylist())
+        row = next((row for row, value in rows if _is_refused(value)), 0)
+        raise InputError(
+            "{problem}; split by a column of short text or of integers.",
+            problem=f"{block.place(row)}: {refusal}",
+        ) from refusal
+    if is_nested:
+        return list(texts)
+    codes: list[int] = values.indices.fill_null(len(names) - 1).to_numpy().tolist()
+    return [texts[code] for code in codes]
+
+
+def _is_refused(label: object) -> bool:
+    try:
+        label_texts([label])
+    except Refusal:
+        return True
+    return False
 
 
 def _coded(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The columns with both lists of text coded together, so that equal ids have equal codes.
 
-    The codes of a parquet file are kept: each of its words is looked at once.
+    The codes of a parquet file are kept: each of its words is looked at once. Lists that are not of
+    text stay as they are, as do nulls, which are refused elsewhere.
     """
-    lists = [columns[name] for name in _IDS]
-    if GAINS in columns or any(_is_unusual(column) for column in lists):
+    types, lists = arrow().types, [columns[name] for name in _IDS]
+    for column_of_ids in lists:
+        kind = column_of_ids.type
+        is_list = types.is_list(kind) or types.is_large_list(kind)
+        entries = _value_type(kind.value_type) if is_list else None
+        is_text = is_list and (types.is_string(entries) or types.is_large_string(entries))
+        if not is_text or column_of_ids.null_count or column_of_ids.flatten().null_count:
+            return dict(columns)
+    if GAINS in columns:
         return dict(columns)
     flat = [_encoded(column.flatten()) for column in lists]
     known = [plain_array(entries.dictionary) for entries in flat]
@@ -319,16 +329,6 @@ def _coded(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {**columns, **coded}
 
 
-def _is_unusual(lists: Any) -> bool:
-    """Whether lists are not of text, or have nulls, which are refused elsewhere."""
-    types, kind = arrow().types, lists.type
-    if not (types.is_list(kind) or types.is_large_list(kind)) or lists.null_count:
-        return True
-    entries = _plain(kind.value_type)
-    is_text = types.is_string(entries) or types.is_large_string(entries)
-    return not is_text or bool(lists.flatten().null_count)
-
-
 def _offsets(lists: Any) -> IntArray:
     offsets: IntArray = lists.offsets.to_numpy().astype(np.int64)
     offsets -= offsets[0]
@@ -340,12 +340,8 @@ def _encoded(values: Any) -> Any:
     return values if is_coded else plain_array(values).dictionary_encode()
 
 
-def _is_refused(label: object) -> bool:
-    try:
-        label_texts([label])
-    except Refusal:
-        return True
-    return False
+def _value_type(kind: Any) -> Any:
+    return kind.value_type if arrow().types.is_dictionary(kind) else kind
 
 
 def _of_mind(block: RowBlock) -> RowBlock:
@@ -356,8 +352,8 @@ def _of_mind(block: RowBlock) -> RowBlock:
     clicked = compute.ends_with(marked, "-1")
     if not compute.all(compute.match_substring_regex(marked, "-[01]$"), min_count=0).as_py():
         raise InputError(
-            f"{block.path}: impressions like {marked[0].as_py()!r} name no clicks, as in MIND's "
-            "test part; give a part with N5-0 N6-1."
+            "{problem} name no clicks, as in MIND's test part; give a part with N5-0 N6-1.",
+            problem=f"{block.path}: impressions like {marked[0].as_py()!r}",
         )
     items = compute.replace_substring_regex(marked, "-[01]$", "")
     offsets = _offsets(shown)
@@ -370,44 +366,30 @@ def _of_mind(block: RowBlock) -> RowBlock:
     return block._replace(rows=rows, names=[*rows.column_names])
 
 
-def _refuse_floats(path: str, columns: Sequence[Any]) -> None:
+def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
     """Refuse text ids like 7.0 in one column and 7 in the other, which never match."""
-    forms = dict(zip(_IDS, map(_form, columns), strict=True))
-    if set(forms.values()) == {"integers", "floats"}:
-        floats = next(name for name in _IDS if forms[name] == "floats")
-        first = columns[_IDS.index(floats)].flatten()[0].as_py()
+    matches, forms, firsts = arrow("compute").match_substring_regex, {}, {}
+    for name in _IDS:
+        ids = columns[name].flatten()
+        if arrow().types.is_dictionary(ids.type):
+            ids = plain_array(ids.dictionary)
+        if not len(ids) or not arrow().types.is_large_string(ids.type):
+            return
+        for form, pattern in (("integers", r"^-?\d+$"), ("floats", r"^-?\d+\.0$")):
+            # Most columns are ruled out by their first id.
+            if all(arrow("compute").all(matches(of, pattern)).as_py() for of in (ids[:1], ids)):
+                forms[form], firsts[form] = name, columns[name].flatten()[0].as_py()
+    if len(forms) == 2:
         raise InputError(
-            f"{path}: the ids of {floats} are floats, like {first!r:.40}, but the others are "
-            "integers; write integers in both; missing values cause floats."
+            "{problem}, but the others are integers; write integers in both; missing values cause "
+            "floats.",
+            problem=f"{path}: the ids of {forms['floats']} are floats, like "
+            f"{firsts['floats']!r:.40}",
         )
 
 
-def _form(lists: Any) -> Literal["integers", "floats"] | None:
-    ids, matches = lists.flatten(), arrow("compute").match_substring_regex
-    if arrow().types.is_dictionary(ids.type):
-        ids = plain_array(ids.dictionary)
-    if not len(ids) or not arrow().types.is_large_string(ids.type):
-        return None
-    forms: Sequence[tuple[Literal["integers", "floats"], str]]
-    forms = (("integers", r"^-?\d+$"), ("floats", r"^-?\d+\.0$"))
-    for form, pattern in forms:
-        if all(arrow("compute").all(matches(part, pattern)).as_py() for part in (ids[:1], ids)):
-            return form
-    return None
-
-
-def _integers(path: str, lists: Any) -> Any:
-    try:
-        return lists.cast(arrow().large_list(arrow().int64()))
-    except arrow().ArrowInvalid as error:
-        raise InputError(
-            f'{path}: {" ".join(str(error).split())}; leave out ids = "integer", or give integers.'
-        ) from error
-
-
-def _plain(kind: Any) -> Any:
-    """The value type of a dictionary type; any other type unchanged."""
-    return kind.value_type if arrow().types.is_dictionary(kind) else kind
+def _no_integers(problem: str) -> InputError:
+    return InputError('{problem}; leave out ids = "integer", or give integers.', problem=problem)
 
 
 def _remedy(role: str) -> str:
@@ -434,24 +416,23 @@ def user_column(column: TableColumn) -> Any:
     if not len(array):
         # pandas gives a column without rows any type.
         return arrow().array([], arrow().large_string())
-    if not (types.is_integer(array.type) or types.is_large_string(array.type)):
-        raise InputError(
-            f"{column.path}: column {column.name!r} holds {array.type}; write ids as integers or "
-            "as text."
-        )
     if types.is_large_string(array.type):
-        nothing = arrow().scalar(None, array.type)
-        array = compute.if_else(compute.equal(array, ""), nothing, array)
-    return array
+        return compute.if_else(compute.equal(array, ""), arrow().scalar(None, array.type), array)
+    if types.is_integer(array.type):
+        return array
+    raise InputError(
+        "{problem}; write ids as integers or as text.",
+        problem=f"{column.path}: column {column.name!r} holds {array.type}",
+    )
 
 
 def numbers_of(column: TableColumn) -> Array:
     """A column of finite numbers, from numbers or from text; shape (rows,)."""
-    array, compute, wanted = column.values, arrow("compute"), arrow().float64()
+    array, compute, kind = column.values, arrow("compute"), arrow().float64()
     try:
-        numbers = array.cast(wanted)
+        numbers = array.cast(kind)
     except (arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
-        numbers = arrow().array([finite_or_none(value) for value in array.to_pylist()], wanted)
+        numbers = arrow().array([finite_or_none(value) for value in array.to_pylist()], kind)
     valid = compute.fill_null(compute.is_finite(numbers), fill_value=False)
     if not compute.all(valid, min_count=0).as_py():
         row = valid.to_pylist().index(False)
@@ -478,7 +459,7 @@ def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
             times: IntArray = in_microseconds(array).to_numpy()
         except InvalidEventError as error:
             problem = f"{column.path}: column {column.name!r}: {error.detail}"
-            raise InputError(f"{problem}; correct the file.") from error
+            raise InputError("{problem}; correct the file.", problem=problem) from error
         if (outside := outside_range(times)).size:
             raise column.error(int(outside[0]), f"not in {YEARS}", "correct the file")
         return times
@@ -516,8 +497,7 @@ def of_one_kind(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:
     try:
         return [array.cast(kinds[-1]) for array in arrays]
     except arrow().ArrowInvalid as error:
-        problem = " ".join(str(error).split())
-        raise InputError(f'ids: {problem}; leave out ids = "integer", or give integers.') from error
+        raise _no_integers(f"ids: {' '.join(str(error).split())}") from error
 
 
 def span_starts(times: IntArray, every: int) -> IntArray:

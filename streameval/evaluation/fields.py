@@ -35,7 +35,6 @@ _COLUMNS: Final = (
 """Keys of [event] that name a column of a table."""
 
 _INPUTS: Final = {
-    "catalog": ("a catalogue", 'catalog = "items.txt"'),
     "popularity": ("the items' popularity", 'popularity = { path = "popularity.csv" }'),
     "similarity": ("the items' similarity", 'similarity = { vectors = "vectors.csv" }'),
     "examination": ("the chance that users look at each rank", "examination = [1, 0.6, 0.4]"),
@@ -58,14 +57,22 @@ def event_fields(
         "per_item": dict(base.per_item or {}),
         "rankers": dict(base.rankers or {}),
     }
+    known = _COLUMNS if given.is_columns else _PATHS
+    more = GAINS if given.is_columns else f"{RANKERS}NAME"
     for field, name in options.columns.items() if not given.is_pair else ():
-        table, key = _place_of(field, given, labels)
+        is_ranker = field.startswith(RANKERS) and not given.is_columns
+        if not (field in labels or field.startswith(_PER_ITEM) or is_ranker):
+            check_field(field, [*known, more, f"{_PER_ITEM}NAME", *labels])
         if name is None or field == "time":
             continue
-        if table is None:
-            named[key] = name
-        else:
-            inside[table][key] = name
+        if field in labels:
+            inside["labels"][field] = name
+        elif field.startswith(_PER_ITEM):
+            inside["per_item"][field.removeprefix(_PER_ITEM)] = name
+        elif is_ranker:
+            inside["rankers"][field.removeprefix(RANKERS)] = name
+        elif field != GAINS:
+            named[field] = name
     named |= {
         table: entries or ({} if table == "labels" else None) for table, entries in inside.items()
     }
@@ -75,29 +82,10 @@ def event_fields(
     unit = options.time_unit or base.time_unit or assumed
     if time is not None and unit is None:
         raise InputError(
-            "the unit of event time is missing: give {time_unit}"
-            f" for {time!r}: s, ms, us or iso8601."
+            "the unit of event time is missing: give {time_unit} for {time}: s, ms, us or iso8601.",
+            time=repr(time),
         )
-    named.pop(GAINS, None)
     return msgspec.structs.replace(base, **named | {"time": time, "time_unit": unit})
-
-
-def _place_of(field: str, given: Given, labels: Sequence[str]) -> tuple[str | None, str]:
-    """The table of [event] that has a field, None for itself, and the key there.
-
-    Raises:
-        InputError: an event of this form has no such field.
-    """
-    known = _COLUMNS if given.is_columns else _PATHS
-    if field in labels:
-        return "labels", field
-    if field.startswith(_PER_ITEM):
-        return "per_item", field.removeprefix(_PER_ITEM)
-    if field.startswith(RANKERS) and not given.is_columns:
-        return "rankers", field.removeprefix(RANKERS)
-    more = GAINS if given.is_columns else f"{RANKERS}NAME"
-    check_field(field, [*known, more, f"{_PER_ITEM}NAME", *labels])
-    return None, field
 
 
 def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | None:
@@ -106,23 +94,26 @@ def lacking_field(metric: Metric, fields: EventFields, given: Given) -> Note | N
         return Note("types of interactions, which tables cannot have; give JSON lines")
     for name in metric.item_values_without(fields.per_item or ()):
         return Note(
-            f"{name!r} of each item; name its field with {{column}}",
+            "{what} of each item; name its field with {column}",
+            what=repr(name),
             column=column(f"{_PER_ITEM}{name}", "FIELD"),
         )
     key, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
     if not key or (getattr(fields, key) and not given.is_columns):
         return None
     if given.is_columns:
-        return Note(f"{what}, which tables cannot have; give JSON lines")
+        return Note("{what}, which tables cannot have; give JSON lines", what=what)
     field = f"{RANKERS}NAME" if key == "rankers" else key
-    return Note(f"{what}; name its field with {{column}}", column=column(field, "FIELD"))
+    named = column(field, "FIELD")
+    return Note("{what}; name its field with {column}", what=what, column=named)
 
 
 def check_fields(metrics: Iterable[Metric], fields: EventFields, given: Given) -> None:
     """Refuse a metric for which no event here has a field."""
     for metric in metrics:
         if (lacking := lacking_field(metric, fields, given)) is not None:
-            raise InputError(f"{metric.text!r} needs {lacking.text}.", **lacking.settings)
+            text = "{metric} needs " + lacking.text + "."
+            raise InputError(text, metric=repr(metric.text), **lacking.values)
 
 
 def check_metrics(options: Options) -> list[Metric]:
@@ -140,8 +131,26 @@ def check_metrics(options: Options) -> list[Metric]:
     metrics = list(dict.fromkeys(map(parse, options.metrics)))
     for metric in metrics:
         for name in needed_inputs(metric):
-            if not is_given(name, options) and (missing := _missing_input(name)):
-                raise InputError(f"{metric.text!r} needs {missing}.")
+            if is_given(name, options):
+                continue
+            if name == "catalog":
+                text = "a catalogue; give {catalog}, the number of items or a file of their ids"
+                raise InputError("{metric} needs " + text + ".", metric=repr(metric.text))
+            what, python, key = "", f"{name}= in Python", ""
+            if name.startswith(ATTRIBUTES):
+                attribute = name.removeprefix(ATTRIBUTES)
+                what, key = f"the attribute {attribute!r}", f'[{name}] path = "{attribute}.csv"'
+                python = f"attributes={{{attribute!r}: item -> values}}"
+            elif name in _INPUTS:
+                what, key = _INPUTS[name]
+            if what:
+                raise InputError(
+                    "{needs}; give {python}, or add {key} to a configuration and give "
+                    "{config=FILE}.",
+                    needs=f"{metric.text!r} needs {what}",
+                    python=python,
+                    key=key,
+                )
     return metrics
 
 
@@ -150,18 +159,3 @@ def is_given(name: str, options: Options) -> bool:
     if name.startswith(ATTRIBUTES):
         return name.removeprefix(ATTRIBUTES) in options.inputs.get("attributes", ())
     return name in options.inputs
-
-
-def _missing_input(name: str) -> str:
-    """What is missing, and how it is given; empty for an input that needs no words."""
-    if name == "catalog":
-        return "a catalogue; give {catalog}, the number of items or a file of their ids"
-    if name.startswith(ATTRIBUTES):
-        attribute = name.removeprefix(ATTRIBUTES)
-        what, key = f"the attribute {attribute!r}", f'[{name}] path = "{attribute}.csv"'
-        in_python = f"attributes={{{attribute!r}: item -> values}}"
-    elif name in _INPUTS:
-        (what, key), in_python = _INPUTS[name], f"{name}= in Python"
-    else:
-        return ""
-    return f"{what}; give {in_python}, or add {key} to a configuration and give {{config=FILE}}"

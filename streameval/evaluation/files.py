@@ -32,9 +32,7 @@ ROWS: Final = 1 << 16
 """Rows read and counted together: fewer cost more per row, more need more memory."""
 
 _BLOCK: Final = 1 << 20
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_DELIMITERS: Final = "\t,;"
-_SEPARATOR_OF_UNITS: Final = b"\x1f"
+_SEPARATOR_OF_UNITS: Final = "\x1f"
 """Stands for a delimiter of several characters, such as the :: of MovieLens."""
 
 _PARQUET: Final = b"PAR1"
@@ -85,6 +83,11 @@ Table: TypeAlias = str | Frame
 """The path of a file, or a caller's rows."""
 
 
+def table_name(table: Table) -> str:
+    """The path, or the name of the frame."""
+    return table if isinstance(table, str) else table.name
+
+
 class TableColumn(NamedTuple):
     """One column of some rows.
 
@@ -100,9 +103,9 @@ class TableColumn(NamedTuple):
     place: Callable[[int], str]
 
     def error(self, row: int, problem: str, remedy: str, /, **settings: Setting) -> InputError:
-        """An error about the value in a row, from 0."""
-        where = f"{self.place(row)}, column {self.name!r}"
-        return InputError(f"{where}: {problem}; {remedy}.", **settings)
+        """An error about the value in a row, from 0; the remedy may name settings."""
+        problem = f"{self.place(row)}, column {self.name!r}: {problem}"
+        return InputError("{problem}; " + remedy + ".", problem=problem, **settings)
 
 
 class RowBlock(NamedTuple):
@@ -124,38 +127,29 @@ class RowBlock(NamedTuple):
     def place(self, row: int) -> str:
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
         at = self.first + row
-        line = None if self.header is None else _line_of(self.path, at + self.header)
-        return f"{self.path}: row {at + 1}" if line is None else f"{self.path}: line {line}"
+        if self.header is None or size(self.path) is None:  # a pipe is not read again
+            return f"{self.path}: row {at + 1}"
+        quoted, record = False, 0
+        for number, line in enumerate(re.split(rb"\r\n|\n|\r", whole_content(self.path)), 1):
+            if not quoted and line:
+                if record == at + self.header:
+                    return f"{self.path}: line {number}"
+                record += 1
+            quoted ^= line.count(b'"') % 2 == 1
+        return f"{self.path}: row {at + 1}"
 
     def column(self, name: str) -> TableColumn:
         """The column of this name."""
-        return TableColumn(
-            self.path, name, plain_array(self.rows[name].combine_chunks()), self.place
-        )
-
-
-def _line_of(path: str, row: int) -> int | None:
-    """The line of a row, from 0; None for a pipe, which cannot be read again."""
-    if size(path) is None:
-        return None
-    quoted, records = False, 0
-    text = whole_content(path)
-    for number, line in enumerate(re.split(rb"\r\n|\n|\r", text), 1):
-        if not quoted and line:
-            if records == row:
-                return number
-            records += 1
-        quoted ^= line.count(b'"') % 2 == 1
-    return None
+        values = plain_array(self.rows[name].combine_chunks())
+        return TableColumn(self.path, name, values, self.place)
 
 
 def plain_array(values: Any) -> Any:
     """An Arrow array without a dictionary and without views, which Arrow can hardly compute on."""
-    types, kind = arrow().types, values.type
-    if types.is_dictionary(kind):
+    types = arrow().types
+    if types.is_dictionary(values.type):
         values = plain_array(values.dictionary).take(values.indices)
-        kind = values.type
-    if types.is_string(kind) or types.is_string_view(kind) or types.is_null(kind):
+    if any(is_(values.type) for is_ in (types.is_string, types.is_string_view, types.is_null)):
         return values.cast(arrow().large_string())
     return values
 
@@ -168,7 +162,8 @@ def require(
     if count != 1:
         problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
         remedy = "remove all but one of them" if count else remedy
-        raise InputError(f"{path}: {problem}; {listing(names)}; {remedy}.", **settings)
+        about = f"{path}: {problem}; {listing(names)}"
+        raise InputError("{about}; " + remedy + ".", about=about, **settings)
 
 
 def listing(names: Sequence[str]) -> str:
@@ -187,11 +182,6 @@ def suffix_of(path: str) -> str:
     return (name.with_suffix("") if name.suffix in {".gz", ".zst"} else name).suffix.lower()
 
 
-def is_lines(path: str) -> bool:
-    """Whether a file has JSON lines by its name."""
-    return suffix_of(path) in LINES
-
-
 def is_table(path: str) -> bool:
     """Whether a file has columns by its name."""
     return suffix_of(path) in _SUFFIXES
@@ -199,7 +189,7 @@ def is_table(path: str) -> bool:
 
 def holds_rows(path: str) -> bool:
     """Whether a file has events or rows, by its name."""
-    return is_table(path) or is_lines(path)
+    return is_table(path) or suffix_of(path) in LINES
 
 
 class TablePart(NamedTuple):
@@ -224,11 +214,6 @@ class TablePart(NamedTuple):
         return table_name(self.table)
 
 
-def table_name(table: Table) -> str:
-    """The path, or the name of the frame."""
-    return table if isinstance(table, str) else table.name
-
-
 def form_of(path: str, options: Options) -> Form:
     """The form of a file: what was given, else what its name tells; text otherwise.
 
@@ -239,11 +224,14 @@ def form_of(path: str, options: Options) -> Form:
         return options.form
     suffix = suffix_of(path)
     if suffix in _NOT_READ:
-        why = (
-            "a pickle runs code when it is read" if suffix in _PICKLES else f"{suffix} is not read"
+        is_pickle = suffix in _PICKLES
+        why = "a pickle runs code when it is read" if is_pickle else f"{suffix} is not read"
+        raise InputError(
+            "{path}: {why}; load it yourself and give the frame, mapping or matrix, or write it as "
+            "parquet.",
+            path=path,
+            why=why,
         )
-        remedy = "load it yourself and give the frame, mapping or matrix, or write it as parquet"
-        raise InputError(f"{path}: {why}; {remedy}.")
     return "json" if suffix in LINES else _SUFFIXES.get(suffix, "csv")
 
 
@@ -356,8 +344,7 @@ def _parquet_blocks(part: TablePart, select: Selection) -> Iterator[RowBlock]:
 @contextmanager
 def _arrow_file(path: str) -> Iterator[Any]:
     """An open Arrow file: of random access (feather), or a stream."""
-    source = _source(path)
-    with source:
+    with _source(path) as source:
         try:
             yield arrow("ipc").open_file(source)
         except arrow().ArrowInvalid:
@@ -412,7 +399,7 @@ class _Text:
         self._blocks = content(path)
         self._long = delimiter.encode() if delimiter and len(delimiter) > 1 else None
         self._rest = self._carry = b""
-        self.head = self.read(_BLOCK).removeprefix(_BYTE_ORDER_MARK)
+        self.head = self.read(_BLOCK).removeprefix(b"\xef\xbb\xbf")  # a byte order mark
         self._rest = self.head + self._rest
 
     def read(self, size: int = -1) -> bytes:
@@ -421,24 +408,20 @@ class _Text:
             if block is None:
                 self._rest, self._carry = self._rest + self._carry, b""
                 break
-            self._rest += self._plain(block)
+            if self._long is not None:
+                block = self._carry + block
+                # A delimiter may be cut by the end of a block.
+                cut = range(len(self._long) - 1, 0, -1)
+                length = next((n for n in cut if block.endswith(self._long[:n])), 0)
+                block, self._carry = block[: len(block) - length], block[len(block) - length :]
+                block = block.replace(self._long, _SEPARATOR_OF_UNITS.encode())
+            self._rest += block
         end = len(self._rest) if size < 0 else size
         piece, self._rest = self._rest[:end], self._rest[end:]
         return piece
 
     def close(self) -> None:
         self.closed = True
-
-    def _plain(self, block: bytes) -> bytes:
-        if self._long is None:
-            return block
-        block, self._carry = self._carry + block, b""
-        # A delimiter may be cut by the end of a block.
-        for length in range(len(self._long) - 1, 0, -1):
-            if block.endswith(self._long[:length]):
-                block, self._carry = block[:-length], block[-length:]
-                break
-        return block.replace(self._long, _SEPARATOR_OF_UNITS)
 
 
 def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[RowBlock]:
@@ -449,31 +432,31 @@ def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[Row
     if text.head.startswith(_PARQUET):
         remedy = f"rename it to {PurePath(path).stem}.parquet, or give form='parquet'"
         raise SourceError(path, "it is a parquet file", remedy)
-    given = MIND if options.form == "mind" else options.header
     delimiter = _delimiter(text.head, options)
-    if given is not None and not {*given}.isdisjoint(_first_row(text.head, delimiter)):
-        # The names are for the other file: this one has its own.
-        given = None
-    names = list(given) if given is not None else _header(path, text.head, delimiter)
-    parser = arrow("csv")
-    wrong: list[Any] = []
+    first_row = _first_row(text.head, delimiter)
+    given = MIND if options.form == "mind" else options.header
+    # Names that are in the first row are for the other file: this one has its own.
+    header = 0 if given is not None and {*given}.isdisjoint(first_row) else 1
+    if header:
+        _check_header(path, first_row, delimiter)
+    names = first_row if header or given is None else list(given)
+    parser, wrong = arrow("csv"), list[Any]()
 
     def refuse(row: Any) -> str:
         wrong.append(row)
         return "error"
 
-    first, header = 0, int(given is None)
-    chosen = _chosen(select, path, names)
+    first, chosen = 0, _chosen(select, path, names)
     try:
         rows = parser.open_csv(
             arrow().PythonFile(text, "r"),
             parser.ReadOptions(
-                use_threads=False, block_size=_BLOCK, column_names=given and list(given)
+                use_threads=False, block_size=_BLOCK, column_names=None if header else names
             ),
             parser.ParseOptions(
                 delimiter=delimiter,
-                newlines_in_values=given is None,
-                quote_char=False if given is not None else '"',
+                newlines_in_values=bool(header),
+                quote_char='"' if header else False,
                 invalid_row_handler=refuse,
             ),
             parser.ConvertOptions(
@@ -485,24 +468,21 @@ def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[Row
             yield RowBlock(path, arrow().Table.from_batches([batch]), names, first, header)
             first += batch.num_rows
     except (arrow().ArrowException, ValueError) as error:
-        raise _explanation(path, error, wrong, delimiter) from error
-
-
-def _explanation(path: str, error: Exception, wrong: Sequence[Any], delimiter: str) -> Exception:
-    _refuse_bytes(path)
-    if wrong:
-        row = wrong[0]
-        where = f"row {row.number}" if row.number is not None else "a row"
-        found = f"{where} has {row.actual_columns} fields, not {row.expected_columns}"
-        return InputError(
-            f"{path}: {found}: {row.text!r:.60}; quote fields with {delimiter!r}, or give "
-            "{delimiter} and {header}."
-        )
-    problem = " ".join(str(error).split())
-    if "straddl" in problem:
-        problem = f"a row is longer than {_BLOCK:,} bytes, or a quote is not closed"
-    remedy = "give a parquet file, or CSV in UTF-8 with the same number of fields in each line"
-    return SourceError(path, problem, remedy)
+        _refuse_bytes(path)
+        if wrong:
+            row = wrong[0]
+            where = f"row {row.number}" if row.number is not None else "a row"
+            fields = f"{row.actual_columns} fields, not {row.expected_columns}: {row.text!r:.60}"
+            raise InputError(
+                "{problem}; quote fields with {sign}, or give {delimiter} and {header}.",
+                problem=f"{path}: {where} has {fields}",
+                sign=repr(delimiter),
+            ) from error
+        problem = " ".join(str(error).split())
+        if "straddl" in problem:
+            problem = f"a row is longer than {_BLOCK:,} bytes, or a quote is not closed"
+        remedy = "give a parquet file, or CSV in UTF-8 with the same number of fields in each line"
+        raise SourceError(path, problem, remedy) from error
 
 
 def _refuse_bytes(path: str) -> None:
@@ -519,15 +499,11 @@ def _delimiter(head: bytes, options: Options) -> str:
     if options.form == "mind":
         return "\t"
     if options.delimiter is not None:
-        single = len(options.delimiter) == 1
-        named = options.delimiter if single else _SEPARATOR_OF_UNITS.decode()
+        named = options.delimiter if len(options.delimiter) == 1 else _SEPARATOR_OF_UNITS
         # The other file may have another one.
         if named.encode() in head.split(b"\n", 1)[0]:
             return named
-    for delimiter in _DELIMITERS:
-        if len(_first_row(head, delimiter)) > 1:
-            return delimiter
-    return ","
+    return next((sign for sign in "\t,;" if len(_first_row(head, sign)) > 1), ",")
 
 
 def _first_row(head: bytes, delimiter: str) -> list[str]:
@@ -539,18 +515,18 @@ def _first_row(head: bytes, delimiter: str) -> list[str]:
         return []
 
 
-def _header(path: str, head: bytes, delimiter: str) -> list[str]:
-    names = _first_row(head, delimiter)
+def _check_header(path: str, names: Sequence[str], delimiter: str) -> None:
+    """Refuse a first row that is not UTF-8, or has numbers."""
     if any("\udc80" <= char <= "\udcff" for name in names for char in name):
         _refuse_bytes(path)
     if any(finite_or_none(part) is not None for name in names for part in name.split("::")):
         first = delimiter.join(names)
-        separated = "{delimiter=::} and " if "::" in first else ""
         raise InputError(
-            f"{path}: the first line, {first[:60]!r}, has numbers, not names of columns; name the "
-            f"columns with {separated}{{header=user,item,rating,time}}."
+            "{problem}, has numbers, not names of columns; name the columns with "
+            + ("{delimiter=::} and " if "::" in first else "")
+            + "{header=user,item,rating,time}.",
+            problem=f"{path}: the first line, {first[:60]!r}",
         )
-    return names
 
 
 def finite_or_none(value: object) -> float | None:

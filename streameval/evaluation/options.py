@@ -23,9 +23,6 @@ Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc", "worst", "random"]
 """Which of several equal scores comes first: the earlier row, the larger id, the smaller id, an
 item without an interaction, or the one with the smaller hash of user and item."""
 
-_OPTIONS: Final[Mapping[str, str]] = {"columns": "column", "baseline": "control"}
-"""Arguments whose option on the command line has another name."""
-
 
 class Setting(NamedTuple):
     """A setting that a message names, as its reader writes it.
@@ -56,23 +53,21 @@ class Setting(NamedTuple):
         """The option of the command line."""
         if (self.name, self.key) == ("columns", "time"):
             return f"--time {self.value}"
-        option = f"--{_OPTIONS.get(self.name, self.name).replace('_', '-')}"
+        name = {"columns": "column", "baseline": "control"}.get(self.name, self.name)
+        option = f"--{name.replace('_', '-')}"
         if self.value is None:
             return option
         value = self.value if self.key is None else f"{self.key}={self.value}"
-        return f"{option} {_quoted(value)}"
+        if "\t" in value:
+            quoted = "$'" + value.replace("\t", "\\t") + "'"
+        else:
+            quoted = value if re.sub(r"[=_.-]", "", value).isalnum() else f"'{value}'"
+        return f"{option} {quoted}"
 
 
 def column(field: str, name: str = "NAME") -> Setting:
     """The setting that names the column of a field; with an empty name, that it has none."""
     return Setting("columns", name, field)
-
-
-def _quoted(value: str) -> str:
-    if "\t" in value:
-        return "$'" + value.replace("\t", "\\t") + "'"
-    plain = value.replace("=", "").replace("-", "").replace("_", "").replace(".", "")
-    return value if plain.isalnum() else f"'{value}'"
 
 
 _NAMES: Final = frozenset(
@@ -90,18 +85,20 @@ _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.([\w.]+))?(?:=([^{}]*))?\}")
 class Note:
     """A sentence that names settings, as `{ties}`, `{ties=worst}` or `{columns.user=NAME}`.
 
-    `settings`: those whose values are not known before, by the name that stands for them.
+    Args:
+        text: has no word of a caller, such as a file's name, which may have braces.
+        values: the words, and the settings that depend on them, by the name that stands for each.
 
     Example:
-        >>> message = Note("name it with {columns.user=NAME} or {field}.", field=column("item"))
+        >>> message = Note("{path}: give {field} or {by}.", path="{by}.csv", field=column("item"))
         >>> str(message)
-        "name it with columns={'user': 'NAME'} or columns={'item': 'NAME'}."
+        "{by}.csv: give columns={'item': 'NAME'} or by=."
         >>> message.for_command()
-        'name it with --column user=NAME or --column item=NAME.'
+        '{by}.csv: give --column item=NAME or --by.'
     """
 
-    def __init__(self, text: str, /, **settings: Setting) -> None:
-        self.text, self.settings = text, settings
+    def __init__(self, text: str, /, **values: Setting | str) -> None:
+        self.text, self.values = text, values
 
     def __str__(self) -> str:
         return self._said(str)
@@ -113,8 +110,9 @@ class Note:
     def _said(self, form: Callable[[Setting], str]) -> str:
         def named(match: re.Match[str]) -> str:
             name, key, value = match.groups()
-            if value is None and key is None and name in self.settings:
-                return form(self.settings[name])
+            if key is None and value is None and name in self.values:
+                given = self.values[name]
+                return given if isinstance(given, str) else form(given)
             return form(Setting(name, value, key)) if name in _NAMES else match[0]
 
         return _PLACEHOLDER.sub(named, self.text)
@@ -127,26 +125,23 @@ class InputError(UsageError):
         message: the sentence, which a command says with its options.
     """
 
-    def __init__(self, text: str, /, **settings: Setting) -> None:
-        self.message = Note(text, **settings)
+    def __init__(self, text: str, /, **values: Setting | str) -> None:
+        self.message = Note(text, **values)
         super().__init__(str(self.message))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), **self.message.settings), (self.message.text,)
-
-    def for_command(self) -> str:
-        """The sentence as the command line says it."""
-        return self.message.for_command()
+        return partial(type(self), **self.message.values), (self.message.text,)
 
 
 def for_command(said: object) -> str:
     """A message, or an error, as the command line says it."""
-    return said.for_command() if isinstance(said, Note | InputError) else str(said)
+    note = said.message if isinstance(said, InputError) else said
+    return note.for_command() if isinstance(note, Note) else str(said)
 
 
 def lines_for_command(error: StreamevalError) -> Sequence[str]:
     """The sentences of an error, as the command line says them."""
-    return [error.for_command()] if isinstance(error, InputError) else error.lines
+    return [for_command(error)] if isinstance(error, InputError) else error.lines
 
 
 class _PlainOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +180,7 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
         for key, problem in problems(_PlainOptions, plain):
-            raise InputError(f"{{setting}}: {problem}", setting=Setting(key))
+            raise InputError("{setting}: {problem}", setting=Setting(key), problem=problem)
 
 
 def separators_of(texts: Iterable[str]) -> dict[str, str]:
@@ -214,7 +209,7 @@ def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
     """
     for name in names:
         if getattr(options, name):
-            raise InputError(f"{{{name}}}{why}")
+            raise InputError("{setting}{why}", setting=Setting(name), why=why)
 
 
 _MOST_NAMED: Final = 3
@@ -256,7 +251,7 @@ class Surroundings(NamedTuple):
             if isinstance(doubt, str):
                 self.note(f"{name}: {doubt}")
             else:
-                self.note(Note(f"{name}: {doubt.text}", **doubt.settings))
+                self.note(Note("{about}: " + doubt.text, about=name, **doubt.values))
 
         return self._replace(note=named)
 

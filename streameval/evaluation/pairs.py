@@ -40,7 +40,7 @@ class Joined:
     """
 
     def __init__(self, shown: Side, truth: Side, ties: Ties | None, *, integers: bool) -> None:
-        self._shown, self._truth = shown, truth
+        self._shown, self._truth, self._ties = shown, truth, ties
         self.notes: list[Note] = []
         idle = [side.idle for side in (shown, truth) if side.idle is not None]
         users = of_one_kind([shown.users, truth.users, *idle])
@@ -48,19 +48,17 @@ class Joined:
         self.is_integer = bool(arrow().types.is_integer(items[0].type))
         self._users, user_codes = coded(users)
         self._items, self._of = coded(items)
-        self._by, rest = user_codes[:2], iter(user_codes[2:])
-        self._present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
-        for side, codes, present in zip((shown, truth), self._by, self._present, strict=True):
-            present[codes] = True
+        self._by, idle_codes = user_codes[:2], iter(user_codes[2:])
+        present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
+        for side, codes, of_side in zip((shown, truth), self._by, present, strict=True):
+            of_side[codes] = True
             if side.idle is not None:
-                present[next(rest)] = True
+                of_side[next(idle_codes)] = True
         for name, codes in zip(("recommendations", "interactions"), self._by, strict=True):
             refuse_long(name, np.bincount(codes))
-        self._refuse_strangers()
-        self._note_users()
+        self._note_strangers(present)
         self._note_repeats()
         self._note_order()
-        self._ties = ties
         self._note_ties()
         self._ranks = self._positions()
 
@@ -78,8 +76,8 @@ class Joined:
         """
         times = (self._shown.times, self._truth.times)
         if every is None or times[0] is None or times[1] is None:
-            rows = [np.arange(len(codes)) for codes in self._by]
-            yield None, self._events(*rows, users=users, scores=scores, whole=True)
+            mine, theirs = (np.arange(len(codes)) for codes in self._by)
+            yield None, self._events(mine, theirs, users=users, scores=scores, whole=True)
             return
         parts = [_split(span_starts(of_side, every)) for of_side in times if of_side is not None]
         none = np.zeros(0, np.int64)
@@ -92,8 +90,7 @@ class Joined:
     ) -> Columns:
         """The events of some rows of either side."""
         codes = [self._by[0][mine], self._by[1][theirs]]
-        count = len(self._users)
-        names = self._users
+        count, names = len(self._users), self._users
         if not whole:
             present, first = np.unique(np.concatenate(codes), return_index=True)
             order = present[np.argsort(first, kind="stable")]
@@ -105,21 +102,19 @@ class Joined:
         acted = theirs[np.argsort(codes[1], kind="stable")]
         edges, bounds = _offsets(codes[0], count), _offsets(codes[1], count)
         worth, gains = self._shown.worth, self._truth.worth
-        gains = None if gains is None or (gains == 1).all() else gains
-        ranks = self._ranks
+        graded = gains is not None and not (gains == 1).all()
         return Columns(
             users=names if users else None,
             recommendations=self._lists(self._of[0][placed], edges),
             interactions=self._lists(self._of[1][acted], bounds),
-            gains=None if gains is None else (gains[acted], bounds),
+            gains=(gains[acted], bounds) if graded and gains is not None else None,
             scores=(worth[placed], edges) if scores and worth is not None else None,
-            positions=None if ranks is None else (ranks[placed], edges),
+            positions=None if self._ranks is None else (self._ranks[placed], edges),
         )
 
     def _lists(self, codes: IntArray, offsets: IntArray) -> IdColumn:
         if self.is_integer:
-            ids: Array = self._items.to_numpy()[codes]
-            return IdColumn(Ragged(ids, offsets))
+            return IdColumn(Ragged(self._items.to_numpy()[codes], offsets))
         return IdColumn(Ragged(codes, offsets), self._names)
 
     @cached_property
@@ -128,45 +123,40 @@ class Joined:
         return names
 
     def _order(self, users: IntArray, rows: IntArray) -> IntArray:
-        keys = [users]
-        shown = self._shown
+        keys, shown = [users], self._shown
         if shown.by_rank and shown.ranks is not None:
             keys.insert(0, shown.ranks[rows])
         elif shown.worth is not None:
             keys.insert(0, -shown.worth[rows])
-            if (decides := self._tie_key()) is not None:
-                keys.insert(0, decides[rows])
+            if self._ties not in (None, "arrival"):
+                keys.insert(0, self._tie_key[rows])
         return np.lexsort(keys)
 
-    def _tie_key(self) -> Array | None:
-        """What orders rows of equal scores; None for their order in the file."""
-        if self._ties in (None, "arrival"):
-            return None
+    @cached_property
+    def _tie_key(self) -> Array:
+        """What orders rows of equal scores, the smallest first."""
         if self._ties == "worst":
             return self._hits.astype(np.int64)
         if self._ties == "random":
-            return self._hashes()
+            users, items = (
+                hashes_of(map(str, of.to_pylist())) for of in (self._users, self._items)
+            )
+            return mixed_hashes(users[self._by[0]], items[self._of[0]])
         order = np.empty(len(self._items), np.int64)
         order[arrow("compute").sort_indices(self._items).to_numpy()] = np.arange(order.size)
         by_id: IntArray = order[self._of[0]]
         return by_id if self._ties == "id_asc" else -by_id
 
-    def _hashes(self) -> Array:
-        """A number for each row that depends on its user and item alone."""
-        users, items = (hashes_of(map(str, of.to_pylist())) for of in (self._users, self._items))
-        return mixed_hashes(users[self._by[0]], items[self._of[0]])
-
     @property
     def _hits(self) -> Array:
         """Whether each row shows an item that its user interacted with."""
-        size = max(1, len(self._items))
-        worth = self._truth.worth
+        worth, size = self._truth.worth, max(1, len(self._items))
         liked = np.ones(len(self._by[1]), np.bool_) if worth is None else worth > 0
         mine, theirs = (by * size + of for by, of in zip(self._by, self._of, strict=True))
         return np.isin(mine, theirs[liked])
 
-    def _refuse_strangers(self) -> None:
-        """Refuse sides of which one has no rows, or which share no user; items are only noted."""
+    def _note_strangers(self, present: list[Array]) -> None:
+        """Refuse sides that share no user, or of which one has no rows; note ids of one side."""
         shown, truth = self._shown, self._truth
         sides = {"recommendations": shown, "truth": truth}
         empty = [name for name, side in sides.items() if not side.size and side.idle is None]
@@ -175,10 +165,21 @@ class Joined:
                 "{setting} has no rows; give the users and items of both.",
                 setting=Setting(empty[0]),
             )
-        if not empty and not (self._present[0] & self._present[1]).any():
-            raise InputError(_strangers("user", shown.users, truth.users))
+        both = int((present[0] & present[1]).sum())
+        if not empty and not both:
+            raise InputError("{problem}", problem=_strangers("user", shown.users, truth.users))
         if shown.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
-            self.notes.append(Note(_strangers("item", shown.items, truth.items)))
+            problem = _strangers("item", shown.items, truth.items)
+            self.notes.append(Note("{problem}", problem=problem))
+        without = [int((~part).sum()) for part in present]
+        # Spans of time may lack some users.
+        if shown.times is None and any(without):
+            self.notes.append(
+                Note(
+                    f"users in both files: {both:,}; without recommendations: {without[0]:,}; "
+                    f"without truth: {without[1]:,}. All of them are events."
+                )
+            )
 
     def note_repeats_in_truth(self) -> None:
         """Note rows that repeat an item of the same user, for systems that count them."""
@@ -190,19 +191,6 @@ class Joined:
                     f"rows of the truth that repeat an item of the same user: {repeats:,}; "
                     "RecTools counts each row, and here an item counts once. Remove them for the "
                     "values of both."
-                )
-            )
-
-    def _note_users(self) -> None:
-        """Note users of one side alone; spans of time may lack some."""
-        mine, theirs = self._present
-        without = [int((~part).sum()) for part in (mine, theirs)]
-        if self._shown.times is None and any(without):
-            self.notes.append(
-                Note(
-                    f"users in both files: {int((mine & theirs).sum()):,}; without "
-                    f"recommendations: {without[0]:,}; without truth: {without[1]:,}. All of them "
-                    "are events."
                 )
             )
 
@@ -220,9 +208,9 @@ class Joined:
             self.notes.append(
                 Note(
                     f"rows of recommendations that repeat an item of the same user: "
-                    f"{int(again.sum()):,}, for example item {item!r:.40} of user {user!r:.40}; "
-                    "each takes a rank of the list. Remove them, unless the recommender repeats "
-                    "items."
+                    f"{int(again.sum()):,}, for example {{example}}; each takes a rank of the "
+                    "list. Remove them, unless the recommender repeats items.",
+                    example=f"item {item!r:.40} of user {user!r:.40}",
                 )
             )
 
@@ -231,26 +219,23 @@ class Joined:
         shown, users = self._shown, self._by[0]
         if shown.ranks is None or not shown.size:
             return
-        if shown.by_rank:
-            order = np.lexsort((shown.ranks, users))
-            same = np.diff(users[order]) == 0
-            if same.any() and not np.diff(shown.ranks[order])[same].any():
-                self.notes.append(
-                    Note(
-                        "all ranks of a user's recommendations are equal, so they keep the order "
-                        "of their file: is the column a rank?"
-                    )
+        by_worth = () if shown.by_rank or shown.worth is None else (-shown.worth,)
+        order = np.lexsort((shown.ranks, *by_worth, users))
+        steps = np.diff(shown.ranks[order])[np.diff(users[order]) == 0]
+        if shown.by_rank and steps.size and not steps.any():
+            self.notes.append(
+                Note(
+                    "all ranks of a user's recommendations are equal, so they keep the order of "
+                    "their file: is the column a rank?"
                 )
-        elif shown.worth is not None:
-            order = np.lexsort((shown.ranks, -shown.worth, users))
-            same = np.diff(users[order]) == 0
-            if (same & (np.diff(shown.ranks[order]) < 0)).any():
-                self.notes.append(
-                    Note(
-                        "scores and ranks of the recommendations order the items differently; "
-                        "they are sorted by score, or with {columns.rank=NAME} by rank."
-                    )
+            )
+        elif by_worth and (steps < 0).any():
+            self.notes.append(
+                Note(
+                    "scores and ranks of the recommendations order the items differently; they are "
+                    "sorted by score, or with {columns.rank=NAME} by rank."
                 )
+            )
 
     def _note_ties(self) -> None:
         """Note lists in which the order of equal scores decides which items are hits."""
@@ -267,11 +252,12 @@ class Joined:
         undecided = (of_group > 0) & (of_group < sizes)
         lists = np.unique(users[begins[undecided]]).size
         if lists:
-            constant = "all scores are equal; " if (shown.worth == shown.worth[0]).all() else ""
+            is_constant = (shown.worth == shown.worth[0]).all()
             self.notes.append(
                 Note(
-                    f"{constant}lists with equal scores for a hit and another item: {lists:,}; the "
-                    "earlier row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
+                    ("all scores are equal; " if is_constant else "")
+                    + f"lists with equal scores for a hit and another item: {lists:,}; the earlier "
+                    "row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
                 )
             )
 
@@ -280,15 +266,12 @@ class Joined:
 
         None if they are, or if they only order: some are no whole numbers, or equal in a list.
         """
-        shown, users = self._shown, self._by[0]
-        if not shown.by_rank or shown.ranks is None or not shown.size or shown.times is not None:
+        shown, users, ranks = self._shown, self._by[0], self._shown.ranks
+        if not shown.by_rank or ranks is None or not shown.size or shown.times is not None:
             return None
-        ranks = shown.ranks
-        whole = bool((ranks == np.floor(ranks)).all()) and float(ranks.min()) >= 0
         order, expected = by_rank(users, ranks)
-        same = np.diff(users[order]) == 0
-        distinct = not (same & (np.diff(ranks[order]) == 0)).any()
-        if not (whole and distinct):
+        repeats = (np.diff(users[order]) == 0) & (np.diff(ranks[order]) == 0)
+        if (ranks != np.floor(ranks)).any() or float(ranks.min()) < 0 or repeats.any():
             return None
         from_zero = float(ranks.min()) == 0
         if from_zero:
@@ -301,9 +284,10 @@ class Joined:
         lists = np.unique(users[order][gaps]).size
         self.notes.append(
             Note(
-                f"lists with ranks that skip some, like rank {numbers[row]:,} of user "
-                f"{shown.users[row].as_py()!r:.40}: {lists:,}. A rank is the position at which an "
-                "item was shown; if it only orders the items, number them 1, 2, 3, ..."
+                f"lists with ranks that skip some, like rank {numbers[row]:,} of user {{user}}: "
+                f"{lists:,}. A rank is the position at which an item was shown; if it only orders "
+                "the items, number them 1, 2, 3, ...",
+                user=f"{shown.users[row].as_py()!r:.40}",
             )
         )
         return numbers

@@ -125,19 +125,18 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     content: bytes = b""
     crc: int | None = None
 
-    def without_content(self) -> _State:
-        """The settings without the counts."""
-        return msgspec.structs.replace(self, content=b"", crc=None)
-
-    def sealed(self) -> _State:
-        """The state with a CRC-32 of everything else."""
-        bare = msgspec.structs.replace(self, crc=None)
+    def sealed(self, content: bytes) -> _State:
+        """The settings with counts, and a CRC-32 of everything else."""
+        bare = msgspec.structs.replace(self, content=content, crc=None)
         return msgspec.structs.replace(bare, crc=crc32(msgspec.msgpack.encode(bare)))
 
-    def description(self) -> list[Any]:
-        """The settings, for an error message."""
-        given = [self.depth, self.max_items, self.ids, self.intervals, self.experiment]
-        return [self.metrics, self.by, self.every, *given, self.inputs]
+    def settings(self) -> dict[str, Any]:
+        """All but the counts."""
+        return {
+            name: value
+            for name, value in msgspec.structs.asdict(self).items()
+            if name not in ("version", "content", "crc")
+        }
 
 
 def partials(
@@ -216,7 +215,11 @@ class Counter:
         intervals: Intervals | None = None,
         **inputs: Unpack[Inputs],
     ) -> None:
-        self._by = _names(by)
+        names: Any = (by,) if isinstance(by, str) else by
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
+            raise InvalidEventError("wrong_type", detail)
+        self._by = tuple(names)
         self._every = None if every is None else _span_length(every)
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
         # Only intervals need the time of a list.
@@ -258,7 +261,9 @@ class Counter:
         cells: dict[Cell, Accumulator] = {}
         for batch in batches:
             for cell, rows in self.split(batch):
-                cells.setdefault(cell, self._empty.copy()).update_many(rows)
+                if cell not in cells:
+                    cells[cell] = self._empty.copy()
+                cells[cell].update_many(rows)
         return _in_order(cells)
 
     def split(self, batch: Any) -> Iterator[tuple[Cell, Any]]:
@@ -282,15 +287,13 @@ class Counter:
             cell = [int(key[rows[0]]) for key in keys]
             values = [names[code] for (_, names), code in zip(labels, cell, strict=False)]
             start = cell[-2] if starts and cell[-1] else None
-            yield Cell(self._texts(values), start), events.take(rows)
-
-    def _texts(self, values: Sequence[object]) -> tuple[str, ...]:
-        try:
-            return label_texts(values)
-        except Refusal as refusal:
-            named = " and ".join(self._by)
-            detail = f"{named}: {refusal}; split by short text, integers or booleans"
-            raise InvalidEventError("invalid_label", detail) from refusal
+            try:
+                texts = label_texts(values)
+            except Refusal as refusal:
+                named = " and ".join(self._by)
+                detail = f"{named}: {refusal}; split by short text, integers or booleans"
+                raise InvalidEventError("invalid_label", detail) from refusal
+            yield Cell(texts, start), events.take(rows)
 
 
 def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
@@ -324,7 +327,18 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     empty: Accumulator | None = None
     for row, state in _with_states(rows):
         if empty is None:
-            empty = _accumulator(state, inputs)
+            for text in state.metrics:
+                if (module := absent_module(text)) is not None:
+                    raise MetricModuleError(
+                        module,
+                        f"metric {text!r} is of module {module!r}, which this program has not "
+                        "loaded, and saved data loads none. Import the module first.",
+                    )
+            names = ("depth", "max_items", "ids", "intervals", "experiment")
+            options = {name: getattr(state, name) for name in names}
+            empty = Accumulator(*state.metrics, **options, **inputs)
+            if empty.context.identity != state.inputs:
+                raise UnlikeStateError("inputs", empty.context.identity, state.inputs)
         part = empty.copy()
         part.adopt(state.content)
         cell = Cell(tuple(row.labels), row.start)
@@ -385,22 +399,15 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
     return Backfill(rows=backfilled, every=made.every)
 
 
-def _names(by: Any) -> tuple[str, ...]:
-    names = (by,) if isinstance(by, str) else by
-    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-        detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
-        raise InvalidEventError("wrong_type", detail)
-    return tuple(names)
-
-
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
-    first: _State | None = None
+    first: dict[str, Any] | None = None
     for row in map(row_of, rows_one_by_one(rows)):
         state = _state(row.state)
-        first = first or state.without_content()
-        if state.without_content() != first:
-            raise UnlikeStateError("partials", first.description(), state.description())
+        settings = state.settings()
+        first = first or settings
+        if settings != first:
+            raise UnlikeStateError("partials", [*first.values()], [*settings.values()])
         if len(row.labels) != len(state.by):
             problem = f"labels={row.labels!r} for by={state.by!r}"
             raise DamagedStateError("partial", problem)
@@ -408,8 +415,7 @@ def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
 
 
 def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
-    content = b"".join(counted.dump())
-    state = msgspec.structs.replace(settings, content=content).sealed()
+    state = settings.sealed(b"".join(counted.dump()))
     return Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
 
 
@@ -445,25 +451,10 @@ def _state(data: object) -> _State:
     if state.version != STATE_VERSION:
         raise StateVersionError("partial", state.version, STATE_VERSION)
     # Rows from before the checksum are read too; nothing else tells them from damaged ones.
-    if state.crc is not None and state != state.sealed():
+    if state.crc is not None and state != state.sealed(state.content):
         raise DamagedStateError("partial", "its CRC-32 differs")
     decoded: _State = state
     return decoded
-
-
-def _accumulator(state: _State, inputs: Known) -> Accumulator:
-    for text in state.metrics:
-        if (module := absent_module(text)) is not None:
-            raise MetricModuleError(
-                module,
-                f"metric {text!r} is of module {module!r}, which this program has not loaded, and "
-                "saved data loads none. Import the module first.",
-            )
-    kept = ("depth", "max_items", "ids", "intervals", "experiment")
-    made = Accumulator(*state.metrics, **{name: getattr(state, name) for name in kept}, **inputs)
-    if made.context.identity != state.inputs:
-        raise UnlikeStateError("inputs", made.context.identity, state.inputs)
-    return made
 
 
 def _sort_key(cell: Cell) -> tuple[bool, int, tuple[str, ...]]:
@@ -501,17 +492,12 @@ def arrow_table(rows: Rows) -> Any:
         >>> arrow_table(partials([table], "mrr")).column_names
         ['labels', 'start', 'lists', 'state']
     """
+    labels, number = arrow().list_(arrow().string()), arrow().int64()
     schema = arrow().schema(
-        {
-            "labels": arrow().list_(arrow().string()),
-            "start": arrow().int64(),
-            "lists": arrow().int64(),
-            "state": arrow().binary(),
-        }
+        {"labels": labels, "start": number, "lists": number, "state": arrow().binary()}
     )
-    return arrow().Table.from_pylist(
-        [row._asdict() for row in map(row_of, rows_one_by_one(rows))], schema
-    )
+    listed = [row_of(row)._asdict() for row in rows_one_by_one(rows)]
+    return arrow().Table.from_pylist(listed, schema)
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streameval.catalogue.reading import Reading
 from streameval.events.errors import MetricError
@@ -17,6 +17,8 @@ from streameval.exporters.view import figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from streameval.evaluation.evaluation import Evaluation
+
 _FIELDS: Final = frozenset({"start", "metric", "labels", "value"})
 _ROWS: Final = (
     'give the result of evaluate(..., every="1h"), rows of `streameval evaluate --every 1h '
@@ -24,18 +26,7 @@ _ROWS: Final = (
 )
 
 
-_LABEL: Final = 36
-"""Characters of a line of a label."""
-
 __all__ = ["over_time", "readings", "row"]
-
-
-@runtime_checkable
-class SpanRows(Protocol):
-    """What `streameval.evaluate` returns, as far as it is drawn."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows for `over_time`."""
 
 
 def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
@@ -56,8 +47,12 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
     """
     if not isinstance(reading, Reading):
         raise MetricError(f"reading={reading!r:.80}: give the result of Accumulator.read")
+    try:
+        moment = datetime.fromtimestamp(start, UTC)
+    except (OSError, OverflowError, TypeError, ValueError):
+        raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
     return {
-        "start": _moment(start).isoformat(),
+        "start": moment.isoformat(),
         "metric": reading.metric,
         "labels": labels,
         "value": reading.value if reading.defined else None,
@@ -65,7 +60,7 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
 
 
 def over_time(
-    rows: Iterable[Mapping[str, Any]] | SpanRows, metric: str, axes: Axes | None = None
+    rows: Iterable[Mapping[str, Any]] | Evaluation, metric: str, axes: Axes | None = None
 ) -> Axes:
     """Draw one metric over time: of `streameval.evaluate(..., every="1h")`, or of rows.
 
@@ -101,15 +96,13 @@ def over_time(
     if len({point.start.tzinfo is None for point in points}) > 1:
         raise MetricError("start: some have an offset from UTC and others not; give all one")
     starts = sorted({point.start for point in points})
-    index_of = {start: index for index, start in enumerate(starts)}
-    lines: dict[str, list[float]] = {}
+    lines: dict[str, dict[datetime, float]] = {}
     for point in points:
-        line = lines.setdefault(point.labels, [math.nan] * len(starts))
-        line[index_of[point.start]] = point.value
+        lines.setdefault(point.labels, dict.fromkeys(starts, math.nan))[point.start] = point.value
     for name, values in lines.items():
         # matplotlib leaves a label that begins with an underscore out of the legend.
         label = _folded(f" {name}" if name.startswith("_") else name)
-        drawn.plot(starts, values, marker=".", label=label)  # type: ignore[arg-type]  # it takes times
+        drawn.plot(starts, list(values.values()), marker=".", label=label)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
     if any(lines):
         for text in drawn.legend().get_texts():
@@ -184,7 +177,7 @@ def draw_rows(axes: Axes, rows: Sequence[DrawnRow]) -> None:
 
 
 def _folded(label: str) -> str:
-    return textwrap.fill(label, _LABEL)
+    return textwrap.fill(label, 36)
 
 
 def axes_of(axes: Axes | None) -> Axes:
@@ -193,13 +186,6 @@ def axes_of(axes: Axes | None) -> Axes:
         raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")
     drawn: Axes = plots.subplots(layout="constrained")[1] if axes is None else axes
     return drawn
-
-
-def _moment(start: float) -> datetime:
-    try:
-        return datetime.fromtimestamp(start, UTC)
-    except (OSError, OverflowError, TypeError, ValueError):
-        raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
 
 
 class _Point(NamedTuple):
@@ -213,7 +199,7 @@ class _Point(NamedTuple):
 
 def _points(given: Any) -> Iterator[_Point]:
     """The points of an Evaluation with spans, or of rows; refuses what is no row."""
-    rows = given.rows() if isinstance(given, SpanRows) else given
+    rows = given.rows() if hasattr(given, "rows") else given
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
         raise MetricError(f"rows={rows!r:.80}: {_ROWS}")
     for index, row in enumerate(rows):

@@ -87,17 +87,14 @@ def map_parts(
             yield results
         except BrokenProcessPool:
             pool.shutdown()
-            raise LostProcessError(_status(workers)) from None
+            # The pool itself terminates the workers that were not lost.
+            codes = (worker.exitcode for worker in workers)
+            lost = next((code for code in codes if code not in (None, 0, -signal.SIGTERM)), None)
+            raise LostProcessError(lost) from None
         except BaseException:
             for worker in workers:
                 worker.terminate()
             raise
-
-
-def _status(workers: Sequence[BaseProcess]) -> int | None:
-    """Exit status of the worker that was lost; the pool itself terminates the others."""
-    exit_codes = (worker.exitcode for worker in workers)
-    return next((code for code in exit_codes if code not in (None, 0, -signal.SIGTERM)), None)
 
 
 _functions: list[Callable[[Any], Any]] = []
@@ -105,16 +102,14 @@ _functions: list[Callable[[Any], Any]] = []
 
 
 def _begin(function: Callable[[Any], Any]) -> None:
+    def end_with_parent() -> None:
+        # Also if the parent is killed.
+        if (parent := multiprocessing.parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
     _functions.append(function)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Exit with the parent process, even if it is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _apply(task: Any) -> Any:

@@ -7,7 +7,7 @@ decides.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.decoding.fields import TimeUnit
-from streameval.evaluation.cells import ListColumn, Separator, is_list_type, is_text, lists_in_rows
+from streameval.evaluation.cells import ListColumn, is_list_type, is_text, lists_in_rows
 from streameval.evaluation.events import id_column, numbers_of, of_one_kind, time_column
 from streameval.evaluation.files import (
     Frame,
@@ -48,20 +48,23 @@ ROLES: Final = ("user", "item", "score", "rank", "rating", "time")
 OF_ONE_SIDE: Final = ("user", "item")
 """Those of both sides, which may have a name in each: truth.user=member."""
 
-_USER: Final = (
-    *("user", "users", "userid", "useridx", "uid", "query", "queryid", "qid", "customerid"),
-    *("request", "requestid", "session", "sessionid"),
-)
 _ITEM: Final = (
     *("item", "itemid", "itemidx", "iid", "movieid", "docid", "docno"),
     *("product", "productid", "sku"),
 )
-_RANK: Final = ("rank",)
+_ONLY_SCORE: Final = ("score", "scores", "prediction", "predictedrating", "pred")
+_USUAL: Final[Mapping[str, Sequence[str]]] = {
+    "user": (
+        *("user", "users", "userid", "useridx", "uid", "query", "queryid", "qid", "customerid"),
+        *("request", "requestid", "session", "sessionid"),
+    ),
+    "item": _ITEM,
+    "rank": ("rank",),
+    "score": (*_ONLY_SCORE, "relevance", "rating", "ratings"),
+    "rating": ("rating", "relevance", "gain", "rel", "grade", "label", "gains", "ratings"),
+}
 _ZEROS: Final = frozenset({"0", "0.0", "false"})
 _BINARY: Final = _ZEROS | {"1", "1.0", "true"}
-_ONLY_SCORE: Final = ("score", "scores", "prediction", "predictedrating", "pred")
-_SCORE: Final = (*_ONLY_SCORE, "relevance", "rating", "ratings")
-_RATING: Final = ("rating", "relevance", "gain", "rel", "grade", "label", "gains", "ratings")
 _LISTS: Final[Mapping[Role, Sequence[str]]] = {
     "recommendations": ("recommendations", "items"),
     "truth": ("interactions", "items"),
@@ -166,7 +169,9 @@ def check_field(field: str, known: Sequence[str]) -> None:
     """Refuse a key of `columns` that is not known."""
     if field not in known:
         listed = f"{', '.join(known)}.{suggestion(field, known)}"
-        raise InputError(f"{{columns}}: unknown field {field!r}; known: {listed}")
+        raise InputError(
+            "{columns}: {problem}", problem=f"unknown field {field!r}; known: {listed}"
+        )
 
 
 def check_columns(columns: Mapping[str, str | None]) -> None:
@@ -185,71 +190,58 @@ class SideReader:
     def __init__(self, role: Role, options: Options, clock: TimeColumn | None) -> None:
         self._role, self._options, self._clock = role, options, clock
         self._number = "score" if role == "recommendations" else "rating"
-        self._usual = _SCORE if role == "recommendations" else _RATING
         self._names: Sequence[str] = ()
         self._has_usual_names = False
         self._notes: list[Note] = []
 
     def read(self, tables: Sequence[Table]) -> Side:
         """The rows of all tables: the files of a folder or pattern, or a frame."""
-        first = tables[0]
+        options, first = self._options, tables[0]
         self._has_usual_names = isinstance(first, Frame) and first.has_usual_names
-        self._path = (
-            table_name(first) if len(tables) == 1 else f"{table_name(tables[0])} and others"
-        )
+        self._path = table_name(first) + (" and others" if len(tables) > 1 else "")
         blocks = [
             block
             for table in tables
-            for part in parts_of(table, self._options)
-            for block in blocks_of(part, self._select, self._options)
+            for part in parts_of(table, options)
+            for block in blocks_of(part, self._select, options)
         ]
-        rows = _JoinedRows(self._path, blocks)
+        rows = _Rows(self._path, blocks)
         user, item = self._find("user", rows.names), self._find("item", rows.names)
         is_wide = item is not None and is_list_type(rows.column(item).values.type)
         if item is None or (user is None and not is_wide):
             raise self._missing("item" if user is not None else "user")
         number, rank = (self._find(name, rows.names) for name in (self._number, "rank"))
-        separator = self._options.separator.get(item, self._options.separator.get(""))
         # What a mapping lists are ids.
-        separator = "" if self._has_usual_names else separator
-        long = _Exploded.of(rows, user, item, separator)
-        if long.example is not None:
+        separator = options.separator.get(item, options.separator.get(""))
+        example = rows.explode(user, item, "" if self._has_usual_names else separator)
+        if example is not None:
             self._notes.append(
                 Note(
-                    f"cells of {self._path} like {long.example!r:.60} are read as lists of ids; "
-                    "with {separator} each is one id.",
+                    "{cells} are read as lists of ids; with {separator} each is one id.",
+                    cells=f"cells of {self._path} like {example!r:.60}",
                     separator=Setting("separator", "", item),
                 )
             )
-        worth = long.number(self._usual, number, self._number)
+        worth = rows.number(_USUAL[self._number], number, self._number)
         if worth is None and self._named(self._number) is not None:
             unread = [name for name in rows.names if name not in (user, item, rank)]
             self._refuse_unread(rows, unread, has_rank=rank is not None)
-        by_rank = rank is not None and ("rank" in self._options.columns or worth is None)
-        ranks = None
+        orders = rank is not None and ("rank" in options.columns or worth is None)
+        ranks = times = None
         if rank is not None:
             # Ranks that order nothing are only compared with the scores.
-            with suppress(*(() if by_rank else (UsageError,))):
-                ranks = long.number((), rank, "rank")
-        times = None
+            with suppress(*(() if orders else (UsageError,))):
+                ranks = rows.number((), rank, "rank")
         if self._clock is not None:
-            times = time_column(rows.column(self._clock.name), self._clock.unit)[long.owners]
-        idle = long.idle
+            times = time_column(rows.column(self._clock.name), self._clock.unit)[rows.owners]
+        idle = rows.idle
         for table in tables:
             if isinstance(table, Frame) and table.idle is not None:
                 frame = RowBlock(table.name, table.idle, table.idle.column_names)
                 idle = id_column(frame.column(user or "user"))
-        return Side(
-            self._path,
-            long.users,
-            long.items,
-            worth,
-            times,
-            ranks,
-            by_rank,
-            None if idle is None or not len(idle) else idle,
-            self._notes,
-        )
+        idle = None if idle is None or not len(idle) else idle
+        found = (rows.users, rows.items, worth, times, ranks)
+        return Side(self._path, *found, orders, idle, self._notes)
 
     def _select(self, path: str, names: Sequence[str]) -> Collection[str]:
         """The columns to read, and all others if one of them may be the number."""
@@ -282,193 +274,180 @@ class SideReader:
         named = self._named(role)
         if named is None:
             return None
-        usual = {"user": _USER, "item": _ITEM, "rank": _RANK}.get(role, self._usual)
-        if role == "item":
-            usual = (*usual, *_LISTS[self._role])
+        usual = (*_USUAL[role], *(_LISTS[self._role] if role == "item" else ()))
         taken = {*self._options.columns.values()}
         return _find_column(named, usual, [name for name in names if named or name not in taken])
 
     def _missing(self, role: str) -> InputError:
         named = self._named(role)
         problem = f"no column {named!r}" if named else f"no column has a usual name of the {role}"
-        key = f"{self._role}.{role}" if role in OF_ONE_SIDE else role
         return InputError(
-            f"{self._path}: {problem}; {listing(self._names)}; name it with "
-            "{column}; if the first line has no names, give {header}.",
-            column=column(key),
+            "{problem}; name it with {column}; if the first line has no names, give {header}.",
+            problem=f"{self._path}: {problem}; {listing(self._names)}",
+            column=column(f"{self._role}.{role}" if role in OF_ONE_SIDE else role),
         )
 
-    def _refuse_unread(self, rows: _JoinedRows, unread: Sequence[str], *, has_rank: bool) -> None:
+    def _refuse_unread(self, rows: _Rows, unread: Sequence[str], *, has_rank: bool) -> None:
         """Refuse a column of numbers that may be the score or the gain, which nobody named."""
-        candidates = [name for name in unread if name in rows.present]
+        candidates = [name for name in unread if name in rows.table]
         candidates = [name for name in candidates if name.strip().lower() not in _INDEX]
         binary = next((name for name in candidates if _is_binary(rows.table[name])), None)
         if self._role == "truth" and binary is not None:
             self._notes.append(
                 Note(
-                    "{truth}"
-                    f" has a column {binary!r} of 0 and 1, which is not read, so every row is an "
-                    "interaction; if 0 is none, give {rating}.",
+                    "{truth} has a column {binary} of 0 and 1, which is not read, so every row is "
+                    "an interaction; if 0 is none, give {rating}.",
+                    binary=repr(binary),
                     rating=column("rating", _bare(binary)),
                 )
             )
         if has_rank:
             return
         numeric = next((name for name in candidates if _is_numeric(name, rows.table[name])), None)
-        if numeric is not None:
-            raise self._unread(numeric)
-        if self._role == "recommendations" and candidates:
-            self._notes.append(
-                Note(
-                    "the recommendations keep the order of their file, because no column has a "
-                    f"usual name of a score or rank (not read: {', '.join(candidates)}); name it "
-                    "with {columns.score=NAME} or {columns.rank=NAME}."
+        if numeric is None:
+            if self._role == "recommendations" and candidates:
+                self._notes.append(
+                    Note(
+                        "the recommendations keep the order of their file, because no column has a "
+                        "usual name of a score or rank (not read: {names}); name it with "
+                        "{columns.score=NAME} or {columns.rank=NAME}.",
+                        names=", ".join(candidates),
+                    )
                 )
-            )
-
-    def _unread(self, numeric: str) -> InputError:
-        name = _bare(numeric)
+            return
+        name, kind = _bare(numeric), "rating" if self._role == "truth" else "score or rank"
+        found = f"{self._path}: no column has a usual name of a {kind}, and {numeric!r} has numbers"
         if self._role == "recommendations":
-            return InputError(
-                f"{self._path}: no column has a usual name of a score or rank, and {numeric!r} has "
-                "numbers; if it orders the items, give {score} (highest first) or {rank} (lowest "
+            raise InputError(
+                "{found}; if it orders the items, give {score} (highest first) or {rank} (lowest "
                 "first); if the rows are in order, {columns.score=}.",
+                found=found,
                 score=column("score", name),
                 rank=column("rank", name),
             )
-        swapped = "."
-        if _find_column("", _ONLY_SCORE, [numeric]) is not None:
-            swapped = "; or are {recommendations} and {truth} swapped?"
-        return InputError(
-            f"{self._path}: no column has a usual name of a rating, and {numeric!r} has numbers; "
-            "if it is the gain of an interaction, give {rating}; if every row counts alike, "
-            f"{{columns.rating=}}{swapped}",
+        is_score = _find_column("", _ONLY_SCORE, [numeric]) is not None
+        raise InputError(
+            "{found}; if it is the gain of an interaction, give {rating}; if every row counts "
+            "alike, {columns.rating=}"
+            + ("; or are {recommendations} and {truth} swapped?" if is_score else "."),
+            found=found,
             rating=column("rating", name),
         )
 
 
-class _JoinedRows:
-    """The columns of several blocks, one after the other."""
+class _Rows:
+    """The columns of several blocks, one after the other; then a row for each item.
+
+    Attributes:
+        names: of the columns, in order.
+        table: those that all blocks have, by name.
+        users, items: of each row, once lists are exploded.
+        owners: the row of the table that each is from.
+        idle: users whose list is empty; None without lists.
+    """
+
+    users: Any
+    items: Any
+    owners: IntArray | slice = slice(None)
+    idle: Any = None
 
     def __init__(self, path: str, blocks: Sequence[RowBlock]) -> None:
         self._path, self._blocks = path, blocks
         self._starts = list(accumulate((block.rows.num_rows for block in blocks), initial=0))
+        self._fields: Mapping[str, Any] = {}
+        self._lengths: IntArray | None = None
         self.names = list(dict.fromkeys(name for block in blocks for name in block.names))
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
-        self.present = {name for name in self.names if all(name in t.column_names for t in tables)}
         self.table = {
             name: _joined([plain_array(table[name].combine_chunks()) for table in tables])
             for name in self.names
-            if name in self.present
+            if all(name in table.column_names for table in tables)
         }
-        self.count = self._starts[-1]
 
-    def place(self, row: int) -> str:
-        """The file and line of a row."""
-        block = max(0, bisect_right(self._starts, row) - 1)
-        block = min(block, len(self._blocks) - 1)
+    def _place(self, row: int) -> str:
+        """The file and line of a row of the table."""
+        block = min(max(0, bisect_right(self._starts, row) - 1), len(self._blocks) - 1)
         return self._blocks[block].place(row - self._starts[block])
+
+    def _item_place(self, row: int) -> str:
+        return self._place(row if isinstance(self.owners, slice) else int(self.owners[row]))
 
     def column(self, name: str) -> TableColumn:
         """The column of this name in all rows."""
         if name not in self.table:
-            raise InputError(f"{self._path}: some rows have no column {name!r}; give it to all.")
-        return TableColumn(self._path, name, self.table[name], self.place)
+            problem = f"{self._path}: some rows have no column {name!r}"
+            raise InputError("{problem}; give it to all.", problem=problem)
+        return TableColumn(self._path, name, self.table[name], self._place)
 
+    def explode(self, user: str | None, item: str, separator: str | None) -> str | None:
+        """Make a row for each item, of cells that may be lists of items, or of structs with one.
 
-def _joined(arrays: Sequence[Any]) -> Any:
-    """Arrays of files, which may have integers in one and text in the other."""
-    if len({str(array.type) for array in arrays}) == 1:
-        return arrow().concat_arrays(arrays)
-    if all(arrow().types.is_integer(a.type) or is_text(a.type) for a in arrays):
-        return arrow().concat_arrays(of_one_kind(arrays))
-    if all(arrow().types.is_integer(a.type) or arrow().types.is_floating(a.type) for a in arrays):
-        return arrow().concat_arrays([array.cast(arrow().float64()) for array in arrays])
-    kinds = " and ".join(sorted({str(array.type) for array in arrays}))
-    raise InputError(f"the files have columns of {kinds}; write them alike.")
-
-
-class _Exploded(NamedTuple):
-    """A row for each item.
-
-    Attributes:
-        owners: the row of the table that each is from.
-        idle: users whose list is empty.
-        example: a cell of text that is a list; None without.
-    """
-
-    rows: _JoinedRows
-    users: Any
-    items: Any
-    owners: IntArray | slice
-    idle: Any = None
-    fields: Any = None
-    lengths: IntArray | None = None
-    example: str | None = None
-
-    @classmethod
-    def of(cls, rows: _JoinedRows, user: str | None, item: str, separator: str | None) -> _Exploded:
-        """The rows, whose cells may be lists of items, or of structs of item and number."""
-        cells = rows.column(item)
+        Returns:
+            A cell of text that is a list; None without.
+        """
+        cells = self.column(item)
         lists, example = lists_in_rows(cells, separator)
-        users = (
-            arrow().array(np.arange(rows.count)) if user is None else id_column(rows.column(user))
-        )
+        rows = arrow().array(np.arange(self._starts[-1]))
+        self.users = rows if user is None else id_column(self.column(user))
         if lists is None:
-            return cls(rows, users, id_column(cells), slice(None))
+            self.items = id_column(cells)
+            return None
         compute = arrow("compute")
         lengths = compute.fill_null(compute.list_value_length(lists), 0).to_numpy()
         refuse_long(item, lengths)
-        owners: IntArray = np.repeat(np.arange(len(lengths)), lengths)
-        entries, fields = lists.flatten(), None
+        self.owners, self._lengths = np.repeat(np.arange(len(lengths)), lengths), lengths
+        entries = lists.flatten()
         if arrow().types.is_struct(entries.type):
-            fields = {each.name: entries.field(each.name) for each in entries.type}
-            inner = _find_column("", _ITEM, list(fields))
+            self._fields = {each.name: entries.field(each.name) for each in entries.type}
+            inner = _find_column("", _ITEM, list(self._fields))
             if inner is None:
-                raise InputError(
-                    f"{cells.path}: {item!r} holds structs without an item; they have "
-                    f"{', '.join(fields)}."
-                )
-            entries = fields[inner]
-
-        def place(row: int) -> str:
-            return rows.place(int(owners[row]))
-
-        items = id_column(TableColumn(cells.path, item, plain_array(entries), place))
-        idle = users.filter(arrow().array(lengths == 0))
-        taken = users.take(arrow().array(owners))
-        return cls(rows, taken, items, owners, idle, fields, lengths, example)
+                problem = f"{cells.path}: {item!r} holds structs without an item"
+                known = ", ".join(self._fields)
+                raise InputError("{problem}; they have {known}.", problem=problem, known=known)
+            entries = self._fields[inner]
+        column_of_items = TableColumn(cells.path, item, plain_array(entries), self._item_place)
+        self.items = id_column(column_of_items)
+        self.idle = self.users.filter(arrow().array(lengths == 0))
+        self.users = self.users.take(arrow().array(self.owners))
+        return example
 
     def number(self, usual: Sequence[str], name: str | None, role: str) -> Array | None:
         """The score, rating or rank of each item; None without such a column."""
-        if self.fields is not None:
-            inner = _find_column("", usual, list(self.fields))
-            if inner is not None:
-                values = plain_array(self.fields[inner])
-                return numbers_of(TableColumn("", inner, values, self._place))
+        inner = _find_column("", usual, list(self._fields))
+        if inner is not None:
+            values = plain_array(self._fields[inner])
+            return numbers_of(TableColumn("", inner, values, self._item_place))
         if name is None:
             return None
-        found = self.rows.column(name)
-        if self.lengths is None:
+        found = self.column(name)
+        if self._lengths is None:
             return numbers_of(found)
         values = found.values
         if is_text(values.type):
-            values = ListColumn("numbers", Separator()).read(found)
+            values = ListColumn("numbers").read(found)
         if not is_list_type(values.type):
             return numbers_of(found)[self.owners]
         compute = arrow("compute")
         theirs = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
-        unlike = np.flatnonzero(theirs != self.lengths)
+        unlike = np.flatnonzero(theirs != self._lengths)
         if unlike.size:
             row = int(unlike[0])
-            problem = f"{theirs[row]} numbers for {self.lengths[row]} items"
+            problem = f"{theirs[row]} numbers for {self._lengths[row]} items"
             raise found.error(row, problem, f"give one {role} for each item")
-        flat = TableColumn(found.path, name, values.flatten(), self._place)
-        return numbers_of(flat)
+        return numbers_of(TableColumn(found.path, name, values.flatten(), self._item_place))
 
-    def _place(self, row: int) -> str:
-        owners = self.owners
-        return self.rows.place(row if isinstance(owners, slice) else int(owners[row]))
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    """Arrays of files, which may have integers in one and text in the other."""
+    types = arrow().types
+    if len({str(array.type) for array in arrays}) == 1:
+        return arrow().concat_arrays(arrays)
+    if all(types.is_integer(array.type) or is_text(array.type) for array in arrays):
+        return arrow().concat_arrays(of_one_kind(arrays))
+    if all(types.is_integer(array.type) or types.is_floating(array.type) for array in arrays):
+        return arrow().concat_arrays([array.cast(arrow().float64()) for array in arrays])
+    kinds = " and ".join(sorted({str(array.type) for array in arrays}))
+    raise InputError("the files have columns of {kinds}; write them alike.", kinds=kinds)
 
 
 def _texts(values: Any) -> set[str]:
@@ -490,17 +469,14 @@ def _is_binary(values: Any) -> bool:
 
 def _is_numeric(name: str, values: Any) -> bool:
     """Whether a column has only numbers, others than 0 and 1, that are no ids, times or index."""
-    plain_name = _plain_name(name)
     if not _is_simple(values) or arrow().types.is_temporal(values.type) or not len(values):
         return False
-    if plain_name.endswith(("id", "idx")):
+    if _plain_name(name).endswith(("id", "idx", *_TIMES)):
         return False
     texts = _texts(values.slice(0, 1000))
     numbers = [finite_or_none(text) for text in texts if text not in ("none", "")]
     known = [number for number in numbers if number is not None]
     if texts <= _BINARY or not known or len(known) < len(numbers):
-        return False
-    if plain_name.endswith(_TIMES):
         return False
     return not any(
         all(_EPOCH[0] * unit <= number < _EPOCH[1] * unit for number in known)
@@ -533,10 +509,14 @@ def is_trec(path: str, role: Role) -> bool:
     """
     if suffix_of(path) in (".parquet", ".pq", ".feather", ".arrow") or size(path) is None:
         return False
-    fields, at = _TREC[role]
-    first = next(islice(lines(path), 1), b"").decode("utf-8", "replace").split()
-    number = finite_or_none(first[at]) if len(first) == len(fields.split()) else None
+    number = _trec_number(next(islice(lines(path), 1), b"").decode("utf-8", "replace"), role)
     return number is not None and number < _EPOCH[0]
+
+
+def _trec_number(line: str, role: Role) -> float | None:
+    form, at = _TREC[role]
+    fields = line.split()
+    return finite_or_none(fields[at]) if len(fields) == len(form.split()) else None
 
 
 def read_trec(path: str, role: Role) -> Side:
@@ -544,9 +524,21 @@ def read_trec(path: str, role: Role) -> Side:
 
     Scores are rounded to 32-bit floats, as in trec_eval, which creates the same ties.
     """
-    (form, at), text = _TREC[role], arrow().large_string()
+    text = arrow().large_string()
     users, items, worth = [], [], []
-    for user, item, number in _trec_lines(path, role, form, at):
+    for row, line in enumerate(lines(path), 1):
+        try:
+            decoded = line.decode()
+        except UnicodeDecodeError as error:
+            problem = f"row {row}: byte 0x{line[error.start]:02x} is not UTF-8"
+            raise SourceError(path, problem, "save the file as UTF-8 text") from None
+        number = _trec_number(decoded, role)
+        if number is None:
+            problem = f"row {row}: found {line[:60].decode('utf-8', 'replace')!r}"
+            what = {"recommendations": "results", "truth": "qrels"}[role]
+            remedy = f"trec_eval's {what} are lines of: {_TREC[role][0]}"
+            raise SourceError(path, problem, remedy)
+        user, _, item, *_ = decoded.split()
         users.append(user)
         items.append(item)
         worth.append(number)
@@ -557,27 +549,12 @@ def read_trec(path: str, role: Role) -> Side:
     return Side(path, arrow().array(users, text), arrow().array(items, text), numbers)
 
 
-def _trec_lines(path: str, role: Role, form: str, at: int) -> Iterator[tuple[str, str, float]]:
-    what = {"recommendations": "results", "truth": "qrels"}[role]
-    for row, line in enumerate(lines(path), 1):
-        try:
-            fields = line.decode().split()
-        except UnicodeDecodeError as error:
-            problem = f"row {row}: byte 0x{line[error.start]:02x} is not UTF-8"
-            raise SourceError(path, problem, "save the file as UTF-8 text") from None
-        number = finite_or_none(fields[at]) if len(fields) == len(form.split()) else None
-        if number is None:
-            problem = f"row {row}: found {line[:60].decode('utf-8', 'replace')!r}"
-            raise SourceError(path, problem, f"trec_eval's {what} are lines of: {form}")
-        yield fields[0], fields[2], number
-
-
 def common_topics(results: Side, qrels: Side) -> tuple[Side, Side, int]:
     """The rows of topics in both files, and the number of other topics."""
     topics = [set(side.users.to_pylist()) for side in (results, qrels)]
     both = arrow().array(sorted(topics[0] & topics[1]), arrow().large_string())
-    kept = [
+    left = [
         side.take(np.flatnonzero(arrow("compute").is_in(side.users, value_set=both)))
         for side in (results, qrels)
     ]
-    return kept[0], kept[1], len(topics[0] ^ topics[1])
+    return left[0], left[1], len(topics[0] ^ topics[1])

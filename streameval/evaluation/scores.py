@@ -25,15 +25,14 @@ def are_scores(given: Any) -> bool:
         >>> are_scores(np.array([[0.5, 0.25]])), are_scores(np.array([[5, 3]]))
         (True, False)
     """
-    if is_sparse(given):
-        return "float" in str(given.dtype)
     if isinstance(given, list) and given and isinstance(given[0], list | tuple):
         named = hasattr(given[0], "_fields")
         return not named and any(isinstance(entry, float) for entry in given[0])
-    return len(getattr(given, "shape", ())) == 2 and "float" in str(getattr(given, "dtype", ""))
+    is_matrix = _is_sparse(given) or len(getattr(given, "shape", ())) == 2
+    return is_matrix and "float" in str(getattr(given, "dtype", ""))
 
 
-def is_sparse(given: Any) -> bool:
+def _is_sparse(given: Any) -> bool:
     """Whether it is a sparse matrix or array of SciPy."""
     return hasattr(given, "tocsr")
 
@@ -58,46 +57,46 @@ def scored_columns(
         `ties` is given.
     """
     users, items = (int(size) for size in np.shape(scores))
-    matrix = scores.tocsr() if is_sparse(scores) else _matrix(scores)
+    matrix = scores
+    if _is_sparse(scores):
+        matrix = scores.tocsr()
+    elif not hasattr(scores, "topk"):
+        matrix = np.asarray(as_numpy("scores", scores))
+    elif getattr(scores, "requires_grad", False):
+        matrix = scores.detach()
     acts_of, gains = _interactions("truth", truth, (users, items))
     left_out = None if seen is None else _interactions("exclude", seen, (users, items))[0]
     step, undecided, columns = max(1, _ENTRIES // max(items, 1)), 0, []
     for start in range(0, users, step):
         stop = min(users, start + step)
         part, acts = matrix[start:stop], acts_of.rows(start, stop)
-        edges = acts_of.offsets[start], acts_of.offsets[stop]
-        worth = None if gains is None else gains[edges[0] : edges[1]]
+        worth = None if gains is None else gains[acts_of.offsets[start] : acts_of.offsets[stop]]
         tie = None
         if ties not in (None, "arrival", "id_asc"):
             tie = _tie_keys(ties, part.shape, start, acts, worth)
-            part = part if is_sparse(part) else np.asarray(as_numpy("scores", part))
-        best, values = _best(
-            part.toarray() if is_sparse(part) else part,
-            None if left_out is None else left_out.rows(start, stop),
-            items if depth is None else min(depth, items),
-            stored=_stored(part),
-            first=start,
-            tie=tie,
-        )
-        if ties is None and items > 1 and not is_sparse(part):
-            equal = np.asarray(as_numpy("scores", _are_equal(part)))
+            part = part if _is_sparse(part) else np.asarray(as_numpy("scores", part))
+        if ties is None and items > 1 and not _is_sparse(part):
+            is_tensor = hasattr(part, "topk")
+            ends = (part.amax(1), part.amin(1)) if is_tensor else (part.max(1), part.min(1))
+            equal = np.asarray(as_numpy("scores", ends[0] == ends[1]))
             undecided += int(np.count_nonzero(equal & (acts.lengths > 0)))
+        seen_here = None if left_out is None else left_out.rows(start, stop)
+        places, values = _best(part, seen_here, items if depth is None else min(depth, items), tie)
+        if np.isnan(values).any():
+            row = start + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
+            raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
+        listed = values != -np.inf
+        best = Ragged.of_lengths(places[listed], listed.sum(axis=1))
         columns.append(
             Columns(
                 recommendations=(best.values, best.offsets),
                 interactions=(acts.values, acts.offsets),
                 gains=None if worth is None else (worth, acts.offsets),
-                scores=(values, best.offsets) if with_scores else None,
+                scores=(values[listed], best.offsets) if with_scores else None,
                 users=np.arange(start, stop),
             )
         )
     return columns, undecided
-
-
-def _are_equal(part: Any) -> Any:
-    if hasattr(part, "topk"):
-        return part.amax(1) == part.amin(1)
-    return part.max(axis=1) == part.min(axis=1)
 
 
 def _tie_keys(
@@ -116,54 +115,27 @@ def _tie_keys(
     return mixed_hashes(users[:, None], hashes_of(map(str, range(items)))[None])
 
 
-def _matrix(given: Any) -> Any:
-    """The scores as an array of NumPy, or unchanged if their library finds the best itself."""
-    if hasattr(given, "topk"):
-        return given.detach() if getattr(given, "requires_grad", False) else given
-    return np.asarray(as_numpy("scores", given))
-
-
-def _stored(part: Any) -> Array | None:
-    """Where a sparse matrix has an entry; None for a dense one."""
-    if not is_sparse(part):
-        return None
-    stored = np.zeros(part.shape, np.bool_)
-    stored[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = True
-    return stored
-
-
-def _best(
-    scores: Any,
-    seen: Ragged | None,
-    depth: int,
-    *,
-    stored: Array | None,
-    first: int,
-    tie: Array | None,
-) -> tuple[Ragged, Array]:
+def _best(part: Any, seen: Ragged | None, depth: int, tie: Array | None) -> tuple[IntArray, Array]:
     """The items with the highest scores of each row, best first, and their scores.
 
     Among equal scores the one with the smaller key of `tie` comes first, then the smaller item,
-    whatever the library.
+    whatever the library. A NaN comes first. What is not recommended has minus infinity.
     """
-    if hasattr(scores, "topk"):
-        places, values = _best_of_tensor(scores, seen, depth)
+    if hasattr(part, "topk"):
+        return _best_of_tensor(part, seen, depth)
+    if _is_sparse(part):
+        stored = np.zeros(part.shape, np.bool_)
+        stored[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = True
+        scores = part.toarray().astype(np.float64)
+        scores[~stored] = -np.inf
     else:
-        scores = scores.astype(np.float64)
-        if stored is not None:
-            scores[~stored] = -np.inf
-        if seen is not None:
-            scores[seen.owners(np.arange(seen.values.size)), seen.values] = -np.inf
-        places, values = _best_of_array(scores, depth, tie)
-    if np.isnan(values).any():
-        row = first + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
-        raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
-    kept = values != -np.inf
-    return Ragged.of_lengths(places[kept], kept.sum(axis=1)), values[kept]
+        scores = part.astype(np.float64)
+    if seen is not None:
+        scores[seen.owners(np.arange(seen.values.size)), seen.values] = -np.inf
+    return _best_of_array(scores, depth, tie)
 
 
 def _best_of_array(scores: Array, depth: int, tie: Array | None = None) -> tuple[IntArray, Array]:
-    """Items and scores, shape (rows, depth). A NaN comes first."""
     rows, items = scores.shape
     # NumPy sorts NaN last, so that of the negated scores too; it must be seen, not left out.
     keys = np.where(np.isnan(scores), -np.inf, -scores)
@@ -183,7 +155,7 @@ def _best_of_array(scores: Array, depth: int, tie: Array | None = None) -> tuple
 
 
 def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntArray, Array]:
-    """Items and scores, found by the tensor's own library; only they are copied from a device."""
+    """Found by the tensor's own library; only the best are copied from a device."""
     if seen is not None and seen.values.size:
         scores = scores.clone()
         owners = seen.owners(np.arange(seen.values.size))
@@ -210,7 +182,7 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
     """The items of each user, and their gains; None if all are 1."""
     if given is None:
         raise UsageError("a matrix of scores needs truth=, the interactions of each user.")
-    if is_sparse(given):
+    if _is_sparse(given):
         if tuple(given.shape) != shape:
             sizes = f"a matrix of shape {tuple(given.shape)} for scores of shape {shape}"
             raise UsageError(f"{name}=: {sizes}.")
@@ -219,56 +191,37 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         rows.eliminate_zeros()
         return _graded(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
     if isinstance(given, Mapping):
-        given = _by_row(name, given, shape[0])
+        for user in given:
+            if user not in range(shape[0]):
+                raise UsageError(f"{name}=: {user!r:.40} is no row of scores, from 0.")
+        given = [given.get(user, ()) for user in range(shape[0])]
     if isinstance(given, list) and any(isinstance(row, Mapping) for row in given):
-        return _of_dicts(name, given, shape)
+        lists = ragged_column(name, [np.asarray([*row]) for row in given])
+        _check(name, lists, len(given), "rows", shape)
+        by_user = [row.values() if isinstance(row, Mapping) else [1] * len(row) for row in given]
+        gains = np.array([gain for of_user in by_user for gain in of_user], np.float64)
+        return _graded(lists.values, lists.offsets, gains)
     listed = as_numpy(name, given)
     if isinstance(listed, list) and listed and not hasattr(listed[0], "__len__"):
         listed = np.asarray(listed)
     if isinstance(listed, np.ndarray) and listed.dtype.kind != "O" and listed.shape == shape:
         owners, items = np.nonzero(listed)
-        return _graded(
-            items, np.searchsorted(owners, np.arange(shape[0] + 1)), listed[owners, items]
-        )
-    return _lists(name, listed, shape), None
-
-
-def _by_row(name: str, given: Mapping[Any, Any], rows: int) -> list[Any]:
-    """The interactions of each row of scores, given by its number."""
-    unknown = [user for user in given if user not in range(rows)]
-    if unknown:
-        raise UsageError(f"{name}=: {unknown[0]!r:.40} is no row of scores, from 0.")
-    return [given.get(user, ()) for user in range(rows)]
-
-
-def _lists(name: str, listed: Any, shape: tuple[int, int]) -> Ragged:
-    """A list of items for each row of scores; -1 ends a row of a matrix."""
+        offsets = np.searchsorted(owners, np.arange(shape[0] + 1))
+        return _graded(items, offsets, listed[owners, items])
     if isinstance(listed, np.ndarray) and listed.ndim == 1 and listed.dtype.kind in "iu":
         listed = listed[:, None]
     if isinstance(listed, np.ndarray) and listed.ndim == 2:
-        kept = listed != -1
-        _check_items(name, listed[kept], shape)
-        return Ragged.of_lengths(listed[kept].astype(np.int64), kept.sum(axis=1))
-    rows = listed
-    if isinstance(listed, list):
-        # Arrays, as lists may hold integers of NumPy.
-        rows = [np.asarray(row.tolist() if hasattr(row, "tolist") else list(row)) for row in listed]
-    lists = ragged_column(name, rows)
-    if len(lists) != shape[0]:
-        raise UsageError(f"{name}=: {len(lists)} lists for {shape[0]} rows of scores.")
-    _check_items(name, lists.values, shape)
-    return Ragged(lists.values.astype(np.int64), lists.offsets)
-
-
-def _of_dicts(name: str, rows: list[Any], shape: tuple[int, int]) -> tuple[Ragged, Array | None]:
-    """Interactions of which some users have gains: item -> gain."""
-    items, lengths = ragged_column(name, [np.asarray([*row]) for row in rows]), len(rows)
-    if lengths != shape[0]:
-        raise UsageError(f"{name}=: {lengths} rows for {shape[0]} rows of scores.")
-    _check_items(name, items.values, shape)
-    gains = [row.values() if isinstance(row, Mapping) else [1] * len(row) for row in rows]
-    listed = np.array([gain for of_user in gains for gain in of_user], np.float64)
-    return _graded(items.values, items.offsets, listed)
+        # -1 ends a row of a matrix.
+        chosen = listed != -1
+        lists = Ragged.of_lengths(listed[chosen], chosen.sum(axis=1))
+    else:
+        if isinstance(listed, list):
+            # Arrays, as lists may hold integers of NumPy.
+            rows = (row.tolist() if hasattr(row, "tolist") else [*row] for row in listed)
+            listed = [*map(np.asarray, rows)]
+        lists = ragged_column(name, listed)
+    _check(name, lists, len(lists), "lists", shape)
+    return Ragged(lists.values.astype(np.int64), lists.offsets), None
 
 
 def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, Array | None]:
@@ -276,7 +229,11 @@ def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, A
     return lists, None if (gains == 1).all() else gains.astype(np.float64)
 
 
-def _check_items(name: str, items: Array, shape: tuple[int, int]) -> None:
+def _check(name: str, lists: Ragged, count: int, what: str, shape: tuple[int, int]) -> None:
+    """Refuse too few or too many lists, and items that are no columns of the scores."""
+    if count != shape[0]:
+        raise UsageError(f"{name}=: {count} {what} for {shape[0]} rows of scores.")
+    items = lists.values
     wrong = items.dtype.kind not in "iu" or bool(((items < 0) | (items >= shape[1])).any())
     if items.size and wrong:
         raise UsageError(

@@ -30,9 +30,9 @@ from streameval.evaluation.sources import (
     EventTables,
     Given,
     Lines,
-    ListEvents,
-    Pair,
-    ScoredEvents,
+    joined_rows,
+    listed_events,
+    scored_events,
     usual_user,
 )
 from streameval.events.errors import UsageError
@@ -204,15 +204,14 @@ class Setup(NamedTuple):
         if given.kind == "lines":
             return Lines(given.events, fields, self.labels)
         if given.kind == "tables":
-            return EventTables(
-                given.events, EventRows(fields, self.labels, needs, options), options
-            )
+            rows = EventRows(fields, self.labels, needs, options)
+            return EventTables(given.events, rows, options)
         if given.kind == "aligned":
-            return ListEvents(given)
+            return listed_events(given)
         if given.kind == "scores":
             depth = make_plan(self.metrics, None, MAX_ITEMS).depth
-            return ScoredEvents(given, depth, options.ties, scores=needs.scores)
-        return Pair(given, options, fields, needs, every)
+            return scored_events(given, depth, options.ties, scores=needs.scores)
+        return joined_rows(given, options, fields, needs, every)
 
 
 def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
@@ -301,9 +300,10 @@ def _span_length(options: Options, fields: EventFields) -> int | None:
     try:
         every = duration_of(options.every)
     except DurationError as error:
-        raise InputError(f"{{every}}: {error}") from None
+        raise InputError("{every}: {problem}", problem=str(error)) from None
     if not every:
-        raise InputError(f"{{every}}: found {options.every!r}; give at least 1s.")
+        problem = f"found {options.every!r}; give at least 1s."
+        raise InputError("{every}: {problem}", problem=problem)
     if fields.time is None:
         raise InputError(
             "{every} needs event time: name its field and unit with {columns.time=NAME} and "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -17,15 +16,16 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import (
+    LINES,
     Frame,
     Table,
     arrow,
     holds_rows,
-    is_lines,
     joined_parts,
+    parts_of,
+    suffix_of,
     table_name,
 )
-from streameval.evaluation.files import parts_of as table_parts
 from streameval.evaluation.options import InputError, Note, Options, Ties
 from streameval.evaluation.pairs import Joined
 from streameval.evaluation.rows import (
@@ -54,8 +54,6 @@ AT_ONCE: Final = 1_024
 
 _ANY: Final = Search(depth=1)
 """A search for the kind of ids, whose hits are not used."""
-
-_ROLES: Final[Sequence[Role]] = ("recommendations", "truth")
 
 _FORMS: Final = (
     "a path, a frame, a mapping of users, a list for each user, or a matrix of scores with truth="
@@ -170,52 +168,44 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
         return Given("aligned", ["the lists given"], recommendations, truth=truth)
     shown, acts = rows_of("recommendations", recommendations), rows_of("truth", truth)
     seen = None if exclude is None else rows_of("truth", exclude)
-    names = [_name(shown), _name(acts)]
+    names = [rows.path if isinstance(rows, Side) else table_name(rows[0]) for rows in (shown, acts)]
     return Given("pair", names, recommendations=shown, truth=acts, exclude=seen)
-
-
-def _name(rows: Rows) -> str:
-    if isinstance(rows, Side):
-        return rows.path
-    return table_name(rows[0]) if rows else "recommendations"
 
 
 def _events(given: Any, options: Options) -> Given:
     """Events that have their interactions."""
     if isinstance(given, Batch | Columns):
         return Given("aligned", ["the lists given"], given)
-    if is_path(given):
-        return _files([os.fspath(given)], options)
     if is_frame(given):
-        return Given("tables", ["the frame"], [_frame("the frame", given)])
+        return Given("tables", ["the frame"], [Frame("the frame", as_table(given))])
     if isinstance(given, Mapping):
         raise InputError("give {truth}, the interactions of each user of the recommendations.")
+    if is_path(given):
+        given = [given]
     if not isinstance(given, Iterable):
         raise UsageError(f"found {given!r:.80}; give {_FORMS}.")
-    rows = list(given)
+    rows: list[Any] = list(given)
     if rows and all(map(is_path, rows)):
-        return _files([os.fspath(row) for row in rows], options)
+        files = expand_paths([os.fspath(row) for row in rows])
+        form = options.form
+        lines = [
+            path
+            for path in files
+            if (
+                suffix_of(path) in LINES or not holds_rows(path) if form is None else form == "json"
+            )
+        ]
+        if 0 < len(lines) < len(files):
+            raise UsageError(
+                f"{lines[0]} is not a table, and other files are; evaluate them separately."
+            )
+        return Given("lines" if lines else "tables", files, files)
     if all(isinstance(row, Event) or (isinstance(row, tuple) and len(row) == 2) for row in rows):
         return Given("aligned", ["the lists given"], rows)
     raise InputError(
         "give {truth}, the interactions of each list; without it, events are a path, a frame with "
         "recommendations and interactions, or pairs of them."
     )
-
-
-def _files(paths: Sequence[str], options: Options) -> Given:
-    files = expand_paths(paths)
-    form = options.form
-    is_table = [
-        form != "json" if form is not None else holds_rows(path) and not is_lines(path)
-        for path in files
-    ]
-    others = [path for path, table in zip(files, is_table, strict=True) if not table]
-    if others and any(is_table):
-        raise UsageError(
-            f"{others[0]} is not a table, and other files are; evaluate them separately."
-        )
-    return Given("tables" if any(is_table) else "lines", files, files)
 
 
 def expand_paths(paths: Iterable[str]) -> list[str]:
@@ -258,7 +248,7 @@ def is_frame(given: Any) -> bool:
 
 def _are_lists(given: Any) -> bool:
     """Whether it is a list of items for each user, one after the other."""
-    if isinstance(given, Mapping | str | os.PathLike | Side) or is_frame(given) or _mapping(given):
+    if isinstance(given, Side) or is_path(given) or is_frame(given) or _mapping(given) is not None:
         return False
     if isinstance(given, Sequence) and not isinstance(given, tuple):
         return not given or not (hasattr(given[0], "_fields") or isinstance(given[0], Frame))
@@ -290,41 +280,28 @@ def rows_of(role: Role, given: Any) -> Rows:
     if is_path(given):
         return files_at(os.fspath(given))
     if is_frame(given):
-        return [_frame(role, given)]
+        return [Frame(role, as_table(given))]
     by_user = _mapping(given)
     if by_user is not None:
         return [_of_mapping(role, by_user)]
     if isinstance(given, Iterable):
         rows = list(given)
         if rows and hasattr(rows[0], "_fields"):
-            fields: Sequence[str] = rows[0]._fields
             columns = zip(*rows, strict=True)
-            return [_of_columns(role, dict(zip(fields, columns, strict=True)))]
+            table = _table(role, dict(zip(rows[0]._fields, columns, strict=True)))
+            return [Frame(role, table)]
         if role == "truth":
             return [_of_mapping(role, dict(enumerate(rows)))]
     raise UsageError(f"{role}: found {given!r:.80}; give {_FORMS}.")
 
 
-def _frame(name: str, given: Any) -> Frame:
-    return Frame(name, as_table(given))
-
-
-def _of_columns(
-    name: str,
-    columns: Mapping[str, Sequence[Any]],
-    idle: Sequence[Any] = (),
-    *,
-    has_usual_names: bool = False,
-) -> Frame:
-    """A table of columns; `idle`: users without a row."""
+def _table(name: str, columns: Mapping[str, Sequence[Any]]) -> Any:
     try:
-        table = arrow().table({each: arrow().array(column) for each, column in columns.items()})
-        without_rows = arrow().table({"user": arrow().array(idle)}) if idle else None
+        return arrow().table({each: arrow().array(column) for each, column in columns.items()})
     except (arrow().ArrowInvalid, arrow().ArrowTypeError, OverflowError) as error:
         why = " ".join(str(error).split())
         remedy = "give ids that are all text or all integers, and numbers as scores"
         raise SourceError(name, why, remedy) from error
-    return Frame(name, table, without_rows, has_usual_names=has_usual_names)
 
 
 def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
@@ -334,33 +311,28 @@ def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
     numbers: list[Any] = []
     idle = []
     for user, listed in given.items():
-        entries, worth = _entries(role, user, listed)
-        users.extend([user] * len(entries))
-        items.extend(entries)
-        numbers.extend(worth)
+        if isinstance(listed, str) or not isinstance(listed, Iterable):
+            raise UsageError(
+                f"{role}: user {user!r} has {listed!r:.80}; give items, or item -> number."
+            )
+        if isinstance(listed, set | frozenset) and role != "truth":
+            raise UsageError(f"{role}: user {user!r} has a set, which has no order; give a list.")
+        entries = listed.tolist() if hasattr(listed, "tolist") else list(listed)
+        if isinstance(listed, Mapping):
+            numbers += listed.values()
+        elif entries and all(isinstance(each, tuple | list) and len(each) == 2 for each in entries):
+            numbers += [number for _, number in entries]
+            entries = [item for item, _ in entries]
+        users += [user] * len(entries)
+        items += entries
         if not entries:
             idle.append(user)
     if numbers and len(numbers) != len(items):
         raise UsageError(f"{role}: some users have numbers and others only items; give one form.")
     number = {"rating" if role == "truth" else "score": numbers} if numbers else {}
-    columns = {"user": users, "item": items, **number}
-    return _of_columns(role, columns, idle, has_usual_names=True)
-
-
-def _entries(role: Role, user: object, listed: Any) -> tuple[list[Any], Sequence[Any]]:
-    """The items of a user, and the number of each, if there are any."""
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise UsageError(
-            f"{role}: user {user!r} has {listed!r:.80}; give items, or item -> number."
-        )
-    if isinstance(listed, set | frozenset) and role != "truth":
-        raise UsageError(f"{role}: user {user!r} has a set, which has no order; give a list.")
-    if isinstance(listed, Mapping):
-        return [*listed], [*listed.values()]
-    entries = listed.tolist() if hasattr(listed, "tolist") else list(listed)
-    if entries and all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in entries):
-        return [item for item, _ in entries], [number for _, number in entries]
-    return entries, ()
+    rows = _table(role, {"user": users, "item": items, **number})
+    without_rows = _table(role, {"user": idle}) if idle else None
+    return Frame(role, rows, without_rows, has_usual_names=True)
 
 
 class Lines:
@@ -374,10 +346,11 @@ class Lines:
         notes: doubts about what was given.
     """
 
+    notes: Sequence[Note] = ()
+
     def __init__(self, paths: Sequence[str], fields: EventFields, labels: Sequence[str]) -> None:
         self.names = self.parts = paths
         self.ids: IdKind | None = "integer" if fields.ids == "integer" else "text"
-        self.notes: Sequence[Note] = ()
         self._fields, self._labels = fields, labels
 
     @property
@@ -405,21 +378,18 @@ class Lines:
 class EventTables:
     """Tables with one event per row; every row group of parquet is a part."""
 
+    notes: Sequence[Note] = ()
+
     def __init__(self, tables: Sequence[Table], rows: EventRows, options: Options) -> None:
         self.names = [table_name(table) for table in tables]
-        parts = [table_parts(table, options) for table in tables]
+        parts = [parts_of(table, options) for table in tables]
         if rows.in_order:
             parts = [[joined_parts(of_table)] for of_table in parts]
         self.parts = [part for of_table in parts for part in of_table]
+        self.sizes: Sequence[int] | None = [part.size for part in self.parts]
         rows.find_kind(self.parts)
         self.ids: IdKind | None = rows.ids
-        self.notes: Sequence[Note] = ()
         self._rows = rows
-
-    @property
-    def sizes(self) -> Sequence[int] | None:
-        """The size of each part."""
-        return [part.size for part in self.parts]
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process gets the parts that it counts.
@@ -432,80 +402,70 @@ class EventTables:
             yield _recorded(decoded, partition, first, part.size)
 
 
-class _Parts:
-    """A source of one part that is counted by one process: the events of several spans."""
+class Spans:
+    """Events of a caller's lists, scores or rows: a part for each span, counted by one process.
+
+    `spans`: the start of each, None for all time, with its events.
+    """
 
     sizes: Sequence[int] | None = None
-    ids: IdKind | None = None
 
-    def __init__(self, names: Sequence[str], notes: Sequence[Note] = ()) -> None:
-        self.names, self.notes = names, notes
-
-    @property
-    def parts(self) -> Sequence[tuple[int, int | None]]:
-        """The number and the start of each span."""
-        return [(number, start) for number, (start, _) in enumerate(self.spans)]
-
-    @cached_property
-    def spans(self) -> Sequence[tuple[int | None, Any]]:
-        """The start of each span, with its events as columns."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        names: Sequence[str],
+        spans: Sequence[tuple[int | None, Any]],
+        ids: IdKind | None,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        self.names, self.ids, self.notes = names, ids, notes
+        self._spans = spans
+        self.parts = range(len(spans))
 
     def read(self, part: Any, search: Search) -> Iterator[Events]:
-        """The events of a part, batch by batch."""
-        number, start = part
-        batch = checked_batch(self.ids, self.spans[number][1], search)[1]
+        """The events of a part."""
+        start, events = self._spans[part]
+        batch = checked_batch(self.ids, events, search)[1]
         if start is not None:
             batch = msgspec.structs.replace(batch, times=np.full(len(batch), start, np.int64))
         elif batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
         decoded = Decoded(batch=batch, dimensions=None, places=np.arange(len(batch)))
-        yield _recorded(decoded, Partition("recommendations", number), 0)
+        yield _recorded(decoded, Partition("recommendations", part), 0)
 
 
-class Pair(_Parts):
+def joined_rows(
+    given: Given, options: Options, fields: EventFields, needs: Needs, every: int | None
+) -> Spans:
     """Rows of recommendations and truth, joined by user."""
-
-    def __init__(
-        self, given: Given, options: Options, fields: EventFields, needs: Needs, every: int | None
-    ) -> None:
-        clock = None
-        if every is not None and fields.time is not None:
-            clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
-        both = (given.recommendations, given.truth)
-        trec = _is_trec_pair(*both, options)
-        if trec and every is not None:
-            raise InputError("{every} needs event time, and trec_eval's files have none.")
-        shown, truth = (
-            _side(role, rows, options, clock, trec=trec)
-            for role, rows in zip(_ROLES, both, strict=True)
-        )
-        notes = [*shown.notes, *truth.notes]
-        if trec:
-            shown, truth, unmatched = common_topics(shown, truth)
-            if unmatched:
-                problem = "topics are in only one file and are left out, as in trec_eval."
-                notes.append(Note(f"{unmatched:,} {problem}"))
-        if given.exclude is not None:
-            columns = {**options.columns, "rating": None}
-            plain = msgspec.structs.replace(options, columns=columns)
-            shown = shown.without(_side("truth", given.exclude, plain, None))
-        ties = options.ties or ("id_desc" if trec else None)
-        joined = Joined(shown, truth, ties, integers=fields.ids == "integer")
-        if needs.repeats:
-            joined.note_repeats_in_truth()
-        super().__init__(given.names, [*notes, *joined.notes])
-        self.ids = "integer" if joined.is_integer else "text"
-        self.truth = truth
-        self._joined, self._every = joined, every
-        self._what = {"users": needs.users, "scores": needs.scores}
-
-    @cached_property
-    def spans(self) -> Sequence[tuple[int | None, Any]]:
-        """The start of each span, with its events."""
-        # The form is known, so an item called 0 or 1 is no mark.
-        spans = self._joined.columns(self._every, **self._what)
-        return [(start, read(columns, may_be_marks=False)) for start, columns in spans]
+    clock = None
+    if every is not None and fields.time is not None:
+        clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
+    trec = _is_trec_pair(given.recommendations, given.truth, options)
+    if trec and every is not None:
+        raise InputError("{every} needs event time, and trec_eval's files have none.")
+    shown = _side("recommendations", given.recommendations, options, clock, trec=trec)
+    truth = _side("truth", given.truth, options, clock, trec=trec)
+    notes = [*shown.notes, *truth.notes]
+    if trec:
+        shown, truth, unmatched = common_topics(shown, truth)
+        if unmatched:
+            problem = "topics are in only one file and are left out, as in trec_eval."
+            notes.append(Note(f"{unmatched:,} " + problem))
+    if given.exclude is not None:
+        columns = {**options.columns, "rating": None}
+        plain = msgspec.structs.replace(options, columns=columns)
+        shown = shown.without(_side("truth", given.exclude, plain, None))
+    ties = options.ties or ("id_desc" if trec else None)
+    joined = Joined(shown, truth, ties, integers=fields.ids == "integer")
+    if needs.repeats:
+        joined.note_repeats_in_truth()
+    # The form is known, so an item called 0 or 1 is no mark.
+    spans = [
+        (start, read(columns, may_be_marks=False))
+        for start, columns in joined.columns(every, users=needs.users, scores=needs.scores)
+    ]
+    ids: IdKind = "integer" if joined.is_integer else "text"
+    return Spans(given.names, spans, ids, [*notes, *joined.notes])
 
 
 def _side(
@@ -526,77 +486,68 @@ def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
                 "{form=trec} is for two files, the results and the qrels of trec_eval."
             )
         return True
-    if options.form is not None or options.header is not None:
-        return False
-    results, qrels = (
-        rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
-        for rows in (shown, truth)
-    )
-    if not isinstance(results, str) or not isinstance(qrels, str):
+    results, qrels = _only_file(shown), _only_file(truth)
+    if options.form is not None or options.header is not None or results is None or qrels is None:
         return False
     if is_trec(results, "truth") and is_trec(qrels, "recommendations"):
         raise InputError(
-            f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
-            "results as {recommendations} and the qrels as {truth}."
+            "{results} looks like trec_eval's qrels and {qrels} like its results; give the results "
+            "as {recommendations} and the qrels as {truth}.",
+            results=results,
+            qrels=qrels,
         )
     alike = is_trec(results, "recommendations"), is_trec(qrels, "truth")
     if alike[0] != alike[1]:
         trec, other = (results, qrels) if alike[0] else (qrels, results)
         raise InputError(
-            f"{trec} looks like a file of trec_eval and {other} does not; give two of trec_eval "
-            "or two tables, or say which they are with {form}."
+            "{trec} looks like a file of trec_eval and {other} does not; give two of trec_eval or "
+            "two tables, or say which they are with {form}.",
+            trec=trec,
+            other=other,
         )
     return all(alike)
 
 
+def _only_file(rows: Rows) -> str | None:
+    """The path of a side that is a single file."""
+    table = rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
+    return table if isinstance(table, str) else None
+
+
 def truth_of(rows: Rows, options: Options) -> Side:
     """The truth that several models share, read once."""
-    path = rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
-    trec = options.form == "trec"
-    if options.form is None and isinstance(path, str):
+    path, trec = _only_file(rows), options.form == "trec"
+    if options.form is None and path is not None:
         trec = is_trec(path, "truth")
     return _side("truth", rows, options, None, trec=trec)
 
 
-class ListEvents(_Parts):
+def listed_events(given: Given) -> Spans:
     """A caller's lists, or events, as `Accumulator.update_many` takes them.
 
     Lists beside a truth belong to the users 0, 1, 2, ...
     """
-
-    def __init__(self, given: Given) -> None:
-        super().__init__(given.names)
-        self._given = given
-        self.ids = checked_batch(None, self.spans[0][1], _ANY)[0]
-
-    @cached_property
-    def spans(self) -> Sequence[tuple[int | None, Any]]:
-        """All events at once."""
-        if self._given.truth is None:
-            return [(None, self._given.events)]
-        events = side_by_side(self._given.events, self._given.truth)
-        if isinstance(events, Columns):
-            return [(None, events)]
-        shown, acts = zip(*events, strict=True) if events else ((), ())
-        users = list(range(len(events)))
-        return [(None, Batch(recommendations=[*shown], interactions=[*acts], users=users))]
+    events = given.events
+    if given.truth is not None:
+        events = side_by_side(given.events, given.truth)
+        if not isinstance(events, Columns):
+            shown, acts = zip(*events, strict=True) if events else ((), ())
+            users = list(range(len(events)))
+            events = Batch(recommendations=[*shown], interactions=[*acts], users=users)
+    return Spans(given.names, [(None, events)], checked_batch(None, events, _ANY)[0])
 
 
-class ScoredEvents(_Parts):
-    """A matrix of scores: the best items of each user."""
-
-    def __init__(self, given: Given, depth: int | None, ties: Ties | None, *, scores: bool) -> None:
-        columns, undecided = scored_columns(
-            given.events, given.truth, given.exclude, ties, depth, with_scores=scores
-        )
-        # The events of some users at a time.
-        self.spans = [(None, part) for part in columns]
-        equal = Note(
-            f"users whose scores are all equal: {undecided:,}; the first item comes first. "
-            "{ties=worst} puts hits last, {ties=random} shuffles."
-        )
-        super().__init__(given.names, [equal] if undecided else [])
-        self.ids = "integer"
+def scored_events(given: Given, depth: int | None, ties: Ties | None, *, scores: bool) -> Spans:
+    """A matrix of scores: the best items of each user, some users at a time."""
+    columns, undecided = scored_columns(
+        given.events, given.truth, given.exclude, ties, depth, with_scores=scores
+    )
+    equal = Note(
+        f"users whose scores are all equal: {undecided:,}; the first item comes first. "
+        "{ties=worst} puts hits last, {ties=random} shuffles."
+    )
+    spans = [(None, part) for part in columns]
+    return Spans(given.names, spans, "integer", [equal] if undecided else [])
 
 
 def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:
@@ -609,5 +560,5 @@ def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> Even
     return msgspec.structs.replace(fields, user="users")
 
 
-EventSource: TypeAlias = Lines | EventTables | Pair | ListEvents | ScoredEvents
+EventSource: TypeAlias = Lines | EventTables | Spans
 """What a caller gave, whose events are read part by part."""

@@ -91,5 +91,6 @@ def method_of(
     often = request.given.is_state or looks > 1
     if method == "fixed" and often:
         what = f"{looks} looks" if looks > 1 else "a state, which grows,"
-        around.note(Note(f"fixed holds for one look only: for {what} use {{method=anytime}}."))
+        text = "fixed holds for one look only: for {what} use {method=anytime}."
+        around.note(Note(text, what=what))
     return method or ("anytime" if often else "fixed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import streameval
 from streameval import Columns, Event, evaluate
 from streameval.events.errors import SourceError, SuspiciousEventsWarning, UsageError
 from tests.cli.program import json_lines, readings, run
@@ -331,3 +333,28 @@ def test_a_folder_with_no_end_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(tmp_path)
     with pytest.raises(SourceError, match="more than 100,000 files are below it"):
         evaluate(tmp_path, "mrr")
+
+
+def test_braces_in_the_name_of_a_file_name_no_setting(tmp_path: Path) -> None:
+    path = tmp_path / "{by}.csv"
+    path.write_text("user,thing\n1,a\n")
+    given: tuple[str | Path, ...] = ("--recommendations", path, "--truth", path)
+    with pytest.raises(UsageError) as raised:
+        evaluate(path, {1: ["a"]}, "mrr")
+    for said in (str(raised.value), run("evaluate", *given, "-m", "mrr").stderr):
+        assert said.removeprefix("streameval: ").startswith(f"{path}: no column has a usual name")
+
+
+def test_no_sentence_that_names_settings_has_the_words_of_a_caller() -> None:
+    """They are values of it, or their braces would name settings; numbers have none."""
+    texts = [
+        ast.unparse(part)
+        for path in Path(streameval.__file__).parent.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id in ("Note", "InputError")
+        for part in ast.walk(call.args[0])
+        if isinstance(part, ast.FormattedValue)
+    ]
+    assert [text for text in texts if ":," not in text] == []

@@ -161,7 +161,7 @@ def _check_state(config: Config, experiment: Experiment, options: ExperimentOpti
     if by is not None and by not in names:
         option = Setting("within" if options.by is None else "by", by)
         problem = f"neither a label nor a segment of the state: {', '.join(names)}."
-        raise InputError(f"{{option}}: {problem}", option=option)
+        raise InputError("{option}: {problem}", option=option, problem=problem)
 
 
 def experiment_setup(
@@ -182,7 +182,7 @@ def experiment_setup(
     is_dated = isinstance(experiment.shares, list)
     if setup.fields.time is None and (is_dated or experiment.since is not None):
         what = "{shares} with dates" if is_dated else "{since}"
-        raise InputError(f"{what} needs event time: name its field with {{columns.time=FIELD}}.")
+        raise InputError(what + " needs event time: name its field with {columns.time=FIELD}.")
     setup = setup._replace(experiment=pre_period_of(experiment, setup.metrics))
     if setup.config is not None:
         counting = Configured(EXPERIMENTS, experiment)
@@ -298,8 +298,10 @@ def compare_variants(
     if set(counted.segments) == {MISSING_LABEL}:
         name, option = options.segment(experiment) or "", "within" if options.by is None else "by"
         raise InputError(
-            f"no event in {', '.join(request.files)} has the field {name!r} of {{{option}}}; name "
-            f"it with {{{option}=FIELD}} or {{column}}.",
+            "{problem} of {option}; name it with {field} or {column}.",
+            problem=f"no event in {', '.join(request.files)} has the field {name!r}",
+            option=Setting(option),
+            field=Setting(option, "FIELD"),
             column=column(name, "FIELD"),
         )
     missing = counted.variants.get(MISSING_LABEL)
@@ -350,17 +352,17 @@ def _check_variants(
     variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variant_names:
         raise InputError(
-            f"no event in {files} has the label {label!r}; name the field of the variant with "
-            "{label=FIELD} or {column}.",
+            "{problem}; name the field of the variant with {label=FIELD} or {column}.",
+            problem=f"no event in {files} has the label {label!r}",
             column=column(label, "FIELD"),
         )
     if experiment.control not in variants:
         hint = suggestion(experiment.control, variant_names)
         found = ", ".join(variant_names)
         raise InputError(
-            f"no event has {label}={experiment.control}; found: {found}. Name the control variant "
-            "with {baseline}"
-            f".{hint}"
+            "{problem}. Name the control variant with {baseline}.{hint}",
+            problem=f"no event has {label}={experiment.control}; found: {found}",
+            hint=hint,
         )
     if len(variant_names) < 2:
         raise UsageError(
@@ -373,8 +375,9 @@ def check_users(audiences: Sequence[Audience], request: Request) -> None:
     """Raise a UsageError if no list names its user."""
     if all(audience.anonymous == audience.lists for audience in audiences):
         raise InputError(
-            f"no event in {', '.join(request.files)} names its user. Lists of one user are "
-            "correlated, so a comparison needs users; name their field with {columns.user=FIELD}."
+            "no event in {files} names its user. Lists of one user are correlated, so a comparison "
+            "needs users; name their field with {columns.user=FIELD}.",
+            files=", ".join(request.files),
         )
 
 

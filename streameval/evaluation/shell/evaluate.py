@@ -16,7 +16,6 @@ from streameval.evaluation.shell.options import (
     ReadOptions,
     ReportFormat,
     files_given,
-    inputs_option,
     with_fields,
 )
 from streameval.evaluation.shell.readings import write_series
@@ -79,9 +78,10 @@ def evaluate(
     read unchanged; for others, --column names the columns: user, item, score, rank or rating. Where
     the files differ: --column recommendations.user=client --column truth.user=member.
     """
-    options = read.options(
-        by=split.by, every=split.every, inputs=inputs_option(split.catalog), **pair.reading()
-    )
+    inputs: dict[str, object] = {}
+    if split.catalog is not None:
+        inputs["catalog"] = int(split.catalog) if split.catalog.isdecimal() else split.catalog
+    options = read.options(by=split.by, every=split.every, inputs=inputs, **pair.reading())
     with as_usage_error(SourceError, InvalidEventError):
         given = files_given(read.paths, split.recommendations, pair.truth, pair.exclude, options)
         counted = count_given(Request(given, options), SURROUNDINGS)

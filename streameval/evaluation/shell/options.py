@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -204,10 +204,20 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
     structs = {name: kind for name, kind in hints.items() if hasattr(kind, "__struct_fields__")}
     options: list[Parameter] = []
     for parameter in signature(command).parameters.values():
-        if parameter.name in structs:
-            options += _options_of(structs[parameter.name])
-        else:
+        kind = structs.get(parameter.name)
+        if kind is None:
             options.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        kinds = get_type_hints(kind, include_extras=True)
+        for field in msgspec.structs.fields(kind):
+            usual = Parameter.empty if field.required else field.default
+            if field.default_factory is not msgspec.NODEFAULT:
+                usual = field.default_factory()
+            options.append(
+                Parameter(
+                    field.name, Parameter.KEYWORD_ONLY, default=usual, annotation=kinds[field.name]
+                )
+            )
 
     @wraps(command)
     def run(**given: Any) -> None:
@@ -222,44 +232,21 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _options_of(kind: type[msgspec.Struct]) -> Iterator[Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    for field in msgspec.structs.fields(kind):
-        usual = field.default
-        if field.default_factory is not msgspec.NODEFAULT:
-            usual = field.default_factory()
-        elif usual is msgspec.NODEFAULT:
-            usual = Parameter.empty
-        yield Parameter(
-            field.name, Parameter.KEYWORD_ONLY, default=usual, annotation=hints[field.name]
-        )
-
-
 def columns_option(texts: Sequence[str], time: str | None = None) -> dict[str, str | None]:
     """The columns of --column FIELD=COLUMN, and that of --time.
 
     Raises:
         UsageError: one has no field, or a field is given twice.
     """
-    columns: dict[str, str | None] = {}
-    named: list[tuple[str, str | None]] = [("time", time)] if time is not None else []
+    columns: dict[str, str | None] = {} if time is None else {"time": time}
     for text in texts:
-        field, given, name = text.partition("=")
-        if not field or not given:
+        field, is_named, name = text.partition("=")
+        if not field or not is_named:
             example = "--column recommendations=shown"
             raise UsageError(f"--column: found {text!r}; give FIELD=COLUMN, like {example}.")
-        named.append((field, name or None))
-    for field, column in named:
-        if columns.setdefault(field, column) != column:
+        if columns.setdefault(field, name or None) != (name or None):
             raise UsageError(f"--column: {field!r} is given twice; give it once.")
     return columns
-
-
-def inputs_option(catalog: str | None) -> dict[str, object]:
-    """The catalogue of --catalog, a number or a file."""
-    if catalog is None:
-        return {}
-    return {"catalog": int(catalog) if catalog.isdecimal() else catalog}
 
 
 def day_option(option: str, text: str) -> date:
@@ -282,17 +269,15 @@ def files_given(
     Raises:
         UsageError: it names both, or half of a pair.
     """
+    both = "--recommendations with --truth"
     if recommendations is None and truth is None:
         if not paths and options.config is None:
-            both = "--recommendations with --truth"
-            raise UsageError(
-                f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`."
-            )
+            problem = f"missing argument 'PATH...', or {both}"
+            raise UsageError(f"{problem}; see `streameval evaluate -h`.")
         return given_of(paths, None, exclude, options) if paths else Given("lines", [])
     if recommendations is None or truth is None:
         raise UsageError("--recommendations and --truth belong together; give both.")
     if paths:
-        both = "--recommendations with --truth"
         raise UsageError(f"found {paths[0]!r} and {both}; give one or the other.")
     return given_of(recommendations, truth, exclude, options)
 

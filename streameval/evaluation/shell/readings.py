@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from rich.text import Text
@@ -32,38 +32,31 @@ from streameval.exporters.view import (
 )
 from streameval.inference.table import TextColumn, TextTable
 
+_SIDE_BY_SIDE: Final = 4
+"""Most slices shown side by side; more have a row each."""
+
 
 def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "") -> None:
     """Write the readings of spans in order; reasons for missing values go to standard error.
 
     `title`: heading of the format "html".
     """
-    for metric, problem in _refusals(spans).items():
+    readings = [entry.reading for span in spans for entry in span.snapshot.series]
+    refused = [reading for reading in readings if isinstance(reading, UndefinedReading)]
+    for metric, problem in {reading.metric: reading.problem for reading in refused}.items():
         report(f"{metric} has no value: {problem}.")
-    html = {"html": lambda: page_of(title, spans, command_text())}
     forms = Forms(
-        lambda: _parts(spans), lambda: list(records_of(spans)), lambda: _rows(spans), html
+        lambda: _parts(spans),
+        lambda: list(records_of(spans)),
+        lambda: _rows(spans),
+        {"html": lambda: page_of(title, spans, command_text())},
     )
     forms.write(format_name)
 
 
-def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:
-    """Metric -> reason why its convention does not define a value here."""
-    readings = (entry.reading for span in spans for entry in span.snapshot.series)
-    return {
-        reading.metric: reading.problem
-        for reading in readings
-        if isinstance(reading, UndefinedReading)
-    }
-
-
-def _parts(spans: Sequence[SpanReadings]) -> Iterator[TextTable[_Line] | Text]:
-    """Tables for people: up to four slices side by side, more one per row."""
-    if all(span.start is None for span in spans):
-        for span in spans:
-            yield from tables(span.snapshot)
-    else:
-        yield _over_time(spans)
+def _label_names(spans: Iterable[SpanReadings]) -> list[str]:
+    families = (family for span in spans for family in span.snapshot.families)
+    return list(dict.fromkeys(name for family in families for name in family.label_names))
 
 
 def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
@@ -72,62 +65,22 @@ def _rows(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
     The span's start comes first, and the window before the value, if there are any; estimated,
     low and high come last, if any value is inexact, then the bounds of intervals.
     """
-    objects, labels = list(records_of(spans)), _columns(spans)
+    objects, labels = list(records_of(spans)), _label_names(spans)
 
     def present(*names: str) -> list[str]:
         return [name for name in names if any(name in row for row in objects)]
 
     front = [*present("start"), "metric"]
     behind = [*present("window"), "value", "count", *present("estimated", "low", "high")]
+    ends = [end for _ in present("interval") for end in ("low", "high")]
     for row in objects:
         bounds = row.get("interval") or {}
         yield {
             **{name: row.get(name) for name in front},
             **{label_column(name): row["labels"].get(name) for name in labels},
             **{name: row.get(name) for name in behind},
-            **{f"{name}_{end}": bounds.get(end) for name in present("interval") for end in _ENDS},
+            **{f"interval_{end}": bounds.get(end) for end in ends},
         }
-
-
-_ENDS: Final = ("low", "high")
-
-
-def _columns(spans: Iterable[SpanReadings]) -> list[str]:
-    families = (family for span in spans for family in span.snapshot.families)
-    return list(dict.fromkeys(name for family in families for name in family.label_names))
-
-
-_COLUMNS = 4
-"""Most slices shown side by side; more have a row each."""
-
-
-def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
-    """Values with their counts: a row for each metric, a column for each slice.
-
-    More than four slices get a row each. With windows, the columns are the windows. Each segment
-    has its own table. An undefined value is a dash.
-    """
-    splits = divisions(snapshot)
-    if not splits:
-        yield TextTable(_words(["metric"]), [])
-    for number, division in enumerate(splits):
-        yield _table(division, f"by {division.by}" if number else "")
-    yield from map(Text, _cautions(snapshot))
-
-
-def _cautions(snapshot: Snapshot) -> Iterator[str]:
-    """Other names, where peers count otherwise, and what must be said of estimates, a line each."""
-    for metric in dict.fromkeys(entry.metric for entry in snapshot.series):
-        for sentence in metric.naming:
-            yield f"{metric.text}: {sentence}."
-    estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
-    if estimates:
-        yield CAUTION
-    for entry in estimates:
-        reading = entry.reading
-        for sentence in filter(None, (reading.no_interval, reading.note)):
-            words = (entry.metric.text, *entry.labels)
-            yield f"{' / '.join(map(printable, words))}: {sentence}"
 
 
 class _Line(NamedTuple):
@@ -135,6 +88,47 @@ class _Line(NamedTuple):
 
     words: Sequence[str]
     series: Mapping[Any, Series]
+
+
+def _parts(spans: Sequence[SpanReadings]) -> Iterator[TextTable[_Line] | Text]:
+    """Tables for people: up to four slices side by side, more one per row, as are spans."""
+    if all(span.start is None for span in spans):
+        for span in spans:
+            yield from tables(span.snapshot)
+        return
+    names, rows = _label_names(spans), []
+    for start, snapshot in spans:
+        begin = "" if start is None else moment_text(start)
+        for entry in snapshot.series:
+            labels = labels_of(snapshot, entry)
+            words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
+            rows.append(_Line(words, {None: entry}))
+    yield _listed(("start", "metric", *names), rows)
+
+
+def tables(snapshot: Snapshot) -> Iterator[TextTable[_Line] | Text]:
+    """Values with their counts: a row for each metric, a column for each slice.
+
+    More than four slices get a row each. With windows, the columns are the windows. Each segment
+    has its own table. An undefined value is a dash. Below are other names, where peers count
+    otherwise, and what must be said of estimates, a line each.
+    """
+    splits = divisions(snapshot)
+    if not splits:
+        yield TextTable(_words(["metric"]), [])
+    for number, division in enumerate(splits):
+        yield _table(division, f"by {division.by}" if number else "")
+    for metric in dict.fromkeys(entry.metric for entry in snapshot.series):
+        for sentence in metric.naming:
+            yield Text(f"{metric.text}: {sentence}.")
+    estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
+    if estimates:
+        yield Text(CAUTION)
+    for entry in estimates:
+        reading = entry.reading
+        for sentence in filter(None, (reading.no_interval, reading.note)):
+            words = (entry.metric.text, *entry.labels)
+            yield Text(f"{' / '.join(map(printable, words))}: {sentence}")
 
 
 def _table(division: Division, title: str) -> TextTable[_Line]:
@@ -148,9 +142,9 @@ def _table(division: Division, title: str) -> TextTable[_Line]:
             for metric, series in division.metrics
             for of, by_window in by_slice(series).items()
         ]
-    elif len(slices) > _COLUMNS:
-        listed = (entry for _, of in division.metrics for entry in of)
-        rows = [_Line((entry.metric.text, *entry.labels), {None: entry}) for entry in listed]
+    elif len(slices) > _SIDE_BY_SIDE:
+        entries = [entry for _, series in division.metrics for entry in series]
+        rows = [_Line((entry.metric.text, *entry.labels), {None: entry}) for entry in entries]
         return _listed(words, rows, title)
     else:
         words, heads = ["metric"], {each: " / ".join(each) or "value" for each in slices}
@@ -170,11 +164,10 @@ def _listed(heads: Iterable[str], rows: Sequence[_Line], title: str = "") -> Tex
 
 
 def _words(heads: Iterable[str]) -> list[TextColumn[_Line]]:
-    return [TextColumn(head, _word(number)) for number, head in enumerate(heads)]
+    def column(number: int, head: str) -> TextColumn[_Line]:
+        return TextColumn(head, lambda row: row.words[number])
 
-
-def _word(number: int) -> Callable[[_Line], str]:
-    return lambda row: row.words[number]
+    return [column(number, head) for number, head in enumerate(heads)]
 
 
 def _reading(key: object, head: str) -> TextColumn[_Line]:
@@ -193,16 +186,3 @@ def _value(entry: Series) -> str:
     mark = ["estimate"] if has_estimates([entry.metric]) else []
     said = ", ".join(filter(None, (*mark, certainty(reading), reading.verdict)))
     return f"{figure(value)} ({said})" if said else figure(value)
-
-
-def _over_time(spans: Sequence[SpanReadings]) -> TextTable[_Line]:
-    """Values with their counts, a row for each span and series."""
-    names = _columns(spans)
-    rows = []
-    for start, snapshot in spans:
-        begin = "" if start is None else moment_text(start)
-        for entry in snapshot.series:
-            labels = labels_of(snapshot, entry)
-            words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
-            rows.append(_Line(words, {None: entry}))
-    return _listed(("start", "metric", *names), rows)

@@ -151,16 +151,12 @@ def _csv_cell(value: object) -> object:
         return json.dumps(value)
     if not isinstance(value, str):
         return value
-    text = f"'{value}" if _COMPUTED.match(value) and not _is_number(value) else value
-    return printable(text) if sys.stdout.isatty() else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    if _COMPUTED.match(value):
+        try:
+            float(value)
+        except ValueError:
+            value = f"'{value}"
+    return printable(value) if sys.stdout.isatty() else value
 
 
 class Forms(NamedTuple):
@@ -182,7 +178,7 @@ class Forms(NamedTuple):
         """Write one of them to standard output."""
         texts: Mapping[str, Callable[[], str]] = {
             "table": lambda: drawn_text(*self.table()),
-            "json": lambda: _json_text(self.json()) + "\n",
+            "json": lambda: f"{_json_text(self.json())}\n",
             "csv": lambda: _csv_text(self.csv()),
             **self.others,
         }
@@ -251,21 +247,15 @@ class MinuteLines:
     """
 
     def __init__(self, total: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._total = total
-        self._clock = clock
-        self._said = clock()
+        self._total, self._clock, self._said = total, clock, clock()
 
     def __call__(self, size: int, events: int) -> None:
         """Say how far it is, if a minute has passed since the last line."""
         now = self._clock()
-        if now - self._said >= _MINUTE:
+        if now - self._said >= 60.0:
             self._said = now
             share = f" ({size / self._total:.0%})" if self._total else ""
             report(f"{size / 1e6:,.1f} MB read{share}, {events:,} events")
-
-
-_MINUTE: Final = 60.0
-"""Seconds between lines of progress, where there is no terminal for a bar."""
 
 
 def progress_console() -> Console | None:
