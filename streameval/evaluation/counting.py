@@ -393,17 +393,7 @@ class Counts:
 
     def advice(self) -> list[str]:
         """Warnings about the events; of spans, at most one of each."""
-        warning = self.warning()
-        metrics = [metric for of_family in self._families for metric in of_family.spec.metrics]
-        found = [*self._advice_of_spans()]
-        doubt = warning or self.doubts.warning(metrics)
-        if self._every is None:
-            # One sentence is enough for one table.
-            return [text for text in (warning, *found, doubt) if text is not None][:1]
-        return [text for text in dict.fromkeys((doubt, *found)) if text is not None]
-
-    def _advice_of_spans(self) -> Iterator[str]:
-        sentences = []
+        sentences, said = [], list[str]()
         for of_family in self._families:
             cells = of_family.cells
             advised = advice(of_family.table, cells, of_family.spec.metrics)
@@ -415,8 +405,15 @@ class Counts:
                     pairs = zip(family.names, family.labels[known[0]], strict=True)
                     where = ", ".join(f"{name}={value}" for name, value in pairs)
                     sentence = of_cells[known[0]]
-                    yield f"{where}: {sentence}" if where else str(sentence)
+                    said.append(f"{where}: {sentence}" if where else str(sentence))
                     break
+        metrics = [metric for of_family in self._families for metric in of_family.spec.metrics]
+        warning = self.warning()
+        doubt = warning or self.doubts.warning(metrics)
+        if self._every is None:
+            # One sentence is enough for one table.
+            return [text for text in (warning, *said, doubt) if text is not None][:1]
+        return [text for text in dict.fromkeys((doubt, *said)) if text is not None]
 
 
 def starts_of(lists: Decoded, every: int | None) -> list[int] | None:

@@ -60,18 +60,18 @@ class EngineCounts:
         self, config: Config, inputs: Mapping[str, Any], every: int | None, sink: Sink | None = None
     ) -> None:
         self._config, settings = config, layout(config, inputs)
+        self._labels = config.series_labels()
         self.search = widest_search(settings.families)
         self._spans: Counts | None = None
         if every is not None and sink is None:
-            labels = config.series_labels()
-            self._spans = Counts(settings.families, labels, config.intervals, every=every)
+            self._spans = Counts(settings.families, self._labels, config.intervals, every=every)
             sink = self._spans.count
         self.ingest = Ingest(frontend_of(config, settings), sink=sink)
         self.letters: list[DeadLetter] = []
 
     @property
     def tally(self) -> Tally:
-        """Outcomes of the records."""
+        """See `Counts`."""
         return self.ingest.tally
 
     def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
@@ -79,30 +79,28 @@ class EngineCounts:
         if self._config.attribution is None:
             for size, events in events_of(source, parts, self.search):
                 self.ingest.count(events.records, events.decoded.voting(None))
-                self._take_letters()
+                self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
                 yield size
             return
         records = FilesSource(FilesOptions(paths=list(source.names)))
         records.open(owner_from_start(self._config, self.ingest))
         for _ in ingest_records(records, self.ingest):
-            self._take_letters()
+            self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
             yield records.bytes_read
-
-    def _take_letters(self) -> None:
-        self.letters = first_letters([*self.letters, *self.ingest.take_invalid()])
 
     def dump(self) -> DumpedEngine:
         """See `Counts.dump`."""
-        ingest, spans = self.ingest, self._spans
-        partitions = {
-            partition: (
-                position,
-                {x.name: b"".join(x.content()()) for x in ingest.sections(partition)},
-            )
-            for partition, position in (ingest.positions.items() if spans is None else ())
-        }
-        dumped = None if spans is None else spans.dump()
-        return DumpedEngine(partitions, ingest.tally, self.letters, ingest.doubts, dumped)
+        ingest, spans, partitions = self.ingest, None, {}
+        if self._spans is not None:
+            spans = self._spans.dump()
+        else:
+            for partition, offset in ingest.positions.items():
+                sections = ingest.sections(partition)
+                partitions[partition] = (
+                    offset,
+                    {x.name: b"".join(x.content()()) for x in sections},
+                )
+        return DumpedEngine(partitions, ingest.tally, self.letters, ingest.doubts, spans)
 
     def merge(self, dumped: DumpedEngine) -> None:
         """See `Counts.merge`."""
@@ -127,7 +125,7 @@ class EngineCounts:
 
     def families(self) -> list[SliceTable]:
         """See `Counts.families`."""
-        return lifetimes_of(self.ingest, self._config.series_labels())
+        return lifetimes_of(self.ingest, self._labels)
 
     def spans(self) -> Sequence[SpanReadings]:
         """See `Counts.spans`; with windows and what analyses find."""
@@ -137,12 +135,11 @@ class EngineCounts:
 
     @cached_property
     def _snapshot(self) -> Snapshot:
-        labels = self._config.series_labels()
-        return ingest_snapshot(self.ingest, labels=labels, now=0.0, join=self._join_health())
+        return ingest_snapshot(self.ingest, labels=self._labels, now=0.0, join=self._join())
 
     def warning(self) -> str | None:
         """See `Counts.warning`; or that most interactions do not join."""
-        join = self._join_health()
+        join = self._join()
         return self.tally.warning() or (None if join is None else join.warning())
 
     def advice(self) -> list[str]:
@@ -153,7 +150,7 @@ class EngineCounts:
         trouble = self._snapshot.health.trouble
         return [] if trouble is None else [trouble]
 
-    def _join_health(self) -> JoinHealth | None:
+    def _join(self) -> JoinHealth | None:
         options = self._config.attribution
         if options is None:
             return None

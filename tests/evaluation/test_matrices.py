@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streameval import evaluate
+from streameval.events.errors import UsageError
 
 sparse = pytest.importorskip("scipy.sparse")
 SCORES = np.array([[0.9, 0.5, 0.1], [0.2, 0.8, 0.4]])
@@ -60,3 +61,9 @@ def test_lists_of_exactly_k_fewer_and_more_have_the_items_in_order(form: Any, k:
         last = [[int(np.argmin(row))] for row in scores]
         hit = float(k >= items)
         assert values(form(scores), last, *texts) == [hit, hit / items, 2.0 * min(k, items)]
+
+
+@pytest.mark.parametrize("truth", [np.array([[0]]), np.array([0]), [[0]], [{0: 1.0}]])
+def test_a_truth_of_fewer_users_is_refused(truth: Any) -> None:
+    with pytest.raises(UsageError, match=r"truth=: 1 (lists|rows) for 2 rows of scores"):
+        evaluate(SCORES, truth, "mrr")

@@ -20,6 +20,24 @@ from streameval.evaluation.partials import merged, partials
 METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2", "distinct_items@3", "users_covered")
 
 
+class Named(NamedTuple):
+    """A row of results as ir_measures has it."""
+
+    query_id: Any
+    doc_id: Any
+    score: float
+
+
+class FakeRun:
+    """What ranx' Run and Qrels have in common with this: a dict behind a method."""
+
+    def __init__(self, content: dict[Any, Any]) -> None:
+        self.name, self._content = "bm25", content
+
+    def to_dict(self) -> dict[Any, Any]:
+        return self._content
+
+
 class World(NamedTuple):
     """Lists of users with their interactions, in the order of first appearance."""
 
@@ -75,6 +93,18 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "frames", (rows, truth)
     yield "polars", (pl.from_pandas(rows), pl.from_pandas(truth))
     yield "parquet and frame", (folder / "shown.parquet", truth)
+    yield "ranks", (rows.assign(rank=101.0 - rows["score"]).drop(columns="score"), truth)
+    yield (
+        "other names",
+        (
+            rows.rename(columns={"user": "user_id", "item": "movie_id", "score": "prediction"}),
+            truth.rename(columns={"user": "userId", "item": "movieId"}),
+        ),
+    )
+    yield "named tuples", ([Named(*row) for row in shown], truth)
+    yield "lists of the recommendations", (_lists(rows, "recommendations"), truth)
+    yield "lists of the truth", (rows, _lists(truth, "interactions"))
+    yield "ranx", (FakeRun(drawn.shown), FakeRun(drawn.truth))
     yield "mappings", (drawn.shown, drawn.truth)
     yield "pairs of item and score", (
         {user: [(item, 9.0 - at) for at, item in enumerate(items)]
@@ -96,6 +126,10 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
             table = table.drop_columns([name]).append_column(name, [lists])
         pd.DataFrame(table.to_pydict()).to_csv(folder / "events.csv", index=False)
         yield "csv of events", (folder / "events.csv",)
+
+
+def _lists(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    return frame.groupby("user", sort=False)["item"].agg(list).rename(name).reset_index()
 
 
 @pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")

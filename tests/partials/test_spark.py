@@ -10,20 +10,18 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from streameval import Change, Comparison, Intervals, changes, compare
+from streameval import Intervals
 from streameval.catalogue.items import Popularity
 from streameval.evaluation import spark as spark_module
 from streameval.evaluation.partials import Cell, merged, partials
 from streameval.evaluation.spark import evaluate
 from streameval.events.errors import InvalidEventError, MetricError
-from tests.changes.events import events as change_events
-from tests.changes.test_series import clicks_table
 from tests.cli.program import run
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
@@ -73,15 +71,11 @@ def evaluated(given: Any, **options: Any) -> Any:
     return evaluate(given, *METRICS, **(usual | options))
 
 
-def states(evaluation: Any) -> dict[Cell, Any]:
-    return {
-        cell: accumulator.state_dict() for cell, accumulator in evaluation.accumulators().items()
-    }
+def states(accumulators: Mapping[Cell, Any]) -> dict[Cell, Any]:
+    return {cell: accumulator.state_dict() for cell, accumulator in accumulators.items()}
 
 
-WANTED = {
-    cell: accumulator.state_dict() for cell, accumulator in merged(counted(table(ROWS))).items()
-}
+WANTED = states(merged(counted(table(ROWS))))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +88,7 @@ WANTED = {
     ids=str,
 )
 def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, split: Sequence[Any]) -> None:
-    assert states(evaluated(frame(spark).repartition(*split))) == WANTED
+    assert states(evaluated(frame(spark).repartition(*split)).accumulators()) == WANTED
 
 
 def test_the_examples_of_the_module_run(spark: Any) -> None:
@@ -106,100 +100,75 @@ def test_the_examples_of_the_module_run(spark: Any) -> None:
     assert (runner.failures, runner.tries > 10) == (0, True)
 
 
-def test_a_comparison_is_that_of_one_process(spark: Any) -> None:
-    def compared(accumulators: Mapping[Cell, Any]) -> Comparison:
-        control, treatment = (accumulators[Cell((arm,), None)] for arm in ("control", "treatment"))
-        comparison: Comparison = compare(control, treatment, "ndcg@3")
-        return comparison
+class Case(NamedTuple):
+    """What is counted: a table, metrics, and the inputs of both sides."""
 
-    there = evaluated(frame(spark).repartition(4), by=["variant"], every=None)
-    here = merged(counted(table(ROWS), by=["variant"], every=None))
-    assert compared(there.accumulators()) == compared(here)
-    assert compared(here).difference is not None
+    rows: pa.Table
+    metrics: Sequence[str]
+    by: Sequence[str]
+    inputs: Mapping[str, Any] = {}
 
 
-def test_a_ranker_that_was_not_shown_has_no_verdict_in_spark_either(spark: Any) -> None:
+def _with_shadows() -> Case:
     """The rows are lists already: those not shown have the one that was shown instead."""
     columns = ["recommendations", "interactions", "users"]
-    rows = [{name: row[name] for name in columns} for row in ROWS]
     lists = []
-    for row in rows:
+    for row in ROWS:
+        shown = {name: row[name] for name in columns} | {"ranker": "shown", "shown_instead": None}
         items = row["recommendations"]
         shadow = {"recommendations": items[::2], "ranker": "new", "shown_instead": items}
-        lists += [row | {"ranker": "shown", "shown_instead": None}, row | shadow]
+        lists += [shown, shown | shadow]
     schema = pa.schema([SCHEMA.field(name) for name in columns])
     schema = schema.append(pa.field("ranker", pa.string()))
     schema = schema.append(pa.field("shown_instead", SCHEMA.field("recommendations").type))
-    judged = pa.Table.from_pylist(lists, schema)
-    options: dict[str, Any] = {"by": ["ranker"], "intervals": INTERVALS}
-    there = evaluate(frame(spark, judged).repartition(4), "ctr", "overlap", **options)
-    here = merged(partials([judged], "ctr", "overlap", **options))
-    assert states(there) == {cell: counts.state_dict() for cell, counts in here.items()}
-    arms = there.accumulators()
-    comparison = compare(arms[Cell(("shown",), None)], arms[Cell(("new",), None)], "ctr")
-    assert comparison.verdict == "do not trust"
-    assert str(comparison.reason).startswith("Biased to the shown ranker: overlap 100 %")
+    return Case(pa.Table.from_pylist(lists, schema), ["ctr", "overlap"], ["ranker"])
 
 
-@pytest.mark.parametrize("kind", ["map", "struct"])
-def test_estimates_for_a_policy_are_those_of_one_process(spark: Any, kind: str) -> None:
-    draw = random.Random(3)
-    rows = [row | {"per_item": _chances(draw, row["recommendations"])} for row in ROWS]
-    names, lists = ("propensity", "target"), pa.list_(pa.float64())
-    types = {"map": pa.map_(pa.string(), lists), "struct": pa.struct(dict.fromkeys(names, lists))}
-    judged = pa.Table.from_pylist(rows, SCHEMA.append(pa.field("per_item", types[kind])))
-    metrics = ("ips", "snips", "snips(slots=cascade)@2", "importance_weight")
-    options: dict[str, Any] = {"by": ["variant"], "intervals": INTERVALS}
-    there = evaluate(frame(spark, judged).repartition(4), *metrics, **options)
-    here = merged(partials([judged], *metrics, **options))
-    assert states(there) == {cell: counts.state_dict() for cell, counts in here.items()}
-    assert len(here) == 3
-    for row in there.collect():
-        reading = here[Cell(row.labels, row.start)].read(row.metric)
-        assert 0 < reading.count < reading.lists
-        assert (row.reading.value, row.reading.weight) == (reading.value, reading.weight)
-
-
-def _chances(draw: random.Random, items: Sequence[str]) -> dict[str, list[float]] | None:
+def _with_chances(kind: Any) -> Case:
     """Of each item, in the log and of a policy; some lists have none."""
-    if draw.random() < 0.1:
-        return None
-    return {name: [draw.uniform(0.01, 1) for _ in items] for name in ("propensity", "target")}
+    draw = random.Random(3)
+    rows = [
+        row
+        | {
+            "per_item": {
+                name: [draw.uniform(0.01, 1) for _ in row["recommendations"]]
+                for name in ("propensity", "target")
+            }
+            if draw.random() > 0.1
+            else None
+        }
+        for row in ROWS
+    ]
+    judged = pa.Table.from_pylist(rows, SCHEMA.append(pa.field("per_item", kind)))
+    metrics = ("ips", "snips", "snips(slots=cascade)@2", "importance_weight")
+    return Case(judged, metrics, ["variant"])
 
 
-def test_a_change_is_that_of_one_process(spark: Any) -> None:
-    rows = clicks_table(list(change_events()))
-    options: dict[str, Any] = {"by": ["variant"], "intervals": Intervals()}
-    there = evaluate(frame(spark, rows).repartition(4), "ctr", **options).accumulators()
-    here = merged(partials([rows], "ctr", **options))
+NUMBERS = pa.list_(pa.float64())
+CASES = {
+    "shadow rankers": _with_shadows(),
+    "a map of values": _with_chances(pa.map_(pa.string(), NUMBERS)),
+    "a struct of values": _with_chances(pa.struct({"propensity": NUMBERS, "target": NUMBERS})),
+    "a catalogue": Case(
+        table(ROWS),
+        ["item_coverage@3", "tail_percentage@3"],
+        ["pro"],
+        {
+            "catalog": [f"i{place}" for place in range(9)],
+            "popularity": Popularity({f"i{place}": place + 1 for place in range(12)}),
+        },
+    ),
+}
 
-    def changed(accumulators: Mapping[Cell, Any]) -> Change:
-        a, b = (accumulators[Cell((name,), None)] for name in "ab")
-        change: Change = changes(b, "ctr", against=a)
-        return change
 
-    assert changed(there) == changed(here)
-    assert changed(here).verdict == "worse"
-
-
-@pytest.mark.nightly
-def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
-    given = frame(spark).repartition(3)
-    options: dict[str, Any] = {"catalog": [f"i{place}" for place in range(9)]}
-    options["popularity"] = Popularity({f"i{place}": place + 1 for place in range(12)})
-    evaluation = evaluate(
-        given, "item_coverage@3", "tail_percentage@3", by=["pro"], every="1d", **options
-    )
-    alone = partials(
-        [table(ROWS)], "item_coverage@3", "tail_percentage@3", by=["pro"], every="1d", **options
-    )
-    wanted = merged(alone, **options)
-    assert states(evaluation) == {
-        cell: accumulator.state_dict() for cell, accumulator in wanted.items()
-    }
-    for row in evaluation.collect():
-        reading = wanted[Cell(row.labels, row.start)].read(row.metric)
-        assert (row.reading.value, row.reading.count) == (reading.value, reading.count)
+@pytest.mark.parametrize("name", CASES)
+def test_every_column_and_input_reaches_the_executors(spark: Any, name: str) -> None:
+    case = CASES[name]
+    options: dict[str, Any] = {"by": case.by, "intervals": INTERVALS, **case.inputs}
+    there = evaluate(frame(spark, case.rows).repartition(4), *case.metrics, **options)
+    here = merged(partials([case.rows], *case.metrics, **options), **case.inputs)
+    assert states(there.accumulators()) == states(here)
+    assert len(here) > 1
 
 
 @pytest.mark.parametrize("partitions", [4, pytest.param(13, marks=pytest.mark.nightly)])
@@ -228,9 +197,7 @@ def test_records_of_a_topic_are_a_frame(spark: Any) -> None:
     given = given.where("recommendations is not null and interactions is not null")
     evaluation = evaluate(given, "ndcg@3", "ctr", by=["variant"])
     wanted = merged(partials([table(rows)], "ndcg@3", "ctr", by=["variant"]))
-    assert states(evaluation) == {
-        cell: accumulator.state_dict() for cell, accumulator in wanted.items()
-    }
+    assert states(evaluation.accumulators()) == states(wanted)
 
 
 def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
@@ -255,8 +222,7 @@ def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None
         for _ in range(1 + (number == 1)):
             count(batch, number)
     kept = spark.read.parquet(str(tmp_path / "partials"))
-    rows = [row.asDict() for row in kept.collect()]
-    assert {cell: accumulator.state_dict() for cell, accumulator in merged(rows).items()} == WANTED
+    assert states(merged(row.asDict() for row in kept.collect())) == WANTED
 
 
 def test_errors_are_raised_before_anything_runs(spark: Any) -> None:
