@@ -24,7 +24,6 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import SavedSums
 from streameval.statistics.user_sums import UserSums
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
@@ -181,7 +180,7 @@ def _fill_by_metric(
 ) -> frozenset[str]:
     """Likewise for sums of several metrics, of which some may be missing."""
     unlike = _unlike(inputs, entry.inputs)
-    statistic.restore(SavedSums(entry.relations, list(entry.inputs), numbers[0], unlike))
+    statistic.restore(entry.relations, list(entry.inputs), numbers[0], unlike)
     if not name.startswith(USER_SUMS_PREFIX):
         return frozenset()
     new = inputs.keys() - (entry.inputs.keys() - unlike)

@@ -289,8 +289,8 @@ def ungraded_lists(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntAr
 
 
 def mean_counts(metric: Metric, lists: Lists) -> IntArray:
-    """Counts of distinct lists in the mean, 0 for those left out; shape (n,)."""
-    count = lists.count.copy()
+    """1 for each list in the mean, 0 for those left out; shape (n,)."""
+    count = np.ones(len(lists), np.int64)
     for (items, interactions), rule in metric.empty_rules.items():
         if rule != "zero":
             count[((lists.length > 0) == items) & ((lists.interacted > 0) == interactions)] = 0

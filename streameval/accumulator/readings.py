@@ -195,20 +195,12 @@ def group_sums(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums]
     return list(map(ratio_of, sums, table.groups.of(below.per_list, cells)))
 
 
-def summed_together(metric: Metric, groups: Groups, cells: Sequence[int]) -> GroupSums:
-    """The group sums of a metric over all of these cells together."""
-    sums, below = groups.summed(metric.per_list, cells), denominator(metric)
-    return sums if below is None else ratio_of(sums, groups.summed(below.per_list, cells))
-
-
-def summed_without(
-    metric: Metric, groups: Groups, cells: Sequence[int], some: Sequence[int]
+def summed_together(
+    metric: Metric, groups: Groups, cells: Sequence[int], without: Sequence[int] = ()
 ) -> GroupSums:
-    """The group sums of a metric over all of these cells but some of them."""
-    sums, below = groups.summed_without(metric.per_list, cells, some), denominator(metric)
-    if below is None:
-        return sums
-    return ratio_of(sums, groups.summed_without(below.per_list, cells, some))
+    """The group sums of a metric over all of these cells together, but those of `without`."""
+    sums, below = groups.summed(metric.per_list, cells, without), denominator(metric)
+    return sums if below is None else ratio_of(sums, groups.summed(below.per_list, cells, without))
 
 
 def value_text(metric: Metric, read: Callable[[str], Reading]) -> str:

@@ -519,8 +519,7 @@ class Table:
                 hits.add_ranks(cells[rows], ranks)
             if counted.summed:
                 yield _terms.terms_of_ranks(counted.summed, rows, ranks)
-        for rows, unsealed in lists_of(options, part, cells):
-            lists = unsealed.sealed()
+        for rows, lists in lists_of(options, part, cells):
             if hits is not None:
                 hits.add(lists)
             for metric, name in (*(counted.graded if lists.is_graded else ()), *counted.values):

@@ -10,13 +10,13 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Event, Id
+from streameval.events import Batch, Id
 from streameval.events.lazy import LazyColumn
 from streameval.events.ragged import IdColumn
 from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.options import ExposuresOptions
 from streameval.statistics.relation import Shape
-from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of, item_sample
+from streameval.statistics.sampling import HALVINGS, HashSample, bounds_of
 from streameval.statistics.scores import relevant_items
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
@@ -54,18 +54,18 @@ class ItemsShown(Statistic):
 
     def __init__(self, options: ExposuresOptions, items: Items) -> None:
         super().__init__(options, items)
-        self.cap = item_sample(self.relations, "shown", options.max_items, items, "lost")
+        self.cap = HashSample(
+            self.relations, "shown", options.max_items, items.unit_hashes, lost="lost"
+        )
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists, or the users of those lists that have one."""
         where = cell_of_each(cells, len(batch))
         if self.options.of != "items":
-            users = batch.users or []
-            rows_with_user = np.array(
-                [row for row, user in enumerate(users) if user is not None], np.int64
-            )
-            where = where[rows_with_user]
-            batch = _of_users(batch.take(rows_with_user), hits=self.options.of == "users_with_hits")
+            users = enumerate(batch.users or ())
+            having = np.array([row for row, user in users if user is not None], np.int64)
+            where = where[having]
+            batch = _of_users(batch.take(having), hits=self.options.of == "users_with_hits")
         self.relations["lists"].add([where], [np.ones_like(where)])
         lists = self._shown(batch)
         if where.size and (where == where[0]).all():
@@ -97,8 +97,12 @@ class ItemsShown(Statistic):
         if isinstance(lists, LazyColumn):
             lists = lists.whole
         if batch.positions is not None:
-            rows = zip(lists, batch.positions, strict=True)
-            return [_up_to(items, ranks, k) for items, ranks in rows]
+            return [
+                items[:k]
+                if ranks is None or k is None
+                else [item for item, rank in zip(items, ranks, strict=True) if rank <= k]
+                for items, ranks in zip(lists, batch.positions, strict=True)
+            ]
         if isinstance(lists, IdColumn):
             return IdColumn(lists.ragged.between(0, k), lists.names)
         if k is None or max(map(len, lists), default=0) <= k:
@@ -197,26 +201,16 @@ def _of_users(batch: Batch, *, hits: bool) -> Batch:
     shown: list[list[Id]] = []
     ranks: list[list[int]] = []
     for event in batch.events():
-        rank = _first_rank(event, hits=hits)
-        if rank is None or event.user is None:
+        items = event.recommendations
+        given = event.positions or range(1, len(items) + 1)
+        if hits:
+            relevant = relevant_items(event.interactions)
+            given = [rank for item, rank in zip(items, given, strict=True) if item in relevant]
+        first = min(given, default=None)
+        if first is None or event.user is None:
             shown.append([])
             ranks.append([])
         else:
             shown.append([event.user])
-            ranks.append([rank])
+            ranks.append([first])
     return Batch(recommendations=shown, interactions=batch.interactions, positions=ranks)
-
-
-def _first_rank(event: Event, *, hits: bool) -> int | None:
-    ranks = event.positions or range(1, len(event.recommendations) + 1)
-    if not hits:
-        return min(ranks, default=None)
-    wanted = relevant_items(event.interactions)
-    pairs = zip(event.recommendations, ranks, strict=True)
-    return min((rank for item, rank in pairs if item in wanted), default=None)
-
-
-def _up_to(items: Sequence[Id], ranks: Sequence[int] | None, k: int | None) -> Sequence[Id]:
-    if ranks is None or k is None:
-        return items[:k]
-    return [item for item, rank in zip(items, ranks, strict=True) if rank <= k]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import ClassVar, Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -68,12 +68,11 @@ class Hits(Statistic):
 
     def add(self, lists: Lists) -> None:
         """Count lists by their columns."""
-        graded = int(lists.is_graded)
-        count, owner = lists.count[lists.owner], lists.owner
+        graded, owner, hits = int(lists.is_graded), lists.owner, np.ones_like(lists.owner)
         # Group first: the many hits have few distinct keys, and each key is written three times.
         (cell, interacted, length, rank), counts = group_sum(
             [lists.cell[owner], lists.interacted[owner], lists.length[owner], lists.rank],
-            [count, count * lists.ordinal, count * (lists.ordinal == 1)],
+            [hits, lists.ordinal, (lists.ordinal == 1).astype(np.int64)],
         )
         none = np.zeros(2 * rank.size, np.int64)
         self.relations["hits"].add(
@@ -86,7 +85,8 @@ class Hits(Statistic):
             [np.tile(counts[0], 3), *(np.concatenate((column, none)) for column in counts[1:])],
         )
         self.relations["lists"].add(
-            [lists.cell, 2 * lists.kind + graded, lists.interacted, lists.length], [lists.count]
+            [lists.cell, 2 * lists.kind + graded, lists.interacted, lists.length],
+            [np.ones(len(lists), np.int64)],
         )
 
     def add_ranks(self, cells: IntArray, ranks: IntArray) -> None:
@@ -97,16 +97,15 @@ class Hits(Statistic):
 
     def view(self, cells: IntArray) -> HitsOfCells:
         """The argument of metrics, with one sum for each of these cells."""
+        # One for all metrics that are read together.
+        versions: list[object] = [
+            (relation, relation.version) for relation in self.relations.values()
+        ]
         cached = self._view
-        if cached is None or cached[0] != self._versions or not np.array_equal(cached[1], cells):
-            rows = (self.relations[name].of(cells) for name in ("hits", "lists"))
-            view = HitsOfCells(_CellRows(cells.size, *rows))
-            cached = self._view = self._versions, cells, view
+        if cached is None or cached[0] != versions or not np.array_equal(cached[1], cells):
+            hits, lists = (self.relations[name].of(cells) for name in ("hits", "lists"))
+            cached = self._view = versions, cells, HitsOfCells(cells.size, hits, lists)
         return cached[2]
-
-    @property
-    def _versions(self) -> list[object]:
-        return [(relation, relation.version) for relation in self.relations.values()]
 
 
 def explicit_ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
@@ -116,36 +115,30 @@ def explicit_ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, I
     return ranks.owners(here), ranks.values[here]
 
 
-class _CellRows(NamedTuple):
-    """The rows of cells in the relations `hits` and `lists`: indices of cells, other columns."""
-
-    cells: int
-    hits: tuple[IntArray, Columns]
-    lists: tuple[IntArray, Columns]
-
-
 class HitsOfCells(HitsView):
     """The hits of several cells, with one sum per cell.
 
-    Attributes:
+    Args:
         cells: number of cells.
+        hits: rows of the relation `hits`: indices of cells, other columns.
+        lists: rows of the relation `lists`.
+        with_gains: whether the hits of lists with gains count, too; first hits always do.
     """
 
-    def __init__(self, rows: _CellRows, *, with_gains: bool = True) -> None:
-        self.cells = rows.cells
-        self._read = rows
-        self._owner, (kind, self._interacted, self._length, self._lists) = rows.lists
+    def __init__(
+        self,
+        cells: int,
+        hits: tuple[IntArray, Columns],
+        lists: tuple[IntArray, Columns],
+        *,
+        with_gains: bool = True,
+    ) -> None:
+        self.cells = cells
+        self._relations = hits, lists
+        self._with_gains = with_gains
+        self._owner, (kind, self._interacted, self._length, self._lists) = lists
         self._kind, self._graded = kind >> 1, kind & 1
-        self._known: dict[int, _Rows] = {}
-        owner, (kind, size, rank, *counts) = rows.hits
-        self._rows: _Rows = (owner, size, rank, *counts)
-        self._axis = kind >> 1
-        if not with_gains:
-            self._known[FIRST] = self._first_hits()
-            plain = kind & 1 == 0
-            self._rows = tuple(column[plain] for column in self._rows)
-            self._axis = self._axis[plain]
-            del self._known[INTERACTED]
+        self._by_size: dict[int, _Rows] = {}
 
     @cached_property
     def having(self) -> IntArray:
@@ -178,19 +171,21 @@ class HitsOfCells(HitsView):
     @cached_property
     def without_gains(self) -> HitsOfCells:
         """Without the hits of lists with gains; first hits and items shown stay."""
-        return HitsOfCells(self._read, with_gains=False) if self.graded.any() else self
+        if not self.graded.any():
+            return self
+        return HitsOfCells(self.cells, *self._relations, with_gains=False)
 
     @property
     def hits(self) -> IntArray:
         """Hits of each cell."""
-        owner, _, _, hits, *_ = self._cached_rows(INTERACTED)
+        owner, _, _, hits, *_ = self._rows(INTERACTED)
         return sums(owner, hits, self.cells)
 
     def items(self, k: int | None) -> IntArray:
         """Number of items shown up to rank k."""
         whole = self._kind & POSITIONED == 0
         cut = self._length if k is None else np.minimum(self._length, k)
-        owner, _, rank, shown, *_ = self._cached_rows(_SHOWN)
+        owner, _, rank, shown, *_ = self._rows(_SHOWN)
         here = up_to(rank, k)
         return sums(self._owner[whole], (cut * self._lists)[whole], self.cells) + sums(
             owner[here], shown[here], self.cells
@@ -200,24 +195,25 @@ class HitsOfCells(HitsView):
         """Number of items interacted with."""
         return sums(self._owner, self._interacted * self._lists, self.cells)
 
-    def _cached_rows(self, axis: int) -> _Rows:
-        if axis not in self._known:
-            self._known[axis] = self._first_hits() if axis == FIRST else self._rows_of(axis)
-        return self._known[axis]
-
-    def _rows_of(self, axis: int) -> _Rows:
-        here = self._axis == axis
-        return tuple(column[here] for column in self._rows)
-
-    def _first_hits(self) -> _Rows:
-        owner, _, rank, _, _, firsts = self._cached_rows(INTERACTED)
-        some = firsts > 0
-        (owner, rank), (lists,) = group_sum([owner[some], rank[some]], [firsts[some]])
-        return owner, np.ones_like(rank), rank, lists, lists, lists
+    def _rows(self, size: int) -> _Rows:
+        """The rows of a meaning of size."""
+        if size not in self._by_size:
+            owner, (kind, *columns) = self._relations[0]
+            here = kind >> 1 == (INTERACTED if size == FIRST else size)
+            if size == FIRST:
+                _, rank, _, _, firsts = columns
+                here &= firsts > 0
+                keys, (lists,) = group_sum([owner[here], rank[here]], [firsts[here]])
+                self._by_size[size] = (keys[0], np.ones_like(keys[1]), keys[1], lists, lists, lists)
+            else:
+                if not self._with_gains:
+                    here &= kind & 1 == 0
+                self._by_size[size] = tuple(column[here] for column in (owner, *columns))
+        return self._by_size[size]
 
     def rows_by(self, size: int, k: int | None) -> HitRows:
         """See `HitsView`."""
-        rows = self._cached_rows(size)
+        rows = self._rows(size)
         if k is not None:
             here = rows[2] <= k
             rows = tuple(column[here] for column in rows)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.events import Batch, Matches
 from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, read_only, up_to
 from streameval.statistics.hitrows import FIRST, IDEAL, INTERACTED, HitRows, HitsView
 from streameval.statistics.kernel import WHOLE
-from streameval.statistics.matching import Search, first_hits, hits_of, kind_of_ids
+from streameval.statistics.matching import Search, first_hits, hits_of, kind_of_ids, with_hits
 
 Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]
 """A repeated item of a list counts at its first place, at every place, or repeats are removed
@@ -105,33 +105,15 @@ class Lists(HitsView):
         length: number of items in the list, up to the depth.
         owner: index of the list of each hit, shape (hits,).
         rank: rank of each hit.
+        gains: None if the interactions have no gains other than 1.
     """
 
-    def __init__(
-        self,
-        cell: IntArray,
-        kind: IntArray,
-        interacted: IntArray,
-        length: IntArray,
-        *,
-        owner: IntArray,
-        rank: IntArray,
-        gains: Gains | None = None,
-    ) -> None:
-        self.cell, self.kind = cell, kind
-        self.interacted, self.length = interacted, length
-        self.owner, self.rank, self.gains = owner, rank, gains
-
-    def sealed(self) -> Lists:
-        """The same lists with read-only columns, for metrics."""
-        columns = (self.cell, self.kind, self.interacted, self.length)
-        hits = {"owner": read_only(self.owner), "rank": read_only(self.rank)}
-        return Lists(*map(read_only, columns), **hits, gains=self.gains)
-
-    @cached_property
-    def count(self) -> IntArray:
-        """How often each list occurred: once."""
-        return read_only(np.ones(len(self), np.int64))
+    def __init__(self, columns: Sequence[IntArray], gains: Gains | None = None) -> None:
+        # Read-only, because several metrics read them.
+        self.cell, self.kind, self.interacted, self.length, self.owner, self.rank = map(
+            read_only, columns
+        )
+        self.gains = gains
 
     @cached_property
     def ordinal(self) -> IntArray:
@@ -150,35 +132,14 @@ class Lists(HitsView):
         """Gain of each hit; 1 without gains."""
         return read_only(np.ones(self.rank.size) if self.gains is None else self.gains.of_hits)
 
-    @cached_property
-    def _ideal(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Relevant items in ideal order: list, rank from 1, and gain of each."""
-        if self.gains is None:
-            owner, rank = _ragged(self.interacted)
-            return owner, rank, np.ones(rank.size)
-        return *_ragged(self.gains.ideal.lengths), self.gains.ideal.values
-
-    def with_gains(self, of_hits: FloatArray, ideal: Ragged) -> Lists:
-        """The same lists, with these gains."""
-        twin = copy(self)
-        twin.gains = Gains(of_hits, ideal)
-        return twin
-
     def take(self, rows: IntArray) -> Lists:
         """These lists, which ascend."""
-        where = np.full(len(self), -1)
-        where[rows] = np.arange(rows.size)
-        hits = np.flatnonzero(where[self.owner] >= 0)
-        gains = self.gains
-        if gains is not None:
-            gains = Gains(gains.of_hits[hits], gains.ideal.take(rows))
-        columns = (self.cell, self.kind, self.interacted, self.length)
-        return Lists(
-            *(column[rows] for column in columns),
-            owner=where[self.owner[hits]],
-            rank=self.rank[hits],
-            gains=gains,
-        )
+        index = np.full(len(self), -1)
+        index[rows] = np.arange(rows.size)
+        hits = np.flatnonzero(index[self.owner] >= 0)
+        gains = self.gains and Gains(self.gains.of_hits[hits], self.gains.ideal.take(rows))
+        columns = [column[rows] for column in (self.cell, self.kind, self.interacted, self.length)]
+        return Lists([*columns, index[self.owner[hits]], self.rank[hits]], gains)
 
     def distinct(self) -> tuple[Lists, IntArray]:
         """These lists with equal ones once, if they have few hits, and the index of each there."""
@@ -198,31 +159,6 @@ class Lists(HitsView):
         first[few[order]] = few[order[new]][np.cumsum(new) - 1]
         return self.take(rows), np.searchsorted(rows, first)
 
-    def joined(self, *others: Lists) -> Lists:
-        """These lists, then those of others, all graded or none."""
-        if not others:
-            return self
-        parts = (self, *others)
-        starts = np.cumsum([0, *map(len, parts[:-1])])
-        gains = [part.gains for part in parts if part.gains is not None]
-
-        def column(name: str) -> IntArray:
-            return np.concatenate([getattr(part, name) for part in parts])
-
-        return Lists(
-            *map(column, ("cell", "kind", "interacted", "length")),
-            owner=np.concatenate(
-                [part.owner + start for part, start in zip(parts, starts, strict=True)]
-            ),
-            rank=column("rank"),
-            gains=Gains(
-                np.concatenate([gain.of_hits for gain in gains]),
-                gains[0].ideal.joined(*(gain.ideal for gain in gains[1:])),
-            )
-            if gains
-            else None,
-        )
-
     def __len__(self) -> int:
         return self.length.size
 
@@ -236,15 +172,18 @@ class Lists(HitsView):
 
     def best(self, k: int | None) -> HitRows:
         """The hits of the ideal order: the relevant items by descending gain, up to rank k."""
-        owners, ranks, gains = self._ideal
-        here = up_to(ranks, k)
-        owner, rank = owners[here], ranks[here]
+        widths = self.interacted if self.gains is None else self.gains.ideal.lengths
+        owner = np.repeat(np.arange(widths.size), widths)
+        rank = np.arange(owner.size) - (np.cumsum(widths) - widths)[owner] + 1
+        gain = np.ones(rank.size) if self.gains is None else self.gains.ideal.values
+        here = up_to(rank, k)
+        owner, rank = owner[here], rank[here]
         return HitRows(
             rank=rank,
             hits=np.ones_like(rank),
             ordinals=rank,
             size=self.interacted[owner],
-            gain=gains[here],
+            gain=gain[here],
             owner=owner,
             lists=len(self),
         )
@@ -273,17 +212,15 @@ class Lists(HitsView):
         return self.interacted if size == INTERACTED else self.length
 
 
-class ListRows(NamedTuple):
-    """Some lists of a batch; `rows` are their indices there, ascending."""
-
-    rows: IntArray
-    lists: Lists
-
-
-def lists_of(options: HitsOptions, batch: Batch, cells: IntArray) -> Iterator[ListRows]:
+def lists_of(
+    options: HitsOptions, batch: Batch, cells: IntArray
+) -> Iterator[tuple[IntArray, Lists]]:
     """The lists of a batch, separately without and with gains other than 1.
 
     `cells`: the cell of each list.
+
+    Yields:
+        Ascending indices of lists of the batch, and these lists.
 
     Example:
         >>> batch = Batch(recommendations=[["a", "b"], ["c"]], interactions=[["b"], []])
@@ -293,116 +230,90 @@ def lists_of(options: HitsOptions, batch: Batch, cells: IntArray) -> Iterator[Li
     """
     if options.type:
         batch = batch.of_type(options.type)
-    positioned = _positioned(batch)
-    hits, gains = _relevant(options, _searched(options, batch, positioned))
+    positioned, searched = _positioned(batch), batch
+    if options.repeats.startswith("compact"):
+        # Lists with explicit positions keep their repeats.
+        ranked = repeat(None) if positioned is None else positioned.tolist()
+        shown = [
+            items if there else list(dict.fromkeys(items[: options.rows]))
+            for items, there in zip(batch.recommendations, ranked, strict=False)
+        ]
+        acts = [*batch.interactions]
+        searched = replace(batch, recommendations=shown, interactions=acts, matches=None)
+    search = Search(every=True)
+    if positioned is None:
+        search = Search(options.last, every=options.repeats == "every")
+    hits, relevant, values = _relevant(options, hits_of(searched, search))
     if options.counting == "joined":
-        hits, gains = _with_repeated(options, batch, hits, gains)
+        # An interaction more for each time that a list has one of its relevant items again.
+        every, _, _ = _relevant(options, hits_of(batch, Search(every=True)))
+        again = np.ones(every.owner.size, np.bool_)
+        again[first_hits(every.owner, every.item)] = False
+        rows = every.owner[again]
+        more = np.bincount(rows, minlength=hits.interacted.size)
+        hits = hits._replace(interacted=hits.interacted + more)
+        if relevant.size:
+            gains = every.gain[again] if every.gain.size else np.ones(rows.size)
+            relevant, values = np.concatenate((relevant, rows)), np.concatenate((values, gains))
+    owner, rank = hits.owner, hits.place + 1
+    gain = hits.gain if hits.gain.size else np.ones(owner.size)
+    kind = np.zeros(hits.length.size, np.int64)
+    if positioned is not None:
+        kind += POSITIONED * positioned
+        ranks, there = explicit_ranks(batch), positioned[owner]
+        rank[there] = ranks.values[ranks.offsets[owner[there]] + hits.place[there]]
+        kept = np.flatnonzero(rank <= options.last)
+        # The sort is stable, so items at one rank keep the order of the list.
+        order = kept[np.lexsort((rank[kept], owner[kept]))]
+        if options.repeats != "every":
+            order = order[first_hits(owner[order], hits.item[order])]
+        owner, rank, gain = owner[order], rank[order], gain[order]
+    if options.ids == "integer" and kind_of_ids(batch) == "text":
+        without_gains = hits.given > 0
+        without_gains[hits.graded] = False
+        kind += REFUSED * without_gains
     length = np.minimum(hits.length, options.last)
-    owner, rank, gain = _ranked(options, hits, batch, positioned)
-    kind = _kinds(options, batch, hits, positioned)
-    lists = Lists(cells, kind, hits.interacted, length, owner=owner, rank=rank)
-    graded = np.zeros(len(lists), np.bool_)
-    graded[gains.rows[gains.values != 1]] = True
+    columns = [cells, kind, hits.interacted, length, owner, rank]
+    graded = np.zeros(length.size, np.bool_)
+    graded[relevant[values != 1]] = True
     if not graded.any():
-        yield ListRows(np.arange(len(lists)), lists)
+        yield np.arange(length.size), Lists(columns)
         return
     if not graded.all():
-        rows = np.flatnonzero(~graded)
-        yield ListRows(rows, lists.take(rows))
-    rows = np.flatnonzero(graded)
-    yield ListRows(rows, lists.with_gains(gain, gains.in_order(len(lists))).take(rows))
+        plain = np.flatnonzero(~graded)
+        yield plain, Lists(columns).take(plain)
+    descending, rows = np.lexsort((-values, relevant)), np.flatnonzero(graded)
+    lengths = np.bincount(relevant, minlength=length.size)
+    ideal = Ragged.of_lengths(values[descending], lengths)
+    yield rows, Lists(columns, Gains(gain, ideal)).take(rows)
 
 
-class _RelevantGains(NamedTuple):
-    """The relevant gains of interactions that have gains, and the list of each."""
+def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, IntArray, FloatArray]:
+    """The relevant hits, with the number of relevant interactions; the relevant gains.
 
-    rows: IntArray
-    values: FloatArray
-
-    def in_order(self, lists: int) -> Ragged:
-        """The gains of each list, in descending order."""
-        order = np.lexsort((-self.values, self.rows))
-        return Ragged.of_lengths(self.values[order], np.bincount(self.rows, minlength=lists))
-
-
-def _searched(options: HitsOptions, batch: Batch, positioned: BoolArray | None) -> Matches:
-    every = options.repeats == "every"
-    if options.repeats.startswith("compact"):
-        batch = _compacted(options, batch, positioned)
-    if positioned is not None:
-        return hits_of(batch, Search(every=True))
-    return hits_of(batch, Search(options.last, every=every))
-
-
-def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, _RelevantGains]:
-    """The relevant hits, with the number of relevant interactions, and the relevant gains."""
+    Returns:
+        Hits; of interactions with gains, the list and the gain of each relevant one.
+    """
     interacted = hits.given if options.counting == "every" else hits.interacted
     if not hits.graded.size and not options.needs_gains:
-        return hits._replace(interacted=interacted), _RelevantGains(hits.graded, hits.gains)
+        return hits._replace(interacted=interacted), hits.graded, hits.gains
     rows = np.repeat(hits.graded, hits.interacted[hits.graded])
     kept = _are_relevant(options, hits.gains)
-    gains = _RelevantGains(rows[kept], hits.gains[kept])
+    rows = rows[kept]
     # An interaction without a gain counts 1.
     interacted = np.zeros_like(interacted) if options.needs_gains else interacted.copy()
     interacted[hits.graded] = 0
-    interacted += np.bincount(gains.rows, minlength=interacted.size)
+    interacted += np.bincount(rows, minlength=interacted.size)
     gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
     relevant = np.flatnonzero(_are_relevant(options, gain))
-    relevant_hits = hits._replace(
-        interacted=interacted,
-        owner=hits.owner[relevant],
-        place=hits.place[relevant],
-        item=hits.item[relevant],
-        gain=gain[relevant],
-    )
-    return relevant_hits, gains
+    hits = with_hits(hits, relevant)._replace(interacted=interacted, gain=gain[relevant])
+    return hits, rows, hits.gains[kept]
 
 
 def _are_relevant(options: HitsOptions, gains: FloatArray) -> BoolArray:
     if options.relevant == "all" and not options.min_gain:
         return np.ones(gains.size, np.bool_)
     return (gains > 0) & (gains >= options.min_gain)
-
-
-def _with_repeated(
-    options: HitsOptions, batch: Batch, hits: Matches, gains: _RelevantGains
-) -> tuple[Matches, _RelevantGains]:
-    """With an interaction more for each time that a list has one of its relevant items again."""
-    every, _ = _relevant(options, hits_of(batch, Search(every=True)))
-    first = first_hits(every.owner, every.item)
-    if first is None:
-        return hits, gains
-    again = np.ones(every.owner.size, np.bool_)
-    again[first] = False
-    rows = every.owner[again]
-    interacted = hits.interacted + np.bincount(rows, minlength=hits.interacted.size)
-    if not gains.rows.size:
-        return hits._replace(interacted=interacted), gains
-    more = every.gain[again] if every.gain.size else np.ones(rows.size)
-    together = _RelevantGains(
-        np.concatenate((gains.rows, rows)), np.concatenate((gains.values, more))
-    )
-    return hits._replace(interacted=interacted), together
-
-
-def _ranked(
-    options: HitsOptions, hits: Matches, batch: Batch, positioned: BoolArray | None
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """List, rank and gain of each hit up to the depth, by ascending list and rank."""
-    gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
-    if positioned is None:
-        return hits.owner, hits.place + 1, gain
-    ranks = explicit_ranks(batch)
-    rank, there = hits.place + 1, positioned[hits.owner]
-    starts = ranks.offsets[hits.owner[there]]
-    rank[there] = ranks.values[starts + hits.place[there]]
-    kept = np.flatnonzero(rank <= options.last)
-    # The sort is stable, so items at one rank keep the order of the list.
-    order = kept[np.lexsort((rank[kept], hits.owner[kept]))]
-    if options.repeats != "every":
-        first = first_hits(hits.owner[order], hits.item[order])
-        order = order if first is None else order[first]
-    return hits.owner[order], rank[order], gain[order]
 
 
 def explicit_ranks(batch: Batch) -> Ragged:
@@ -425,34 +336,3 @@ def _positioned(batch: Batch) -> BoolArray | None:
         return np.ones(len(batch), np.bool_)
     has_positions = np.array([ranks is not None for ranks in given], np.bool_)
     return has_positions if has_positions.any() else None
-
-
-def _compacted(options: HitsOptions, batch: Batch, positioned: BoolArray | None) -> Batch:
-    """The batch with repeated items removed from lists without explicit positions."""
-    explicit = np.zeros(len(batch), np.bool_) if positioned is None else positioned
-    rows = zip(batch.recommendations, explicit.tolist(), strict=True)
-    shown = [
-        items if there else list(dict.fromkeys(items[: options.rows])) for items, there in rows
-    ]
-    acts = [*batch.interactions]
-    return msgspec.structs.replace(batch, recommendations=shown, interactions=acts, matches=None)
-
-
-def _kinds(
-    options: HitsOptions, batch: Batch, hits: Matches, positioned: BoolArray | None
-) -> IntArray:
-    kinds = np.zeros(hits.length.size, np.int64)
-    if positioned is not None:
-        kinds += POSITIONED * positioned
-    if options.ids == "integer" and kind_of_ids(batch) == "text":
-        without_gains = hits.given > 0
-        without_gains[hits.graded] = False
-        kinds += REFUSED * without_gains
-    return kinds
-
-
-def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:
-    """For rows of these widths, the row of each entry, and its place in the row from 1."""
-    owner = np.repeat(np.arange(widths.size), widths)
-    starts = np.cumsum(widths) - widths
-    return owner, np.arange(owner.size) - starts[owner] + 1

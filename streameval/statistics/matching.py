@@ -57,7 +57,14 @@ def matched(batch: Batch, search: Search) -> Batch:
 
 def hits_of(batch: Batch, search: Search) -> Matches:
     """The hits of the lists of a batch."""
-    return _narrowed(_matches(batch, search), search)
+    matches, (depth, every) = _matches(batch, search), search
+    if matches.depth > depth:
+        length = np.minimum(matches.length, depth)
+        matches = with_hits(matches, np.flatnonzero(matches.place < depth))
+        matches = matches._replace(length=length, depth=depth)
+    if matches.every and not every:
+        matches = with_hits(matches, first_hits(matches.owner, matches.item))._replace(every=False)
+    return matches
 
 
 def kind_of_ids(batch: Batch) -> IdKind:
@@ -66,46 +73,17 @@ def kind_of_ids(batch: Batch) -> IdKind:
     return "text" if isinstance(next(chain.from_iterable(lists), ""), str) else "integer"
 
 
-def first_hits(owner: IntArray, item: IntArray) -> IntArray | None:
-    """Which hits are the first of their item in their list, ascending; None if all are."""
+def first_hits(owner: IntArray, item: IntArray) -> IntArray:
+    """Which hits are the first of their item in their list, ascending."""
     order = np.lexsort((item, owner))
     owner, item = owner[order], item[order]
-    again = (owner[1:] == owner[:-1]) & (item[1:] == item[:-1])
-    if not again.any():
-        return None
-    return np.sort(order[np.concatenate(([True], ~again))])
+    first = np.ones(order.size, np.bool_)
+    first[1:] = (owner[1:] != owner[:-1]) | (item[1:] != item[:-1])
+    return np.sort(order[first])
 
 
-def _matches(batch: Batch, search: Search) -> Matches:
-    matches = batch.matches
-    if matches is not None and matches.covers(*search):
-        return matches
-    shown, acts = batch.recommendations, batch.interactions
-    if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
-        return match_codes(shown.ragged, acts.ragged, search.depth, every=search.every)
-    depth, every = search
-    matches = match(shown, acts, kind_of_ids(batch), depth, every=every, sound=True)
-    if matches.odd.size:
-        detail = f"event {matches.odd[0]} has ids of another kind, or that are not built-in"
-        raise InvalidEventError("invalid_id", detail)
-    return matches
-
-
-def _narrowed(matches: Matches, search: Search) -> Matches:
-    depth, every = search
-    if matches.depth > depth:
-        kept = np.flatnonzero(matches.place < depth)
-        length = np.minimum(matches.length, depth)
-        matches = _with_hits(matches, kept)._replace(length=length, depth=depth)
-    if matches.every and not every:
-        first = first_hits(matches.owner, matches.item)
-        matches = matches if first is None else _with_hits(matches, first)
-        matches = matches._replace(every=False)
-    return matches
-
-
-def _with_hits(matches: Matches, hits: IntArray) -> Matches:
-    """The matches with these hits only."""
+def with_hits(matches: Matches, hits: IntArray) -> Matches:
+    """The matches with these hits only, which ascend."""
     if hits.size == matches.owner.size:
         return matches
     return matches._replace(
@@ -114,3 +92,17 @@ def _with_hits(matches: Matches, hits: IntArray) -> Matches:
         item=matches.item[hits],
         gain=matches.gain[hits] if matches.gain.size else matches.gain,
     )
+
+
+def _matches(batch: Batch, search: Search) -> Matches:
+    matches = batch.matches
+    if matches is not None and matches.covers(*search):
+        return matches
+    shown, acts, (depth, every) = batch.recommendations, batch.interactions, search
+    if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
+        return match_codes(shown.ragged, acts.ragged, depth, every=every)
+    matches = match(shown, acts, kind_of_ids(batch), depth, every=every, sound=True)
+    if matches.odd.size:
+        detail = f"event {matches.odd[0]} has ids of another kind, or that are not built-in"
+        raise InvalidEventError("invalid_id", detail)
+    return matches

@@ -14,7 +14,7 @@ from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.options import PairingsOptions
 from streameval.statistics.relation import Shape
-from streameval.statistics.sampling import HALVINGS, HashSample, item_sample
+from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
@@ -45,7 +45,7 @@ class ItemPairings(Statistic):
 
     def __init__(self, options: PairingsOptions, items: Items) -> None:
         super().__init__(options, items)
-        self.cap = item_sample(self.relations, "pairs", options.max_rows, items)
+        self.cap = HashSample(self.relations, "pairs", options.max_rows, items.unit_hashes)
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists."""
@@ -114,19 +114,15 @@ class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         n = self.lists - self.empty
         if n < 2:
             return math.nan
-        squares = math.fsum(self._weights()) / self.share
-        cosine = (squares - n) / (n * (n - 1))
-        return min(max(cosine, 0.0), 1.0) if self.estimated else cosine
-
-    def _weights(self) -> list[float]:
-        """For each item, the squared sum over its lists of 1 / sqrt(length)."""
         codes, lengths, counts = (column.tolist() for column in self.pairs)
         by_item: dict[int, list[tuple[int, int]]] = {}
         for code, length, count in zip(codes, lengths, counts, strict=True):
             by_item.setdefault(code, []).append((length, count))
-        return list(map(_weight, by_item.values()))
-
-
-def _weight(pairs: list[tuple[int, int]]) -> float:
-    together = math.fsum(count / math.sqrt(length) for length, count in pairs)
-    return together * together if len(pairs) > 1 else pairs[0][1] ** 2 / pairs[0][0]
+        # For each item, the squared sum over its lists of 1 / sqrt(length).
+        squares = []
+        for pairs in by_item.values():
+            together = math.fsum(count / math.sqrt(length) for length, count in pairs)
+            (length, count), *others = pairs
+            squares.append(together * together if others else count**2 / length)
+        cosine = (math.fsum(squares) / self.share - n) / (n * (n - 1))
+        return min(max(cosine, 0.0), 1.0) if self.estimated else cosine

@@ -58,7 +58,7 @@ class ItemPlacements(Statistic):
 
     def __init__(self, options: PlacementsOptions, items: Items) -> None:
         super().__init__(options, items)
-        self.kinds_of: KindsOf = _kindless
+        self.kinds_of: KindsOf = lambda _: ()
 
     def empty(self) -> Self:
         """See `Statistic.empty`."""
@@ -72,27 +72,12 @@ class ItemPlacements(Statistic):
             batch = batch.of_type(self.options.type)
         where = cell_of_each(cells, len(batch))
         self.relations["lists"].add([where], [np.ones_like(where)])
-        wanted = list(map(relevant_items, batch.interactions))
-        self._count_acts(where, wanted)
-        self._count_places(where, batch, wanted)
-
-    def view(self, cells: IntArray) -> list[Placements]:
-        """The argument of metrics for each of these cells."""
-        places, acts = (self.relations[name].by_cell(cells) for name in ("places", "acts"))
-        lists = self.relations["lists"].value(cells).tolist()
-        return [
-            Placements(lists=seen, places=shown, acts=acted)
-            for seen, shown, acted in zip(lists, places, acts, strict=True)
-        ]
-
-    def _count_acts(self, cells: IntArray, wanted: Sequence[set[Id]]) -> None:
-        kinds = [self._codes(item) for items in wanted for item in items]
-        owner = np.repeat(cells, np.fromiter(map(len, wanted), np.int64, len(wanted)))
-        codes, places = _flat(kinds)
-        self.relations["acts"].add([owner[places], codes], [np.ones_like(codes)])
-
-    def _count_places(self, cells: IntArray, batch: Batch, wanted: Sequence[set[Id]]) -> None:
-        shown = [*batch.recommendations]
+        wanted, shown = [*map(relevant_items, batch.interactions)], [*batch.recommendations]
+        # Items interacted with, by kind.
+        acts, places = self._kinds([item for items in wanted for item in items])
+        owner = np.repeat(where, np.fromiter(map(len, wanted), np.int64, len(wanted)))
+        self.relations["acts"].add([owner[places], acts], [np.ones_like(acts)])
+        # Items shown, and hits, by kind and rank.
         lengths = np.fromiter(map(len, shown), np.int64, len(shown))
         starts = np.cumsum(lengths) - lengths
         ranks = np.arange(1, int(lengths.sum()) + 1) - np.repeat(starts, lengths)
@@ -104,13 +89,26 @@ class ItemPlacements(Statistic):
                 ranks[start : start + len(items)] = explicit
             if not items_wanted.isdisjoint(items):
                 hits[[start + place for place in _hits(items, explicit, items_wanted)]] = 1
-        codes, places = _flat([self._codes(item) for items in shown for item in items])
-        owner = np.repeat(cells, lengths)
-        keys, hits = [owner[places], codes, ranks[places]], hits[places]
+        codes, places = self._kinds([item for items in shown for item in items])
+        owner, hits = np.repeat(where, lengths), hits[places]
+        keys = [owner[places], codes, ranks[places]]
         self.relations["places"].add(keys, [np.ones_like(hits), hits])
 
-    def _codes(self, item: Id) -> tuple[int, ...]:
-        return _codes_of(self.kinds_of(item))
+    def view(self, cells: IntArray) -> list[Placements]:
+        """The argument of metrics for each of these cells."""
+        places, acts = (self.relations[name].by_cell(cells) for name in ("places", "acts"))
+        lists = self.relations["lists"].value(cells).tolist()
+        return [
+            Placements(lists=seen, places=shown, acts=acted)
+            for seen, shown, acted in zip(lists, places, acts, strict=True)
+        ]
+
+    def _kinds(self, items: Sequence[Id]) -> tuple[IntArray, IntArray]:
+        """The codes of the kinds of all items, and the index of the item that each is of."""
+        codes = [tuple(map(kind_code, self.kinds_of(item))) for item in items]
+        lengths = np.fromiter(map(len, codes), np.int64, len(codes))
+        flat = np.fromiter(chain.from_iterable(codes), np.int64, int(lengths.sum()))
+        return flat, np.repeat(np.arange(len(codes)), lengths)
 
 
 def _hits(items: Sequence[Id], ranks: Sequence[int] | None, wanted: set[Id]) -> list[int]:
@@ -121,13 +119,6 @@ def _hits(items: Sequence[Id], ranks: Sequence[int] | None, wanted: set[Id]) -> 
         if items[place] in wanted:
             first.setdefault(items[place], place)
     return [*first.values()]
-
-
-def _flat(codes: Sequence[tuple[int, ...]]) -> tuple[IntArray, IntArray]:
-    """All codes one after the other, and the place of the entry that each is of."""
-    lengths = np.fromiter(map(len, codes), np.int64, len(codes))
-    flat = np.fromiter(chain.from_iterable(codes), np.int64, int(lengths.sum()))
-    return flat, np.repeat(np.arange(len(codes)), lengths)
 
 
 class Placements(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -180,12 +171,3 @@ def kind_code(kind: str) -> int:
     """
     digest = blake2b(kind.encode("utf-8", "surrogatepass"), 8)
     return int.from_bytes(digest, "little", signed=True)
-
-
-@lru_cache(maxsize=65_536)
-def _codes_of(kinds: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(map(kind_code, kinds))
-
-
-def _kindless(_: Id) -> tuple[str, ...]:
-    return ()

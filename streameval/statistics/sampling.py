@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.statistic import CellCap
-from streameval.statistics.vocabulary import Items
 
 HALVINGS = Shape(keys=1, combine=np.maximum)
 """(cell) -> number of halvings of the hash threshold; no row without a halving."""
@@ -30,7 +28,8 @@ class HashSample(CellCap):
         relations: of the statistic.
         rows: name of the bounded relation.
         most: largest number of rows of a cell that is not thinned.
-        hashes: of codes, scaled to [0, 1); a code is the item of a row, or its second key.
+        hashes: of codes, scaled to [0, 1); a code is the item of a row, or its second key. The
+            attribute `unit_hashes`.
         lost: name of the relation that sums the counts of removed rows by cell; "" for none.
         adds_only_sampled: whether rows with hashes above the threshold are never added.
     """
@@ -46,13 +45,9 @@ class HashSample(CellCap):
         adds_only_sampled: bool = False,
     ) -> None:
         super().__init__(relations, rows, "halvings", most)
-        self._hashes = hashes
+        self.unit_hashes = hashes
         self._lost = lost
         self._adds_only_sampled = adds_only_sampled
-
-    def unit_hashes(self, codes: IntArray) -> FloatArray:
-        """Hashes of codes, scaled to [0, 1)."""
-        return self._hashes(codes)
 
     def keeps(self, cells: IntArray, codes: IntArray) -> BoolArray:
         """Whether the hash of each code is below the threshold of its cell; both of shape (n,)."""
@@ -70,42 +65,27 @@ class HashSample(CellCap):
         cells, starts, counts = np.unique(
             relation.columns[0], return_index=True, return_counts=True
         )
-        halvings = self.marks.value(cells.astype(np.int64))
+        cells = cells.astype(np.int64)
+        halvings = self.marks.value(cells)
         thinned = np.flatnonzero((counts > self._most) | (halvings > 0))
+        if not thinned.size:
+            self.note_largest(int(counts.max(initial=0)))
+            return
+        hashes = self.unit_hashes(relation.columns[relation.shape.items or 1])
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
-            codes = relation.columns[relation.shape.items or 1][rows]
-            halvings[at] = halvings_for(int(halvings[at]), self.unit_hashes(codes), self._most)
-        if thinned.size:
-            self._thin(np.repeat(np.ldexp(1.0, -halvings), counts))
-            self.marks.add([cells[thinned].astype(np.int64)], [halvings[thinned]])
-            if self._adds_only_sampled:
-                counts = np.unique(relation.columns[0], return_counts=True)[1]
-        full = thinned.size > 0 and not self._adds_only_sampled
-        self.note_largest(self._most if full else int(counts.max(initial=0)))
-
-    def _thin(self, limits: FloatArray) -> None:
-        """Remove the rows with hashes from a limit on; `limits`: of each row."""
-        relation = self.rows
-        kept = self.unit_hashes(relation.columns[relation.shape.items or 1]) < limits
+            halvings[at] = halvings_for(int(halvings[at]), hashes[rows], self._most)
+        kept = hashes < np.repeat(np.ldexp(1.0, -halvings), counts)
         if self._lost:
-            cells, *counts = (
-                relation.columns[at][~kept]
-                for at in (0, *range(relation.shape.keys, len(relation.columns)))
-            )
-            self._relations[self._lost].add([cells], counts)
+            gone = [column[~kept] for column in relation.columns]
+            self._relations[self._lost].add(gone[:1], gone[relation.shape.keys :])
         relation.keep(kept)
-
-
-def item_sample(
-    relations: Mapping[str, Relation], rows: str, most: int, items: Items, lost: str = ""
-) -> HashSample:
-    """A sample of the items of each cell; see `HashSample`."""
-    return HashSample(relations, rows, most, partial(_item_hashes, items), lost=lost)
-
-
-def _item_hashes(items: Items, codes: IntArray) -> FloatArray:
-    return items.unit_hashes[codes]
+        self.marks.add([cells[thinned]], [halvings[thinned]])
+        if self._adds_only_sampled:
+            largest = int(np.unique(relation.columns[0], return_counts=True)[1].max(initial=0))
+            self.note_largest(largest)
+        else:
+            self.note_largest()
 
 
 CONFIDENCE = 0.999

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.msgpack import Ext
+from msgspec.structs import replace
 
-from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
+from streameval.statistics.arrays import FloatArray, IntArray, group_sum, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
+from streameval.statistics.options import GroupsOptions, UserSumsOptions
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.users import ListUsers, user_groups
-
-_DENSE: Final = 8
+from streameval.statistics.vocabulary import Items
 
 Values: TypeAlias = tuple[FloatArray, IntArray]
 """Numerators and denominators, shape (n,) each."""
@@ -61,67 +61,80 @@ class ListTerms(NamedTuple):
     terms: Sequence[Terms]
 
 
-class MetricRows:
-    """Rows with two counts for each metric: all numerators, then all denominators.
+class MetricSums(Statistic):
+    """Sums with two counts for each metric: the numerators of all, then the denominators of all.
 
-    `relation`: the rows. `metrics`: in the order of their counts.
+    The first of the relations is `sums`; the last two key columns of `lists` are whether lists have
+    no user, and their number.
     """
 
-    def __init__(self, relation: Relation, metrics: Sequence[str]) -> None:
-        self._relation, self._metrics = relation, metrics
+    options: GroupsOptions | UserSumsOptions
 
-    def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
+    def __init__(self, options: GroupsOptions | UserSumsOptions, items: Items) -> None:
+        super().__init__(options, items)
+        shape = self.shapes["sums"]._replace(counts=2 * len(options.metrics))
+        self.relations["sums"] = Relation(shape)
+
+    def add_sums(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add the rows with a denominator above 0; a list may be left out of every mean."""
-        below = counts[len(self._metrics) :]
-        if below:
-            some = np.logical_or.reduce([column > 0 for column in below])
-            self._relation.add([key[some] for key in keys], [count[some] for count in counts])
+        denominators = counts[len(self.options.metrics) :]
+        if denominators:
+            some = np.logical_or.reduce([column > 0 for column in denominators])
+            rows = [key[some] for key in keys], [count[some] for count in counts]
+            self.relations["sums"].add(*rows)
 
+    def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """For each of these cells, the number of lists, and of lists without a user."""
+        self.reduce()
+        owner, (*_, nameless, lists) = self.relations["lists"].of(cells)
+        return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
 
-class SavedSums(NamedTuple):
-    """Saved relations of sums by metric, which may have other metrics than are kept now.
+    def restore(
+        self,
+        saved: Sequence[Sequence[Ext]],
+        metrics: Sequence[str],
+        cells: IntArray,
+        without: Collection[str] = (),
+    ) -> None:
+        """Replace the content by saved relations, which may be of other metrics.
 
-    Attributes:
-        relations: as saved.
-        metrics: their metrics, ascending.
-        cells: the new number of each saved cell.
-        without: metrics that start empty.
-    """
-
-    relations: Sequence[Sequence[Ext]]
-    metrics: Sequence[str]
-    cells: IntArray
-    without: Collection[str] = ()
-
-    def by_name(self, statistic: Statistic) -> dict[str, Relation]:
-        """The relations of an empty statistic of these metrics, without items, by name.
+        Args:
+            saved: the relations.
+            metrics: theirs, ascending.
+            cells: the new number of each saved cell.
+            without: metrics that start empty.
 
         Raises:
             ValueError: they are not valid.
         """
-        pairs = zip([*statistic.relations.items()], self.relations, strict=True)
-        nothing = np.zeros(0, np.int64)
-        return {
-            name: empty.restore(columns, self.cells, nothing) for (name, empty), columns in pairs
+        twin = type(self)(replace(self.options, metrics=tuple(metrics)), self.items)
+        loaded = {
+            name: empty.restore(columns, cells, np.zeros(0, np.int64))
+            for (name, empty), columns in zip([*twin.relations.items()], saved, strict=True)
         }
-
-    def counts_for(self, metrics: Sequence[str], sums: Relation) -> list[IntArray]:
-        """The counts of rows of sums for other metrics: 0 for those not here, or in `without`."""
-        columns, keys = sums.columns, sums.shape.keys
-        saved = enumerate(self.metrics)
-        place = {metric: at for at, metric in saved if metric not in self.without}
+        columns, keys = loaded["sums"].columns, self.shapes["sums"].keys
+        index = {metric: at for at, metric in enumerate(metrics) if metric not in without}
         none = np.zeros_like(columns[0])
-        return [
-            columns[keys + half * len(self.metrics) + place[metric]] if metric in place else none
+        counts = [
+            columns[keys + half * len(metrics) + index[metric]] if metric in index else none
             for half in (0, 1)
-            for metric in metrics
+            for metric in self.options.metrics
         ]
+        self.add_sums(columns[:keys], counts)
+        if "exact" in loaded:
+            here = {metric: at for at, metric in enumerate(self.options.metrics)}
+            goals = [here.get(metric, -1) if metric in index else -1 for metric in metrics]
+            columns = loaded.pop("exact").columns
+            column = np.array([*goals, -1])[columns[keys]]
+            rows = [each[column >= 0] for each in (*columns[:keys], column, *columns[keys + 1 :])]
+            self.relations["exact"].add(rows[: keys + 2], rows[keys + 2 :])
+        del loaded["sums"]
+        self.relations |= loaded
 
 
 def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> ListTerms:
     """The terms of lists of a batch; `rows` are their indices there."""
     distinct, codes = lists.distinct()
-    distinct = distinct.sealed()
     terms = [Terms(m.column, m.largest, *m.values(distinct)) for m in metrics]
     return ListTerms(rows, codes, terms)
 
@@ -133,104 +146,77 @@ def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntAr
     return ListTerms(rows, np.arange(ranks.size), terms)
 
 
-def group_owners(users: ListUsers, width: int) -> tuple[list[IntArray], IntArray]:
-    """Keys (cell, day, group) of lists, and the index of each list's key.
-
-    A list without a group has the number of keys as its index.
-    """
-    groups = user_groups(users.hashes, width)
-    cells, days = users.cells, users.days
-    known, place = place_values(cells)
-    first = int(days.min())
-    span = int(days.max()) - first + 1
-    is_single = known.size * span == 1
-    codes = groups if is_single else (place * span + (days - first)) * width + groups
-    every = np.arange(min(known.size * span * width, _DENSE * codes.size + width))
-    if every.size < known.size * span * width:
-        every, codes = np.unique(codes, return_inverse=True)
-    place, rest = np.divmod(every, span * width)
-    keys = [known[place], rest // width + first, rest % width]
-    return keys, codes if users.grouped.all() else np.where(users.grouped, codes, every.size)
-
-
-class OwnerTotals:
+class OwnerTotals(NamedTuple):
     """Sums of lists by owner: a user, or a group of them.
 
-    `owner`: of each list; lists with the number of owners as their owner are in no sum. `columns`:
-    for each metric, its column in the terms. `limit`: of the values, which are rounded to UNIT;
-    None sums those that are unbounded or large exactly instead.
-
     Attributes:
+        sums: the numerators of each metric, then the denominators of each; one integer per owner.
         exact: owners, metrics, exponents and parts of the values that are summed exactly.
     """
 
-    def __init__(
-        self, owner: IntArray, owners: int, columns: Sequence[int], limit: float | None = None
-    ) -> None:
-        self._owner, self._owners, self._limit = owner, owners, limit
-        self._places = {column: place for place, column in enumerate(columns)}
-        # Lists without an owner are summed in an extra last column, which `sums` leaves out.
-        self._sums = np.zeros((2 * len(columns), owners + 1), np.int64)
-        self.exact: list[tuple[list[IntArray], list[IntArray]]] = []
+    sums: list[IntArray]
+    exact: list[tuple[list[IntArray], list[IntArray]]]
 
-    @property
-    def sums(self) -> list[IntArray]:
-        """The numerators of each metric, then the denominators of each; one integer per owner."""
-        return list(self._sums[:, :-1])
 
-    def add(self, part: ListTerms) -> None:
-        """Add the terms of some of the lists."""
-        terms = [each for each in part.terms if each.column in self._places]
-        owner = self._owner[part.rows]
-        metrics, owners = len(self._places), self._owners + 1
+def owner_totals(
+    owners: int,
+    owner: IntArray,
+    parts: Sequence[ListTerms],
+    columns: Sequence[int],
+    limit: float | None = None,
+) -> OwnerTotals:
+    """The sums of the terms of lists by owner.
+
+    Args:
+        owners: number of owners.
+        owner: of each list of the batch; lists of the owner `owners` are in no sum.
+        parts: the terms.
+        columns: for each metric, its column in the terms.
+        limit: of the values, which are rounded to UNIT; None sums those that are unbounded or large
+            exactly instead.
+    """
+    places = {column: place for place, column in enumerate(columns)}
+    # Lists without an owner are summed in an extra last column, which is left out.
+    totals = np.zeros((2, len(columns), owners + 1), np.int64)
+    exact: list[tuple[list[IntArray], list[IntArray]]] = []
+    for part in parts:
+        terms = [term for term in part.terms if term.column in places]
+        of_list, pairs = owner[part.rows], None
         kinds = terms[0].numerators.size if terms else 0
-        pairs = None
-        if terms and owners * kinds <= owner.size:
+        if terms and (owners + 1) * kinds <= of_list.size:
             # Few distinct outcomes, as with clicks: count lists by owner and outcome once.
-            pairs = np.bincount(owner * kinds + part.codes, minlength=owners * kinds)
-            pairs = pairs.reshape(owners, kinds)
-        denominators_seen: list[tuple[IntArray, IntArray]] = []
+            pairs = np.bincount(of_list * kinds + part.codes, minlength=(owners + 1) * kinds)
+            pairs = pairs.reshape(owners + 1, kinds)
+        shared: dict[bytes, IntArray] = {}
         for term in terms:
-            place, denominators = self._places[term.column], term.denominators
-            whole = self._whole(place, owner, part.codes, term)
-            self._sums[place] += _sum_by_owner(whole, owner, part.codes, pairs, owners)
-            alike = (
-                share
-                for earlier, share in denominators_seen
-                if np.array_equal(earlier, denominators)
-            )
-            below = next(alike, None)
-            if below is None:
-                below = _sum_by_owner(denominators, owner, part.codes, pairs, owners)
-                denominators_seen.append((denominators, below))
-            self._sums[metrics + place] += below
-
-    def _whole(self, place: int, owner: IntArray, codes: IntArray, term: Terms) -> IntArray:
-        """The numerators in UNIT, 0 for those that are summed exactly."""
-        values = term.numerators
-        if self._limit is not None:
-            return np.rint(np.clip(values, -self._limit, self._limit) / UNIT).astype(np.int64)
-        loose = (values != 0) & (np.abs(values) > term.largest)
-        if loose.any():
-            self._add_exactly(place, owner, codes, np.where(loose, values, 0.0))
-            values = np.where(loose, 0.0, values)
-        return np.rint(values / UNIT).astype(np.int64)
-
-    def _add_exactly(
-        self, place: int, owner: IntArray, codes: IntArray, values: FloatArray
-    ) -> None:
-        here = (values[codes] != 0) & (owner < self._owners)
-        owner, codes = owner[here], codes[here]
-        (owner, codes), (counts,) = group_sum([owner, codes], [np.ones_like(owner)])
-        exponents, parts = limbs(values[codes], counts)
-        self.exact.append(([owner, np.full_like(owner, place), exponents], parts))
+            place, values = places[term.column], term.numerators
+            if limit is not None:
+                values = np.clip(values, -limit, limit)
+            else:
+                loose = (values != 0) & (np.abs(values) > term.largest)
+                here = loose[part.codes] & (of_list < owners)
+                if here.any():
+                    keys = [of_list[here], part.codes[here]]
+                    (who, codes), (counts,) = group_sum(keys, [np.ones_like(keys[0])])
+                    exponents, limbed = limbs(values[codes], counts)
+                    exact.append(([who, np.full_like(who, place), exponents], limbed))
+                values = np.where(loose, 0.0, values)
+            whole = np.rint(values / UNIT).astype(np.int64)
+            totals[0, place] += _by_owner(whole, of_list, part.codes, pairs, owners)
+            # Most metrics have the same denominators.
+            key = term.denominators.tobytes()
+            if key not in shared:
+                below = term.denominators
+                shared[key] = _by_owner(below, of_list, part.codes, pairs, owners)
+            totals[1, place] += shared[key]
+    return OwnerTotals([*totals[0, :, :-1], *totals[1, :, :-1]], exact)
 
 
-def _sum_by_owner(
+def _by_owner(
     values: IntArray, owner: IntArray, codes: IntArray, pairs: IntArray | None, owners: int
 ) -> IntArray:
     """The sum of values by owner; `codes` selects the value of each list.
 
-    `pairs`: the number of lists by owner and code, if known; shape (owners, codes).
+    `pairs`: the number of lists by owner and code, if known; shape (owners + 1, codes).
     """
-    return sums(owner, values[codes], owners) if pairs is None else pairs @ values
+    return sums(owner, values[codes], owners + 1) if pairs is None else pairs @ values

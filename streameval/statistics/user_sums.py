@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
-import msgspec
 import numpy as np
 
 from streameval.events.errors import UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, GroupSums
 from streameval.statistics.options import UserSumsOptions
-from streameval.statistics.relation import Relation, Shape
+from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
-from streameval.statistics.statistic import Statistic
-from streameval.statistics.terms import ListTerms, MetricRows, OwnerTotals, SavedSums
+from streameval.statistics.terms import ListTerms, MetricSums, owner_totals
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -66,7 +64,7 @@ class UserMeans(NamedTuple):
         return GroupSums(np.zeros(1, np.int64), np.array([whole * UNIT]), counts[None, :])
 
 
-class UserSums(Statistic):
+class UserSums(MetricSums):
     """Numerators and denominators of bounded means by user.
 
     A user's lists all count or none: above the cap only users with small hashes stay, so a mean
@@ -93,7 +91,6 @@ class UserSums(Statistic):
         self.cap = HashSample(
             self.relations, "sums", options.max_users, hash_units, adds_only_sampled=True
         )
-        self.relations["sums"] = Relation(Shape(keys=2, counts=2 * len(options.metrics)))
 
     @property
     def cells(self) -> IntArray:
@@ -137,17 +134,14 @@ class UserSums(Statistic):
         cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
         known, place = place_values(cells)
         ids, which = np.unique(hashes, return_inverse=True)
-        codes = place * ids.size + which.reshape(-1)
-        every, codes = np.unique(codes, return_inverse=True)
+        every, codes = np.unique(place * ids.size + which, return_inverse=True)
         owner = np.full(users.cells.size, every.size)
-        owner[here] = codes.reshape(-1)
+        owner[here] = codes
         # Only in the past are there values without bounds: they explain, and are not estimated.
         limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
-        totals = OwnerTotals(owner, every.size, columns, limit)
-        for part in parts:
-            totals.add(part)
+        totals = owner_totals(every.size, owner, parts, columns, limit)
         at, user = np.divmod(every, ids.size)
-        self._by_metric.add([known[at], ids[user]], totals.sums)
+        self.add_sums([known[at], ids[user]], totals.sums)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may keep more users or fewer."""
@@ -180,29 +174,3 @@ class UserSums(Statistic):
         chosen = [counts[column][kept], counts[width + column][kept]]
         (users,), (numerators, denominators) = group_sum([hashes[kept]], chosen)
         return UserTotals(users, numerators, denominators, share)
-
-    def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """For each of these cells, the number of lists, and of lists without a user."""
-        self.reduce()
-        owner, (nameless, lists) = self.relations["lists"].of(cells)
-        return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
-
-    def restore(self, saved: SavedSums) -> None:
-        """Replace the content by saved relations.
-
-        Raises:
-            ValueError: they are not valid.
-        """
-        twin = UserSums(
-            msgspec.structs.replace(self.options, metrics=tuple(saved.metrics)), self.items
-        )
-        loaded = saved.by_name(twin)
-        cell, user, *_ = loaded["sums"].columns
-        counts = saved.counts_for(self.options.metrics, loaded["sums"])
-        self._by_metric.add([cell, user], counts)
-        self.relations["lists"] = loaded["lists"]
-        self.relations["halvings"] = loaded["halvings"]
-
-    @property
-    def _by_metric(self) -> MetricRows:
-        return MetricRows(self.relations["sums"], self.options.metrics)

@@ -123,14 +123,13 @@ class Items(Codes[Id]):
         names = self.names
         return [names[code] for code in codes.tolist()]
 
-    @property
-    def unit_hashes(self) -> FloatArray:
-        """The hash of each code's item, scaled to [0, 1); the same on every machine."""
+    def unit_hashes(self, codes: IntArray) -> FloatArray:
+        """The hashes of the items of codes, scaled to [0, 1); the same on every machine."""
         with self._lock:
             new = np.fromiter(map(_unit_hash, self.names[self._hashes.size :]), np.float64)
             if new.size:
                 self._hashes = np.concatenate((self._hashes, new))
-            return self._hashes
+            return self._hashes[codes]
 
 
 def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:

@@ -13,7 +13,7 @@ import numpy as np
 from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.objections import objection_together
 from streameval.accumulator.plan import tells_unshown
-from streameval.accumulator.readings import summed_together, summed_without
+from streameval.accumulator.readings import summed_together
 from streameval.analyses.changes.report import OTHERS, WEEKS, ChangeSettings, ChangesReport
 from streameval.analyses.changes.statistics import (
     Look,
@@ -88,9 +88,7 @@ class SlicedCounts:
         if groups is None:
             return GroupSums(_NOTHING, np.zeros((0, 1)), np.zeros((0, 1), np.int64))
         cells, left_out = ([self._numbers[index] for index in part] for part in (slices, without))
-        if left_out:
-            return summed_without(metric, groups, cells, left_out)
-        return summed_together(metric, groups, cells)
+        return summed_together(metric, groups, cells, left_out)
 
     def traffic(self, slices: Sequence[int]) -> Traffic:
         """The lists of some slices by day."""
