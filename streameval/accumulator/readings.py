@@ -414,7 +414,7 @@ def _summary_of(metric: Metric, value: float) -> float:
     """The summary statistic of the one value of a slice."""
     if metric.values.get("statistic", "mean") in LEVELS:
         return value
-    return summary(Distribution.of(value), metric.values, metric.rules)
+    return summary(Distribution.of_all(np.array([value])), metric.values, metric.rules)
 
 
 def mean_reading(

@@ -13,7 +13,6 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Column = TypeVar("Column", IntArray, FloatArray)
 
-_BYTE, _SHORT, _LONG = 2**7, 2**15, 2**31
 _FEW = 16_384
 """Shorter columns are scanned together, because a numpy call costs more than their integers."""
 
@@ -46,32 +45,38 @@ def group_sum(
     spans = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
     room = int(np.prod(spans, dtype=object))
     if room >= 2**62:
-        if _ascend(keys):
+        larger = np.zeros(keys[0].size - 1, np.bool_)
+        alike = ~larger
+        for column in keys:
+            larger |= alike & (column[1:] > column[:-1])
+            alike &= column[1:] == column[:-1]
+        if larger.all():
             return list(keys), list(counts)
         order = np.lexsort(keys[::-1])
         unlike = [column[order][1:] != column[order][:-1] for column in keys]
         changes = np.logical_or.reduce(unlike)
         return _combine(keys, counts, combine, order, changes)
-    codes = _codes(keys, lows, spans)
+    codes = keys[0].astype(np.int64)
+    codes -= lows[0]
+    for column, low, span in zip(keys[1:], lows[1:], spans[1:], strict=True):
+        codes *= span
+        codes += column
+        codes -= low
     if (codes[1:] > codes[:-1]).all():
         return list(keys), list(counts)
-    if room <= 8 * codes.size + 1024 and combine is np.add and _small(counts):
-        return _add_densely(codes, counts, lows, spans)
+    dense = room <= 8 * codes.size + 1024 and combine is np.add
+    if dense and all(np.abs(column).sum(dtype=np.float64) < _EXACT / 2 for column in counts):
+        occurs = np.zeros(room, np.bool_)
+        occurs[codes] = True
+        occupied = np.flatnonzero(occurs)
+        places = zip(lows, np.unravel_index(occupied, spans), strict=True)
+        added = [np.bincount(codes, weights=each)[occupied].astype(np.int64) for each in counts]
+        return [low + place for low, place in places], added
     # A merge sort is up to ten times as fast where codes are runs that ascend, as of joined parts.
     falls = np.count_nonzero(codes[1:] < codes[:-1])
     order = np.argsort(codes, kind="stable" if falls < _FEW_FALLS * codes.size else None)
     codes = codes[order]
     return _combine(keys, counts, combine, order, codes[1:] != codes[:-1])
-
-
-def _ascend(keys: Sequence[IntArray]) -> bool:
-    """Whether rows strictly ascend."""
-    larger = np.zeros(keys[0].size - 1, np.bool_)
-    alike = ~larger
-    for column in keys:
-        larger |= alike & (column[1:] > column[:-1])
-        alike &= column[1:] == column[:-1]
-    return bool(larger.all())
 
 
 def place_values(values: IntArray) -> tuple[IntArray, IntArray]:
@@ -123,7 +128,7 @@ def sums(owner: IntArray, values: IntArray, owners: int) -> IntArray:
 
 
 def among(values: IntArray, members: IntArray) -> BoolArray:
-    """Which values are in `known`, which ascends."""
+    """Which values are in `members`, which ascend."""
     if not members.size:
         return np.zeros(values.size, np.bool_)
     at = np.minimum(np.searchsorted(members, values), members.size - 1)
@@ -154,41 +159,12 @@ def narrow(columns: Sequence[IntArray]) -> list[IntArray]:
     """Columns of equal length, each in the narrowest type that holds its integers."""
     if not columns[0].size:
         return [column.astype("<i1") for column in columns]
-    return [
-        column.astype(_width(low, high), copy=False)
-        for column, low, high in zip(columns, *bounds(columns), strict=True)
-    ]
-
-
-def _width(low: int, high: int) -> str:
-    largest = max(high, ~low)
-    kind = "<i1" if largest < _BYTE else "<i2" if largest < _SHORT else "<i4"
-    return kind if largest < _LONG else "<i8"
-
-
-def _codes(keys: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]) -> IntArray:
-    codes: IntArray = keys[0].astype(np.int64)
-    codes -= lows[0]
-    for column, low, span in zip(keys[1:], lows[1:], spans[1:], strict=True):
-        codes *= span
-        codes += column
-        codes -= low
-    return codes
-
-
-def _small(counts: Sequence[IntArray]) -> bool:
-    return all(float(np.abs(column).sum(dtype=np.float64)) < _EXACT / 2 for column in counts)
-
-
-def _add_densely(
-    codes: IntArray, counts: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]
-) -> tuple[list[IntArray], list[IntArray]]:
-    occurs = np.zeros(int(np.prod(spans)), np.bool_)
-    occurs[codes] = True
-    occupied = np.flatnonzero(occurs)
-    places = zip(lows, np.unravel_index(occupied, spans), strict=True)
-    added = [np.bincount(codes, weights=column)[occupied].astype(np.int64) for column in counts]
-    return [low + place for low, place in places], added
+    narrowed = []
+    for column, low, high in zip(columns, *bounds(columns), strict=True):
+        largest = max(high, ~low)
+        width = next((size for size in (1, 2, 4) if largest < 1 << (8 * size - 1)), 8)
+        narrowed.append(column.astype(f"<i{width}", copy=False))
+    return narrowed
 
 
 def _combine(

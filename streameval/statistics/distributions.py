@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
 from itertools import chain, compress
 from sys import float_info
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
@@ -106,17 +106,14 @@ BINNED = Shape(keys=1, combine=np.maximum)
 """(cell) -> 1 if its floats are binned; no row otherwise."""
 
 
-OnBinned: TypeAlias = Callable[[IntArray, FloatArray, Sequence[IntArray]], None]
-"""Called with cells, floats and their counts, before the floats are replaced by their bins."""
-
-
 class BinnedFloats(CellCap):
     """Keeps the distinct floats of a cell up to a cap; beyond it, all its floats are binned.
 
     The content depends only on the multiset of floats. The bounded relation is (cell, key of a
     float or bin) -> counts; the relation `binned` has the shape BINNED.
 
-    `on_binned`: see `OnBinned`.
+    `sums`: name of a relation of exact sums, which gets the floats that are replaced by their bins;
+    see `Values`.
     """
 
     additive = False
@@ -128,17 +125,17 @@ class BinnedFloats(CellCap):
         rows: str,
         most: int,
         bits: int = BITS,
-        on_binned: OnBinned | None = None,
+        sums: str = "",
     ) -> None:
         super().__init__(relations, rows, "binned", most)
-        self._bins, self._on_binned = bins_of(bits), on_binned
+        self._bins, self._sums = bins_of(bits), sums
 
     def put(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
         """Count floats (finite), shape (n,) each."""
         keys, binned = float_keys(values), among(cells, self.marks.cells)
         if binned.any():
             keys[binned] = self._bins.keys(values[binned])
-            self._announce(cells[binned], values[binned], [count[binned] for count in counts])
+            self._keep_sums(cells[binned], values[binned], counts[0][binned])
         self.rows.add([cells, keys], counts)
 
     def reduce(self) -> None:
@@ -156,7 +153,13 @@ class BinnedFloats(CellCap):
         for other in others:
             binned = other.cap.marks.cells
             self.bin(binned[~among(binned, self.marks.cells)])
-        return [self._binned_alike(other) for other in others]
+        binned, alike = self.marks.cells, list(others)
+        for at, other in enumerate(others):
+            missing = binned[~among(binned, other.cap.marks.cells)]
+            if among(missing, other.cap.rows.cells).any():
+                alike[at] = other.copy()
+                alike[at].cap.bin(missing)
+        return alike
 
     def unite(self, names: Mapping[int, int]) -> None:
         """Bin the cells that get one number with a binned cell."""
@@ -175,23 +178,18 @@ class BinnedFloats(CellCap):
         here = among(cells_here, cells)
         keys = keys.astype(np.int64)
         values = floats_of_keys(keys[here])
-        self._announce(cells_here[here].astype(np.int64), values, [count[here] for count in counts])
+        self._keep_sums(cells_here[here].astype(np.int64), values, counts[0][here])
         keys[here] = self._bins.keys(values)
         self.rows.replace([cells_here, keys, *counts])
         self.marks.add([cells], [np.ones_like(cells)])
 
-    def _binned_alike(self, other: Any) -> Any:
-        """Another statistic, with the cells binned that are binned here."""
-        binned = self.marks.cells
-        missing = binned[~among(binned, other.cap.marks.cells)]
-        if among(missing, other.cap.rows.cells).any():
-            other = other.copy()
-            other.cap.bin(missing)
-        return other
-
-    def _announce(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
-        if self._on_binned is not None:
-            self._on_binned(cells, values, counts)
+    def _keep_sums(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
+        """Add floats to the exact sums, because their bins forget them."""
+        for power, moment in ((1, limbs), (2, squares)) if self._sums else ():
+            exponents, parts = moment(values, counts.astype(np.int64))
+            where = np.tile(cells, exponents.size // max(cells.size, 1))
+            keys = [where, np.full_like(where, power), exponents]
+            self._relations[self._sums].add(keys, parts)
 
 
 Quantile: TypeAlias = Literal["lower", "linear"]
@@ -273,8 +271,7 @@ class Values(Statistic):
 
     def __init__(self, options: ValuesOptions, items: Items) -> None:
         super().__init__(options, items)
-        on_binned = partial(_add_moments, self.relations)
-        self.cap = BinnedFloats(self.relations, "values", options.cap, options.bits, on_binned)
+        self.cap = BinnedFloats(self.relations, "values", options.cap, options.bits, "sums")
 
     def add(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
         """Count each value (shape (n,)) in its cell, `counts` times."""
@@ -318,19 +315,6 @@ class Values(Statistic):
         self.relations["marks"].add([cells, np.full_like(cells, kind)], [counts])
 
 
-def _add_moments(
-    relations: Mapping[str, Relation],
-    cells: IntArray,
-    values: FloatArray,
-    counts: Sequence[IntArray],
-) -> None:
-    """Add values to the exact sums, because their bins forget them."""
-    for power, moment in ((1, limbs), (2, squares)):
-        exponents, parts = moment(values, counts[0].astype(np.int64))
-        where = np.tile(cells, exponents.size // max(cells.size, 1))
-        relations["sums"].add([where, np.full_like(where, power), exponents], parts)
-
-
 class Distribution:
     """The values of one cell; NaN counts as undefined.
 
@@ -353,11 +337,6 @@ class Distribution:
         by_mark: dict[int, int] = dict(zip(*(column.tolist() for column in marks), strict=True))
         self.lists, self.undefined = by_mark.get(_LISTS, 0), by_mark.get(_UNDEFINED, 0)
         self._above, self._below = by_mark.get(_ABOVE, 0), by_mark.get(_BELOW, 0)
-
-    @classmethod
-    def of(cls, value: float) -> Distribution:
-        """The distribution of one value."""
-        return cls.of_all(np.array([value]))
 
     @classmethod
     def of_all(cls, values: FloatArray) -> Distribution:
@@ -436,11 +415,8 @@ class Distribution:
 
     @cached_property
     def _values(self) -> FloatArray:
-        return (
-            bins_of(self._bits).middles(self._keys)
-            if self.estimated
-            else floats_of_keys(self._keys)
-        )
+        bins = bins_of(self._bits)
+        return bins.middles(self._keys) if self.estimated else floats_of_keys(self._keys)
 
     @cached_property
     def _ends(self) -> IntArray:

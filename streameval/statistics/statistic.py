@@ -62,7 +62,7 @@ class CellCap:
     @property
     def fits(self) -> bool:
         """Whether no cell can be too large; if not, count the rows of each."""
-        relation, marks = self._relations[self._rows], self._relations[self._marks]
+        relation, marks = self.rows, self.marks
         if relation.size <= self._most and not marks.size:
             return True
         return self._checked == (relation, marks, marks.version) and relation.size <= self._room
@@ -207,11 +207,12 @@ class Statistic:
 
     def item_codes(self, cells: IntArray) -> IntArray:
         """Codes of the items in these cells, with repeats."""
-        named = [(relation.shape.items, relation) for relation in self.relations.values()]
-        codes_found = [
-            relation.of(cells)[1][column - 1] for column, relation in named if column is not None
+        codes = [
+            relation.of(cells)[1][relation.shape.items - 1]
+            for relation in self.relations.values()
+            if relation.shape.items is not None
         ]
-        return np.concatenate([np.zeros(0, np.int64), *codes_found])
+        return np.concatenate([np.zeros(0, np.int64), *codes])
 
 
 def _translate(relation: Relation, old: Items, new: Items) -> Relation:

@@ -209,43 +209,41 @@ class Users(Statistic):
     def merge(self, *others: Self) -> None:
         """Add the users of others; users whose days are known do not change the version."""
         for other in others:
-            self._merge(other)
-
-    def _merge(self, other: Self) -> None:
-        if other.options != self.options:
-            raise UnlikeStateError("users", self.options, other.options)
-        theirs, mine = (statistic.relations["halvings"] for statistic in (other, self))
-        cells = other.cells
-        halvings = theirs.value(cells)
-        more = halvings > mine.value(cells)
-        if more.any():
-            mine.add([cells[more]], [halvings[more]])
-        owner, (codes, *days) = other.relations["users"].of(cells)
-        new = self.cap.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
-        for at, cell in enumerate(cells.tolist()):
-            start, stop = np.searchsorted(owner, (at, at + 1))
-            for part in self.relations["users"].parts_of(cell):
-                new[start:stop] &= ~_within(
-                    [codes[start:stop], *(day[start:stop] for day in days)], part
-                )
-        self.relations["users"].add([cells[owner][new], codes[new]], [day[new] for day in days])
-        self.reduce()
+            if other.options != self.options:
+                raise UnlikeStateError("users", self.options, other.options)
+            theirs, mine = (statistic.relations["halvings"] for statistic in (other, self))
+            cells = other.cells
+            halvings = theirs.value(cells)
+            more = halvings > mine.value(cells)
+            if more.any():
+                mine.add([cells[more]], [halvings[more]])
+            owner, columns = other.relations["users"].of(cells)
+            codes, *days = columns
+            new = self.cap.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
+            for at, cell in enumerate(cells.tolist()):
+                start, stop = np.searchsorted(owner, (at, at + 1))
+                rows = [column[start:stop] for column in columns]
+                for part in self.relations["users"].parts_of(cell):
+                    new[start:stop] &= ~_within(rows, part)
+            self.relations["users"].add([cells[owner][new], codes[new]], [day[new] for day in days])
+            self.reduce()
 
     def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
         self.reduce()
-        columns = self.relations["users"].columns
+        columns, samples = self.relations["users"].columns, []
         halvings = self.relations["halvings"].value(cells).tolist()
-        return [
-            _sample(
-                [
-                    column[bisect_left(columns[0], cell) : bisect_right(columns[0], cell)]
-                    for column in columns[1:]
-                ],
-                _HASHES >> halvings[place],
+        for cell, halved in zip(cells.tolist(), halvings, strict=True):
+            here = slice(bisect_left(columns[0], cell), bisect_right(columns[0], cell))
+            of_cell = [column[here] for column in columns[1:]]
+            # Rows ascend by signed integers with the bits of the hashes.
+            negative = bisect_left(of_cell[0], 0)
+            codes, newest, last = (
+                np.concatenate((column[negative:], column[:negative])).astype(np.int64)
+                for column in of_cell
             )
-            for place, cell in enumerate(cells.tolist())
-        ]
+            samples.append(UserSample(codes.view(np.uint64), -newest, last, _HASHES >> halved))
+        return samples
 
 
 def _without_repeats(
@@ -271,13 +269,3 @@ def _within(rows: Sequence[IntArray], sample: Sequence[IntArray]) -> BoolArray:
     for mine, theirs in zip(days, sample[1:], strict=True):
         is_inside &= mine <= theirs[at]
     return is_inside
-
-
-def _sample(columns: Sequence[IntArray], threshold: int) -> UserSample:
-    """The users of one cell, by ascending signed integers with the bits of their hashes."""
-    negative = bisect_left(columns[0], 0)
-    codes, newest, last = (
-        np.concatenate((column[negative:], column[:negative])).astype(np.int64)
-        for column in columns
-    )
-    return UserSample(codes.view(np.uint64), -newest, last, threshold)

@@ -27,7 +27,6 @@ SavedItems: TypeAlias = list[list[str | int | Ext]]
 _BUCKET: Final = 1_024
 """Approximate number of names that are sorted and written at once."""
 
-_AT_ONCE: Final = 8_192
 _BUILT_IN: Final = frozenset({str, int})
 _TEXT, _NUMBER = 115, 105
 """Extension codes of ids that msgpack cannot encode: lone surrogates, integers beyond 64 bits."""
@@ -126,9 +125,14 @@ class Items(Codes[Id]):
     def unit_hashes(self, codes: IntArray) -> FloatArray:
         """The hashes of the items of codes, scaled to [0, 1); the same on every machine."""
         with self._lock:
-            new = np.fromiter(map(_unit_hash, self.names[self._hashes.size :]), np.float64)
-            if new.size:
-                self._hashes = np.concatenate((self._hashes, new))
+            new = map(plain, self.names[self._hashes.size :])
+            texts = (
+                f"{type(name).__name__}:{name}".encode("utf-8", "surrogatepass") for name in new
+            )
+            # The upper 53 bits, which a float represents exactly.
+            bits = [int.from_bytes(blake2b(text, 8), "big") >> 11 for text in texts]
+            if bits:
+                self._hashes = np.concatenate((self._hashes, np.array(bits) / 2.0**53))
             return self._hashes[codes]
 
 
@@ -140,14 +144,8 @@ def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
     `codes`: distinct codes of the names to write.
     """
     names = items.named(codes)
-    hashes = np.concatenate(
-        [
-            np.zeros(0, np.int64),
-            *(_crcs(names[at : at + _AT_ONCE]) for at in range(0, len(names), _AT_ONCE)),
-        ]
-    )
     buckets = 1 << (len(names) // _BUCKET).bit_length()
-    hashes &= buckets - 1
+    hashes = _crcs(names) & (buckets - 1)
     order = np.argsort(hashes, kind="stable")
     edges = np.searchsorted(hashes[order], np.arange(buckets + 1)).tolist()
     written = [np.zeros(0, np.int64)]
@@ -155,9 +153,19 @@ def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
     for start, stop in pairwise(edges):
         rows = order[start:stop]
         bucket = [names[row] for row in rows.tolist()]
-        places = _in_order(bucket)
+        try:
+            places = sorted(range(len(bucket)), key=bucket.__getitem__)
+        except TypeError:  # Users and items may be of two kinds: numbers first.
+            kinds = [(isinstance(name, str), name) for name in bucket]
+            places = sorted(range(len(bucket)), key=kinds.__getitem__)
         written.append(codes[rows[places]])
-        yield _bucket([bucket[place] for place in places])
+        bucket = [bucket[place] for place in places]
+        if set(map(type, bucket)) - _BUILT_IN:
+            bucket = [*map(builtin_id, bucket)]
+        try:
+            yield packed(bucket)
+        except (UnicodeEncodeError, OverflowError):
+            yield packed([*map(encode_id, bucket)])
     yield np.concatenate(written)
 
 
@@ -186,42 +194,17 @@ def builtin_id(item: Id) -> Id:
     return int(builtin) if isinstance(builtin, int) else builtin
 
 
-def _unit_hash(item: Id) -> float:
-    builtin = plain(item)
-    text = f"{type(builtin).__name__}:{builtin}".encode("utf-8", "surrogatepass")
-    # The upper 53 bits, which a float represents exactly.
-    return (int.from_bytes(blake2b(text, 8), "big") >> 11) / 2.0**53
-
-
 def _crcs(names: Sequence[Id]) -> IntArray:
     try:
         # Usually all are text, and the loop runs in C.
         return np.fromiter(map(crc32, map(str.encode, names)), np.int64)  # type: ignore[arg-type]  # refused if not
     except (TypeError, UnicodeEncodeError):
-        return np.fromiter(map(_crc, names), np.int64)
-
-
-def _crc(item: Id) -> int:
-    text = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else b"%x" % item
-    return crc32(text)
-
-
-def _in_order(names: list[Id]) -> list[int]:
-    try:
-        return sorted(range(len(names)), key=names.__getitem__)
-    except TypeError:
-        return sorted(
-            range(len(names)), key=lambda place: (isinstance(names[place], str), names[place])
+        # An id is an integer, or a text with a lone surrogate.
+        encoded = (
+            name.encode("utf-8", "surrogatepass") if isinstance(name, str) else b"%x" % name
+            for name in names
         )
-
-
-def _bucket(names: list[Id]) -> bytes:
-    if set(map(type, names)) - {str, int}:
-        names = list(map(builtin_id, names))
-    try:
-        return packed(names)
-    except (UnicodeEncodeError, OverflowError):
-        return packed(list(map(encode_id, names)))
+        return np.fromiter(map(crc32, encoded), np.int64)
 
 
 def encode_id(item: Id) -> str | int | Ext:
