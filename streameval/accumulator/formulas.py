@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.items import Attribute
-from streameval.catalogue.metric import EmptyRule, Metric
-from streameval.catalogue.signature import AMONG, BY
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.signature import AMONG, BY, Empty
 from streameval.events import Event
 from streameval.events.errors import (
     MetricError,
@@ -297,7 +297,7 @@ def mean_counts(metric: Metric, lists: Lists) -> IntArray:
     return np.asarray(count)
 
 
-def _lists(metric: Metric, hits: HitsOfCells, wanted: EmptyRule) -> IntArray:
+def _lists(metric: Metric, hits: HitsOfCells, wanted: Empty) -> IntArray:
     kinds = [hits.having[kind] for kind, rule in metric.empty_rules.items() if rule == wanted]
     return np.sum(kinds, axis=0) if kinds else np.zeros(hits.cells, np.int64)
 

@@ -85,22 +85,18 @@ def attributes_of(attributes: Given | None) -> tuple[tuple[str, Attribute], ...]
     Raises:
         MetricError: a name cannot stand in the text of a metric, or the values are not valid.
     """
-    if attributes is None:
-        return ()
-    if not isinstance(attributes, Mapping):
+    if attributes is not None and not isinstance(attributes, Mapping):
         raise MetricError(f"attributes={attributes!r:.80}: give name -> (item -> values)")
-    for name in attributes:
+    for name in attributes or ():
         check_attribute_name(name)
-    return tuple((name, _attribute(name, values)) for name, values in sorted(attributes.items()))
-
-
-def _attribute(name: str, values: Attribute | Labelled) -> Attribute:
-    if isinstance(values, Attribute):
-        return values
-    try:
-        return Attribute(values)
-    except MetricError as error:
-        raise MetricError(f"attribute {name!r}: {error}") from error
+    by_name = []
+    for name, values in sorted((attributes or {}).items()):
+        try:
+            attribute = values if isinstance(values, Attribute) else Attribute(values)
+        except MetricError as error:
+            raise MetricError(f"attribute {name!r}: {error}") from error
+        by_name.append((name, attribute))
+    return tuple(by_name)
 
 
 def check_attribute_name(name: Any) -> None:
@@ -160,9 +156,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             raise MetricError(f"ids={kind!r}: choose 'text' or 'integer'.")
         items = self.catalog if isinstance(self.catalog, frozenset) else frozenset()
         kinds = {"ids=": kind, "catalog": ids_of_input("catalog", items)[0]}
-        kinds |= {
-            name: None if table is None else table.ids for name, table in self._tables.items()
-        }
+        kinds |= {name: table.ids for name, table in self._tables.items() if table is not None}
         id_kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         if len({*id_kinds.values()}) > 1:
             listing = ", ".join(f"{name} {kind}" for name, kind in id_kinds.items())
@@ -180,7 +174,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             else digest_of_parts(sorted(f"{type(item).__name__}:{item}" for item in ids))
         }
         for name, table in self._tables.items():
-            identities[name] = None if table is None else _identity(table)
+            version = None if table is None else table.version
+            content = None if table is None or version is not None else table.identity
+            identities[name] = content if version is None else f"version {version}"
         return identities
 
     @property
@@ -206,10 +202,6 @@ ATTRIBUTES: Final = "attributes."
 """Before the name of an attribute in the names of inputs."""
 
 _Table: TypeAlias = Popularity | Similarity | Attribute | Examination
-
-
-def _identity(table: _Table) -> str:
-    return table.identity if table.version is None else f"version {table.version}"
 
 
 def check_kind(name: str, argument: object, kind: type) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import msgspec
 
@@ -56,11 +56,23 @@ def spelling(text: str) -> Spelling:
     matched = _SHAPE.fullmatch(text.strip())
     if matched is None:
         raise MetricSyntaxError(text, "not a valid metric")
+    parameters: dict[str, str | int | float | bool] = {}
+    inside, k = matched["parameters"], matched["k"]
+    for part in () if inside is None else inside.split(","):
+        parameter = _PARAMETER.fullmatch(part)
+        if parameter is None:
+            raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
+        if parameter["name"] in parameters:
+            raise MetricSyntaxError(text, f"{parameter['name']!r} appears twice")
+        parameters[parameter["name"]] = _value(parameter["value"])
+    if k and not (k.isascii() and k.isdigit() and 1 <= float(k) <= LARGEST_RANK):
+        problem = f"the cut-off {k!r} is not a whole number from 1 to {LARGEST_RANK:,}"
+        raise MetricSyntaxError(text, problem)
     return Spelling(
         prefix=matched["prefix"],
         name=matched["name"],
-        parameters=tuple(sorted(_parameters(text, matched["parameters"]).items())),
-        k=_cutoff(text, matched["k"]),
+        parameters=tuple(sorted(parameters.items())),
+        k=int(k) if k else None,
     )
 
 
@@ -75,29 +87,6 @@ def format_value(value: str | float) -> str:
         return str(value).lower()
     # Not repr(value), which NumPy overrides with "np.float64(0.8)".
     return float.__repr__(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-def _cutoff(text: str, k: str | None) -> int | None:
-    if k is None:
-        return None
-    if not k.isascii() or not k.isdigit() or not 1 <= float(k) <= LARGEST_RANK:
-        problem = f"the cut-off {k!r} is not a whole number from 1 to {LARGEST_RANK:,}"
-        raise MetricSyntaxError(text, problem)
-    return int(k)
-
-
-def _parameters(text: str, inside: str | None) -> Mapping[str, str | int | float | bool]:
-    if inside is None:
-        return {}
-    parameters: dict[str, str | int | float | bool] = {}
-    for part in inside.split(","):
-        matched = _PARAMETER.fullmatch(part)
-        if matched is None:
-            raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
-        if matched["name"] in parameters:
-            raise MetricSyntaxError(text, f"{matched['name']!r} appears twice")
-        parameters[matched["name"]] = _value(matched["value"])
-    return parameters
 
 
 def _value(text: str) -> str | int | float | bool:

@@ -46,7 +46,7 @@ class Popularity:
         0.75
     """
 
-    __slots__ = ("_least", "_tails", "counts", "ids", "users", "version")
+    __slots__ = ("_least", "_ordered", "counts", "ids", "users", "version")
 
     def __init__(
         self, counts: Amounts, users: float | None = None, *, version: str | None = None
@@ -61,7 +61,7 @@ class Popularity:
         self.counts = dict(zip(items, map(_builtin, counts.values()), strict=True))
         self.users = math.fsum(self.counts.values()) if users is None else _builtin(users)
         self.version = check_version("popularity", version)
-        self._tails: dict[float, float] = {}
+        self._ordered: Sequence[Id] | None = None
         self._least: dict[float, frozenset[Id]] = {}
 
     def of(self, item: Id) -> float:
@@ -77,10 +77,9 @@ class Popularity:
 
         `tail`: the share of all known items in the tail, 0 to 1.
         """
-        if tail not in self._tails:
-            ordered = sorted(self.counts.values()) or [0]
-            self._tails[tail] = ordered[max(1, math.floor(tail * len(ordered))) - 1]
-        return self._tails[tail]
+        ascending = self._ascending()
+        last = max(1, math.floor(tail * len(ascending))) - 1
+        return self.counts[ascending[last]] if ascending else 0
 
     def least(self, tail: float) -> frozenset[Id]:
         """The least popular items, at least one; ties are broken by the smallest id.
@@ -88,10 +87,8 @@ class Popularity:
         `tail`: their share of all known items, 0 to 1.
         """
         if tail not in self._least:
-            ordered = sorted(
-                self.counts, key=lambda item: (self.counts[item], isinstance(item, str), item)
-            )
-            self._least[tail] = frozenset(ordered[: max(1, math.floor(tail * len(ordered)))])
+            items = max(1, math.floor(tail * len(self.counts)))
+            self._least[tail] = frozenset(self._ascending()[:items])
         return self._least[tail]
 
     def fewest_of_head(self, head: float) -> float:
@@ -100,7 +97,15 @@ class Popularity:
         `head`: the share of all known items in the head, 0 to 1.
         """
         items = math.floor(head * len(self.counts))
-        return sorted(self.counts.values(), reverse=True)[items - 1] if items else math.inf
+        return self.counts[self._ascending()[-items]] if items else math.inf
+
+    def _ascending(self) -> Sequence[Id]:
+        """All items, the least popular first; ties are broken by the smallest id."""
+        if self._ordered is None:
+            self._ordered = sorted(
+                self.counts, key=lambda item: (self.counts[item], isinstance(item, str), item)
+            )
+        return self._ordered
 
     @property
     def identity(self) -> str:

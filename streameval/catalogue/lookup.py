@@ -159,8 +159,9 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
         shared["rows"] = Parameter("rows", 0, span=(0, LARGEST_RANK))
     for name in shared.keys() & definition.parameters:
         allowed = "all metrics of its kind have a parameter with this name; choose another name"
-        default = definition.parameters[name].default
-        raise MetricParameterError(definition.name, name, default, allowed)
+        raise MetricParameterError(
+            definition.name, name, definition.parameters[name].default, allowed
+        )
     return {**definition.parameters, **shared}
 
 
@@ -225,14 +226,42 @@ def parse(text: str) -> Metric:
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
-def _spelled(text: str) -> Spelling:
-    return _canonical(spelling(text))
+def _built_in(text: str) -> Metric:
+    spelled = _spelled(text)
+    definition = definition_named(spelled.name)
+    if spelled.prefix is None:
+        if spelled.name in CONVENTIONS:
+            known = [f"{spelled.name}:{name}" for name in CONVENTIONS[spelled.name].metrics]
+            raise UnknownMetricError(spelled.name, known)
+        if definition is None:
+            raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
+        return _metric(text, spelled, definition)
+    convention = CONVENTIONS[spelled.prefix]
+    if definition is None or spelled.name not in convention.metrics:
+        raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
+    from streameval.catalogue.systems import in_convention  # noqa: PLC0415  imports many metrics
+
+    return _metric(text, spelled, in_convention(definition, spelled.prefix))
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
-def _built_in(text: str) -> Metric:
-    spelled = _spelled(text)
-    return _metric(text, spelled, _resolve(text, spelled))
+def _spelled(text: str) -> Spelling:
+    """The spelling with aliases and names of systems replaced by the catalogue's name."""
+    spelled = spelling(text)
+    name, k, parameters = spelled.name, spelled.k, dict(spelled.parameters)
+    if spelled.prefix is None and name in ALIASES:
+        meant = spelling(ALIASES[name])
+        name, parameters = meant.name, {**dict(meant.parameters), **parameters}
+    elif (convention := CONVENTIONS.get(spelled.prefix or "")) is not None:
+        stem, _, number = name.rpartition("_")
+        holds = convention.suffixes.get(stem)
+        if holds == "k" and number.isdecimal() and k is None:
+            name, k = stem, spelling(f"{stem}@{number}").k
+        elif holds is not None and holds != "k" and holds not in parameters:
+            name = stem
+            parameters |= dict(spelling(f"{stem}({holds}={number})").parameters)
+        name = convention.spellings.get(name, name)
+    return replace(spelled, name=name, parameters=tuple(sorted(parameters.items())), k=k)
 
 
 def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: Value) -> Metric:
@@ -277,16 +306,14 @@ def companion(metric: Metric, name: str, **differing: Value) -> Metric:
     built_in = definition_named(name)
     prefix = None if built_in else metric.prefix
     definition = built_in or _user_definition(prefix or "", name)
-    accepted, companion_names = parameters(definition), {*definition.parameters, "type"}
-    values = {
-        key: value for key, value in metric.values.items() if key in companion_names
-    } | differing
-    options = {
-        key: value
+    accepted, taken = parameters(definition), {*definition.parameters, "type"}
+    values = {key: value for key, value in metric.values.items() if key in taken} | differing
+    options = tuple(
+        (key, value)
         for key, value in sorted(values.items())
         if key in accepted and value != accepted[key].default
-    }
-    return parse(str(Spelling(prefix, name, tuple(options.items()), metric.k)))
+    )
+    return parse(str(Spelling(prefix, name, options, metric.k)))
 
 
 def denominator(metric: Metric) -> Metric | None:
@@ -328,12 +355,21 @@ def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
     convention = spelled.prefix if spelled.prefix in CONVENTIONS else None
     accepted = parameters(definition, convention)
+    for name, value in spelled.parameters:
+        if name not in accepted:
+            reason = _no_mean_over_users(definition) if (name, value) == (PER_USER, "user") else ""
+            allowed = reason or f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
+            raise MetricParameterError(text, name, value, allowed)
+    values = {name: accepted[name].check(text, value) for name, value in spelled.parameters}
+    among = str(values.get(AMONG, ":"))
+    if ":" not in among:
+        allowed = "give attribute:value, for example tier:tail"
+        raise MetricParameterError(text, AMONG, among, allowed)
     usual = {name: parameter.default for name, parameter in accepted.items()}
     rules = dict(RULES)
     if convention is not None:
         for name, value in CONVENTIONS[convention].metrics[definition.name].items():
             (rules if name in rules else usual)[name] = value
-    values = _check_choice(text, accepted, spelled, definition)
     options = {name: value for name, value in values.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
     values = usual | options
@@ -353,52 +389,6 @@ def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
         text=str(canonical),
         alias=None if spelling(text).name == canonical.name else text.strip(),
     )
-
-
-def _canonical(spelled: Spelling) -> Spelling:
-    """The spelling with aliases and names of systems replaced by the catalogue's name."""
-    if spelled.prefix is None and spelled.name in ALIASES:
-        meant = spelling(ALIASES[spelled.name])
-        parameters = dict(meant.parameters) | dict(spelled.parameters)
-        return replace(spelled, name=meant.name, parameters=tuple(sorted(parameters.items())))
-    convention = CONVENTIONS.get(spelled.prefix or "")
-    if convention is None:
-        return spelled
-    name, k, parameters = spelled.name, spelled.k, dict(spelled.parameters)
-    stem, _, number = name.rpartition("_")
-    holds = convention.suffixes.get(stem)
-    if holds == "k" and number.isdecimal() and k is None:
-        name, k = stem, spelling(f"{stem}@{number}").k
-    elif holds is not None and holds != "k" and holds not in parameters:
-        name, parameters = (
-            stem,
-            {**parameters, **dict(spelling(f"{stem}({holds}={number})").parameters)},
-        )
-    return replace(
-        spelled,
-        name=convention.spellings.get(name, name),
-        parameters=tuple(sorted(parameters.items())),
-        k=k,
-    )
-
-
-def _resolve(text: str, spelled: Spelling) -> Definition:
-    definition = definition_named(spelled.name)
-    if spelled.prefix is None:
-        if spelled.name in CONVENTIONS:
-            conventional = CONVENTIONS[spelled.name].metrics
-            raise UnknownMetricError(
-                spelled.name, [f"{spelled.name}:{metric_name}" for metric_name in conventional]
-            )
-        if definition is None:
-            raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
-        return definition
-    convention = CONVENTIONS[spelled.prefix]
-    if definition is None or spelled.name not in convention.metrics:
-        raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
-    from streameval.catalogue.systems import in_convention  # noqa: PLC0415  imports many metrics
-
-    return in_convention(definition, spelled.prefix)
 
 
 def absent_module(text: str) -> str | None:
@@ -427,46 +417,23 @@ def _definitions_in(module: ModuleType) -> Mapping[str, Definition]:
 
 def _user_definition(module: str, name: str) -> Definition:
     """The metric with this name in a user's module."""
-    by_name = _definitions_in(_import_metric(module))
-    if name not in by_name:
-        raise UnknownMetricError(
-            f"{module}:{name}", [f"{module}:{metric_name}" for metric_name in by_name]
-        )
-    return by_name[name]
-
-
-def _import_metric(module: str) -> ModuleType:
     try:
-        return importlib.import_module(module)
+        by_name = _definitions_in(importlib.import_module(module))
     except Exception as error:  # the import of a user's module may raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
-            hint = suggestion(module, CONVENTIONS)
-            problem = (
-                f"unknown convention {module!r}, and no module of that name can be found.{hint}"
-            )
-            problem = f"{problem} Known conventions: {', '.join(sorted(CONVENTIONS))}."
+            problem = f"unknown convention {module!r}, and no module of that name can be found."
+            problem += f"{suggestion(module, CONVENTIONS)} Known conventions: "
+            problem += f"{', '.join(sorted(CONVENTIONS))}."
             raise UnknownMetricError(module, CONVENTIONS, problem) from None
         what = f"{type(error).__name__}: {str(error).rstrip('.')}"
         problem = f"module {module!r} cannot be imported: {what}"
         problem = f"{problem}. Import it in Python to see where it fails."
         raise MetricModuleError(module, problem) from error
-
-
-def _check_choice(
-    text: str, accepted: Mapping[str, Parameter], spelled: Spelling, definition: Definition
-) -> dict[str, Value]:
-    values = {}
-    for name, value in spelled.parameters:
-        if name not in accepted:
-            reason = _no_mean_over_users(definition) if (name, value) == (PER_USER, "user") else ""
-            allowed = reason or f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
-            raise MetricParameterError(text, name, value, allowed)
-        values[name] = accepted[name].check(text, value)
-        if name == AMONG and ":" not in str(value):
-            allowed = "give attribute:value, for example tier:tail"
-            raise MetricParameterError(text, name, value, allowed)
-    return values
+    if name not in by_name:
+        known = [f"{module}:{metric_name}" for metric_name in by_name]
+        raise UnknownMetricError(f"{module}:{name}", known)
+    return by_name[name]
 
 
 class CompanionChecks(NamedTuple):
@@ -496,19 +463,20 @@ class CompanionChecks(NamedTuple):
 
 def checks_of(metric: Metric) -> CompanionChecks | None:
     """The checks of an estimate; None for any other metric, and for a model alone."""
-    if not metric.definition.estimates_policy or metric.values.get("direct"):
+    values, weight = metric.values, "importance_weight"
+    if not metric.definition.estimates_policy or values.get("direct"):
         return None
-    weight = "importance_weight"
+    clipped, limit = None, None
+    if values.get("clip"):
+        clipped = companion(metric, weight), companion(metric, "clipped_share")
+    if not values.get("least"):
+        limit = companion(metric, "reward_limit", statistic="maximum")
     return CompanionChecks(
         weight=companion(metric, weight, clip=0.0),
         share=companion(metric, weight, statistic="effective_share"),
         rewarded=companion(metric, "hit_rate"),
-        clipped=(companion(metric, weight), companion(metric, "clipped_share"))
-        if metric.values.get("clip")
-        else None,
-        limit=None
-        if metric.values.get("least")
-        else companion(metric, "reward_limit", statistic="maximum"),
+        clipped=clipped,
+        limit=limit,
     )
 
 

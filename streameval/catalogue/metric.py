@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -39,10 +39,6 @@ _PEERS = {
 
 _UNITS = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 """What the mean of a metric is over."""
-
-
-EmptyRule: TypeAlias = Literal["zero", "skip", "nan", "error"]
-"""The effect of a kind of list on a mean: it counts, is left out, or makes the mean undefined."""
 
 
 class Definition(Signature, frozen=True, eq=False, kw_only=True):
@@ -143,7 +139,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return str(spelling(self.text).without(SUMMARY))
 
     @cached_property
-    def empty_rules(self) -> Mapping[tuple[int, int], EmptyRule]:
+    def empty_rules(self) -> Mapping[tuple[int, int], Empty]:
         """The effect of lists (with items or not, with interactions or not) on a mean."""
         of_lists: Any = self.rules["empty_list"]
         of_interactions: Any = self.values.get("empty", "zero")
@@ -367,10 +363,8 @@ def metric(
     if bare or bounds is None or not source:
         names = f" of {bare[0].__name__}" if bare else ""
         example = "@metric(bounds=(0, 1), source='where the formula is from')"
-        problem = (
-            f"@metric{names} needs parentheses with at least bounds= and source=: write {example}"
-        )
-        raise MetricDeclarationError(f"{problem}.")
+        needs = "needs parentheses with at least bounds= and source=: write"
+        raise MetricDeclarationError(f"@metric{names} {needs} {example}.")
 
     def declare(function: F) -> F:
         unit = per or units_of(function)[0]
@@ -390,9 +384,10 @@ def metric(
         if over is not None and (signature.reads, unit) != ("event", "list"):
             problem = f"over={over!r} divides a sum over events; read event, with per='list'"
             raise MetricDeclarationError(problem, function)
+        name = function.__name__.rstrip("_")
         definition = Definition(
-            name=function.__name__.rstrip("_"),
-            documentation=inspect.getdoc(function) or function.__name__.rstrip("_"),
+            name=name,
+            documentation=inspect.getdoc(function) or name,
             function=function,
             **msgspec.structs.asdict(signature),
             **options,

@@ -172,7 +172,18 @@ def declaration_problems(
     if options["per"] not in units_of(function):
         fitting = " or ".join(map(repr, units_of(function)))
         yield f"per={options['per']!r} does not fit {arguments[0].name}; give {fitting}"
-    yield from filter(None, map(_misfit, arguments[1:]))
+    for argument in arguments[1:]:
+        name, kind, default = argument.name, argument.kind, argument.default
+        if kind is argument.KEYWORD_ONLY:
+            if name in INPUTS:
+                yield f"{name} is an input, not a parameter; write it before the *"
+            elif type(default) not in KINDS:
+                yield f"parameter {name} needs a default: a number, true or false, or a word"
+        elif kind is argument.POSITIONAL_OR_KEYWORD and name not in INPUTS:
+            inputs, example = ", ".join(INPUTS), f"(event, *, {name}=1)"
+            yield f"{name} is not one of {inputs}; write parameters after a *, as in {example}"
+        elif default is not argument.empty and default is not None:
+            yield f"the default of {name} is never used; write {name} without it"
 
 
 _UNITS: Mapping[str, tuple[Per, ...]] = {
@@ -187,21 +198,6 @@ def units_of(function: Callable[..., Any]) -> tuple[Per, ...]:
     """The units that the values of a function can have, the default first."""
     first = next(iter(inspect.signature(function).parameters), "")
     return _UNITS.get(first, ("slice",))
-
-
-def _misfit(argument: inspect.Parameter) -> str | None:
-    """The problem of an argument after the first, if it is not supported."""
-    name, among = argument.name, f"one of {', '.join(INPUTS)}"
-    if argument.kind is inspect.Parameter.KEYWORD_ONLY:
-        if name in INPUTS:
-            return f"{name} is an input, not a parameter; write it before the *"
-        if type(argument.default) not in KINDS:
-            return f"parameter {name} needs a default: a number, true or false, or a word"
-    elif argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name not in INPUTS:
-        return f"{name} is not {among}; write parameters after a *, as in (event, *, {name}=1)"
-    elif argument.default is not argument.empty and argument.default is not None:
-        return f"the default of {name} is never used; write {name} without it"
-    return None
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -230,23 +226,19 @@ def signature_of(
     """
     arguments = inspect.signature(function).parameters
     inputs = tuple(name for name in arguments if name in INPUTS)
-    hints = {**_hints(function), "k": int}
+    hints, optional = {**_hints(function), "k": int}, []
+    for name in inputs:
+        hint = hints.get(name)
+        if typing.get_origin(hint) is Annotated:
+            hint = typing.get_args(hint)[0]
+        if arguments[name].default is None or type(None) in typing.get_args(hint):
+            optional.append(name)
     return Signature(
         reads=cast("Reads", next(iter(arguments))),
         inputs=inputs,
-        optional=tuple(
-            name
-            for name in inputs
-            if arguments[name].default is None
-            or type(None) in typing.get_args(_plain(hints.get(name)))
-        ),
+        optional=tuple(optional),
         parameters=_parameters(function) | (_parameters(graded) if graded else {}),
     )
-
-
-def _plain(hint: object) -> object:
-    """A type without its annotations."""
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -272,10 +264,17 @@ def keywords_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
     hints, arguments = _hints(function), inspect.signature(function).parameters
-    accepted = {
-        name: _parameter(name, arguments[name].default, hints.get(name))
-        for name in keywords_of(function)
-    }
+    accepted = {}
+    for name in keywords_of(function):
+        hint, default, limits = hints.get(name), arguments[name].default, (-math.inf, math.inf)
+        if typing.get_origin(hint) is Annotated:
+            hint, *notes = typing.get_args(hint)
+            limits = next((note for note in notes if isinstance(note, Span)), limits)
+        choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
+        # Type checkers accept a whole number as a float, too.
+        if hint is float and type(default) is int:
+            default = float(default)
+        accepted[name] = Parameter(name, default, choices, limits)
     for note in typing.get_args(hints.get("attribute")):
         if isinstance(note, By):
             accepted[BY] = Parameter(BY, note.default)
@@ -286,15 +285,3 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
             problem = f"the default of {name} is {parameter.default!r}; {error.allowed}"
             raise MetricDeclarationError(problem, function) from error
     return accepted
-
-
-def _parameter(name: str, default: Value, hint: object) -> Parameter:
-    limits: tuple[float, float] = (-math.inf, math.inf)
-    if typing.get_origin(hint) is Annotated:
-        hint, *notes = typing.get_args(hint)
-        limits = next((note for note in notes if isinstance(note, Span)), limits)
-    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
-    # Type checkers accept a whole number as a float, too.
-    if hint is float and type(default) is int:
-        default = float(default)
-    return Parameter(name, default, choices, limits)
