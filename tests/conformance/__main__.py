@@ -23,10 +23,10 @@ The systems' own code computed every number, case by case in
 [tests/conformance/golden](../../tests/conformance/golden): files named `upstream` are the
 systems' unit tests, those named `recorded` what the package returned to `python -m
 tests.conformance.record`; with the extra `conformance`, a test runs the package again. Every case
-runs one event at a time, in another order, and in three merged parts. The three agree bit for
-bit, and with the recorded number within 1e-9; within 1e-6 (ndcgk) and 1e-5 (dcg) for CAPRI and
-1e-6 for torchmetrics, which compute in 32-bit floats. If the original raises an error, reading
-the value raises `UndefinedMetricError`.
+agrees with the recorded number within 1e-9; within 1e-6 (ndcgk) and 1e-5 (dcg) for CAPRI and 1e-6
+for torchmetrics, which compute in 32-bit floats. Any order, split and merge give the same bits, by
+[a law of its own](../explanation/exactness.md). If the original raises an error, reading the value
+raises `UndefinedMetricError`.
 
 STREAMEVAL_GOLDEN names another folder of such files. The last number is the largest difference
 (relative above 1), rounded up to a power of ten, without numbers that a unit test gives with a few

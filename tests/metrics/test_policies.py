@@ -112,15 +112,6 @@ def test_the_conditional_chances_of_a_cascade_are_not_marginal_ones() -> None:
     assert len(set(values.values())) == 3
 
 
-METRICS: Final = (*SINGLE, "clipped_share(clip=2)", "ips(slots=cascade,type=click)@2")
-
-
-def _counted(events: Sequence[Event]) -> Accumulator:
-    accumulator = Accumulator(*METRICS, intervals=Intervals(groups=16))
-    accumulator.update_many(events)
-    return accumulator
-
-
 def _many(lists: int = 3_000, *, seed: int = 5) -> list[Event]:
     draw = random.Random(seed)
     return [
@@ -133,19 +124,6 @@ def _many(lists: int = 3_000, *, seed: int = 5) -> list[Event]:
         )
         for _ in range(lists)
     ]
-
-
-def test_shuffled_split_merged_and_restored_lists_give_the_same_bytes() -> None:
-    events = _many()
-    whole = _counted(events)
-    shuffled = random.Random(1).sample(events, len(events))
-    first, second = _counted(shuffled[:1_100]), _counted(shuffled[1_100:])
-    restored = Accumulator(*METRICS, intervals=Intervals(groups=16))
-    restored.load_state_dict(json.loads(json.dumps(second.state_dict())))
-    first.merge(restored)
-    assert whole.read("importance_weight(statistic=maximum)").estimated  # also of binned values
-    assert b"".join(first.dump()) == b"".join(whole.dump())
-    assert first.compute() == whole.compute()
 
 
 def test_the_sums_stay_exact_in_bins() -> None:
