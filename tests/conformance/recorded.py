@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -118,29 +118,6 @@ def of_all(answer: Answer, params: Recorded, k: int | None, expected: Recorded) 
         yield Claim(answer.text(params, k, chosen), number(width), count=count)
 
 
-def of_each(
-    answer: Answer, params: Recorded, k: int | None, expected: Recorded
-) -> list[Sequence[Claim]]:
-    """For each user of the case, then for those that only a baseline has, claims of them alone."""
-    values = expected.get("per_user") or ()
-    errors = expected.get("per_user_errors") or [None] * len(values)
-    text = answer.text(params, k)
-    claims = [
-        Claim(text, number(value), error is not None)
-        for value, error in zip(values, errors, strict=True)
-    ]
-    others = expected.get("per_user_baseline_only") or ()
-    return [[claim] for claim in [*claims, *(Claim(text, number(value)) for _, value in others)]]
-
-
-def variants(case: Recorded, answer: Answer) -> Iterator[tuple[Answer, Recorded]]:
-    """Our answers, each with what is expected of it: by the case's system, and by its versions."""
-    yield answer, case["expected"]
-    for key, convention in VARIANTS.items():
-        if key in case:
-            yield answer.in_convention(convention), case[key]
-
-
 OURS = Path(__file__).parent / "golden"
 FOLDER = Path(os.environ.get("STREAMEVAL_GOLDEN") or OURS)
 
@@ -212,45 +189,31 @@ def _tolerance(of_file: Recorded, of_case: Recorded) -> Tolerance:
 
 
 def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Tolerance) -> Case:
-    """A case, from a row that has users."""
-    answer = ANSWERS[system, metric]
-    given = answer.inputs(row)
-    asked = list(_answers(row, answer))
-    claimed = [claim for asked_row in asked for claim in of_all(*asked_row)]
+    """A case, from a row that has users: claims of all of them together, and of each alone."""
+    answer, params, expected = ANSWERS[system, metric], row["params"], row["expected"]
+    given, text = answer.inputs(row), answer.text(params, row["params"].get("k"))
+    versions = [(key, answer.in_convention(name)) for key, name in VARIANTS.items() if key in row]
+    claims: list[Claim] = []
     by_user: dict[int, list[Claim]] = {}
-    for variant in asked:
-        for place, claim_list in enumerate(of_each(*variant)):
-            by_user.setdefault(place, []).extend(claim_list)
-    alone = [Part([given.events[place]], claims) for place, claims in by_user.items()]
-    alone += _unrounded(row, answer)
-    parts = [Part(given.events, claimed), *_quiet(row, answer, given.events)]
-    weights = row["expected"].get("weights", ())
-    return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
-
-
-def _answers(
-    row: Recorded, answer: Answer
-) -> Iterator[tuple[Answer, Recorded, int | None, Recorded]]:
-    """Our answers, for each cut-off, with what is expected there."""
-    for variant, expected in variants(row, answer):
-        for k, at_cutoff in at_cutoffs(row, expected).items():
-            yield variant, row["params"], k, at_cutoff
-
-
-def _quiet(row: Recorded, answer: Answer, events: Sequence[Event]) -> Iterator[Part]:
-    """Users whose own value raised nothing."""
-    expected = row["expected"]
+    for key, version in [("expected", answer), *versions]:
+        for k, there in at_cutoffs(row, row[key]).items():
+            claims += of_all(version, params, k, there)
+            values, others = there.get("per_user") or (), there.get("per_user_baseline_only") or ()
+            errors = there.get("per_user_errors") or [None] * len(values)
+            of_each = [*zip(values, errors, strict=True), *((value, None) for _, value in others)]
+            for place, (value, error) in enumerate(of_each):
+                claim = Claim(version.text(params, k), number(value), error is not None)
+                by_user.setdefault(place, []).append(claim)
+    parts = [Part(given.events, claims)]
     if "mean_over_users_without_error" in expected:
-        errors = zip(events, expected["per_user_errors"], strict=True)
-        mean = number(expected["mean_over_users_without_error"])
-        text = answer.text(row["params"], row["params"]["k"])
-        yield Part([event for event, error in errors if error is None], [Claim(text, mean)])
-
-
-def _unrounded(row: Recorded, answer: Answer) -> Iterator[Part]:
-    """Each user by itself, with the value before it is rounded."""
-    values = row["expected"].get("per_user_unrounded_float64")
-    if values and answer.unrounded:
-        text = answer.unrounded.text(row["params"], row["params"]["k"])
-        for event, value in zip(answer.unrounded.inputs(row).events, values, strict=True):
-            yield Part([event], [Claim(text, value)])
+        pairs = zip(given.events, expected["per_user_errors"], strict=True)
+        mean = Claim(text, number(expected["mean_over_users_without_error"]))
+        parts.append(Part([event for event, error in pairs if error is None], [mean]))
+    alone = [Part([given.events[place]], of_user) for place, of_user in by_user.items()]
+    unrounded = expected.get("per_user_unrounded_float64")
+    if unrounded and answer.unrounded:
+        exact = Claim(answer.unrounded.text(params, params["k"]))
+        pairs = zip(answer.unrounded.inputs(row).events, unrounded, strict=True)
+        alone += [Part([event], [replace(exact, value=value)]) for event, value in pairs]
+    weights = expected.get("weights", ())
+    return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
