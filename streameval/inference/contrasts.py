@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from typing import Final, NamedTuple, Self, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -90,106 +90,70 @@ def contrasts(
         >>> found.control.value, found.treatment.value, f"{found.groups:.0f} groups"
         (1.5, 1.95, '19 groups')
     """
-    total: _Total = _running if each_day else _summed
-    control_arm, other = _Arm.of(control), _Arm.of(treatment)
-    days = _weights(control_arm.whole, other.whole, total)
-    without = _weights(control_arm.without, other.without, total)
-    first, second = (
-        _Spread.of(*arm_weights, total)
-        for arm_weights in ((control_arm, days[0], without[0]), (other, days[1], without[1]))
+    total = _running if each_day else _summed
+    values = control.numerators, treatment.numerators
+    lists = [sums.denominators.astype(np.float64) for sums in (control, treatment)]
+    # By day: the sums over all groups, and those without each group.
+    all_values = [column.sum(axis=1, keepdims=True) for column in values]
+    all_lists = [column.sum(axis=1, keepdims=True) for column in lists]
+    parts, weight, means = _weighted(all_values, all_lists, total)
+    _, _, without = _weighted(
+        [whole - column for whole, column in zip(all_values, values, strict=True)],
+        [whole - column for whole, column in zip(all_lists, lists, strict=True)],
+        total,
     )
-    rows = (
-        _estimates(days[0], first),
-        _estimates(days[1], second),
-        _by_value(days, first, second).tolist(),
-        _skewness(first, second).tolist(),
-    )
-    return [Contrast(*row) for row in zip(*rows, strict=True)]
+    arms, estimates = [], []
+    for arm, (part, mean) in enumerate(zip(parts, means, strict=True)):
+        residuals = values[arm] - all_values[arm] / all_lists[arm] * lists[arm]
+        spread = _Spread(
+            mean,
+            moves=mean - without[arm],
+            shares=total(lists[arm] * part) / weight,
+            residuals=total(residuals * part) / weight,
+            scale=(total(all_lists[arm] * part**2) / weight**2)[:, 0],
+        )
+        groups = 1.0 / np.square(spread.shares).sum(axis=1) - 1.0
+        rows = zip(mean[:, 0].tolist(), spread.moves, groups.tolist(), strict=True)
+        arms.append(spread)
+        estimates.append([Estimate(*row) for row in rows])
+    by_value, skewness = _by_value(*arms).tolist(), _skewness(*arms).tolist()
+    return [Contrast(*row) for row in zip(*estimates, by_value, skewness, strict=True)]
 
 
-class _Arm(NamedTuple):
-    """Values and lists of an arm by day and group, or by day; shape (days, groups or 1)."""
-
-    values: FloatArray
-    lists: FloatArray
-
-    @classmethod
-    def of(cls, sums: GroupSums) -> Self:
-        return cls(sums.numerators, sums.denominators.astype(np.float64))
-
-    @property
-    def whole(self) -> _Arm:
-        return _Arm(*(column.sum(axis=1, keepdims=True) for column in self))
-
-    @property
-    def without(self) -> _Arm:
-        """The sums without each group."""
-        return _Arm(*(column.sum(axis=1, keepdims=True) - column for column in self))
-
-
-class _Weighted(NamedTuple):
-    """An arm's mean by weights of days.
-
-    Attributes:
-        part: weight of a list, by day; shape (days, groups or 1).
-        weight: of the days together; shape (1 or days, groups or 1), like `mean`.
-    """
-
-    part: FloatArray
-    weight: FloatArray
-    mean: FloatArray
-
-
-def _weights(first_arm: _Arm, other: _Arm, total: _Total) -> tuple[_Weighted, _Weighted]:
-    both = first_arm.lists + other.lists
+def _weighted(
+    values: Sequence[FloatArray], lists: Sequence[FloatArray], total: _Total
+) -> tuple[Sequence[FloatArray], FloatArray, Sequence[FloatArray]]:
+    """The weight of a list in each arm by day, that of the days together, and each arm's mean."""
+    both = lists[0] + lists[1]
     both = np.where(both > 0, both, 1.0)
     # A day weighs N_A N_B / (N_A + N_B), so a list of A weighs N_B / (N_A + N_B).
-    parts = other.lists / both, first_arm.lists / both
-    weight = total(first_arm.lists * other.lists / both)
+    parts = lists[1] / both, lists[0] / both
+    weight = total(lists[0] * lists[1] / both)
     # Without its only group, an experiment has no day.
     weight[weight <= 0] = 1.0
-    first, second = (
-        _Weighted(part, weight, total(arm.values * part) / weight)
-        for part, arm in zip(parts, (first_arm, other), strict=True)
-    )
-    return first, second
+    pairs = zip(values, parts, strict=True)
+    return parts, weight, [total(column * part) / weight for column, part in pairs]
 
 
 class _Spread(NamedTuple):
     """How an arm varies between groups, after all days or after each.
 
     Attributes:
+        mean: of the days; shape (1 or days, 1).
         moves: minus the change of the mean without a group.
         shares: share of a group in the weighted lists.
         residuals: difference of a group's values from those of the days' means.
         scale: variance of the mean of the days, for lists that vary by 1; shape (1 or days,).
     """
 
+    mean: FloatArray
     moves: FloatArray
     shares: FloatArray
     residuals: FloatArray
     scale: FloatArray
 
-    @classmethod
-    def of(cls, arm: _Arm, days: _Weighted, without: _Weighted, total: _Total) -> Self:
-        values, lists = arm.whole
-        part, weight = days.part, days.weight
-        residuals = arm.values - values / lists * arm.lists
-        return cls(
-            moves=days.mean - without.mean,
-            shares=total(arm.lists * part) / weight,
-            residuals=total(residuals * part) / weight,
-            scale=(total(lists * part**2) / weight**2)[:, 0],
-        )
 
-
-def _estimates(days: _Weighted, spread: _Spread) -> list[Estimate]:
-    groups = 1.0 / np.square(spread.shares).sum(axis=1) - 1.0
-    rows = days.mean[:, 0].tolist(), spread.moves, groups.tolist()
-    return [Estimate(*row) for row in zip(*rows, strict=True)]
-
-
-def _by_value(days: tuple[_Weighted, _Weighted], first: _Spread, second: _Spread) -> FloatArray:
+def _by_value(first: _Spread, second: _Spread) -> FloatArray:
     """`Contrast.by_value`.
 
     An arm's relative variance is also predicted from that of the other arm: an arm whose values
@@ -199,17 +163,18 @@ def _by_value(days: tuple[_Weighted, _Weighted], first: _Spread, second: _Spread
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = [
             np.nan_to_num(
-                (width - 1) / width * np.square(spread.moves / arm.mean).sum(axis=1), nan=math.inf
+                (width - 1) / width * np.square(arm.moves / arm.mean).sum(axis=1), nan=math.inf
             )
-            for arm, spread in zip(days, (first, second), strict=True)
+            for arm in (first, second)
         ]
         ratio = second.scale / first.scale
         foretold = own[1] / ratio, own[0] * ratio
-    worths = [
-        effective_groups(np.square(spread.shares).sum(axis=1), *variances)
-        for spread, *variances in zip((first, second), own, foretold, strict=True)
-    ]
-    smaller: FloatArray = np.minimum(*worths)
+    smaller: FloatArray = np.minimum(
+        *(
+            effective_groups(np.square(arm.shares).sum(axis=1), *variances)
+            for arm, *variances in zip((first, second), own, foretold, strict=True)
+        )
+    )
     return smaller
 
 
