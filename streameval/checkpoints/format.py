@@ -80,8 +80,8 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] = {}
 
 
-class Header(StateSettings, frozen=True, kw_only=True):
-    """The header of a checkpoint; enough to read the state without a configuration.
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a checkpoint has counted the log of its place.
 
     Attributes:
         generation: how often the state of this place has started over; the highest wins.
@@ -93,7 +93,6 @@ class Header(StateSettings, frozen=True, kw_only=True):
         offsets: next offset of each log of a join; `offset` grows with them.
     """
 
-    version: int = VERSION
     place: Place
     generation: Size = 0
     offset: Size
@@ -102,6 +101,20 @@ class Header(StateSettings, frozen=True, kw_only=True):
     written_at: float
     partitions: int | None = None
     offsets: Mapping[str, int] = {}
+
+
+class Header(Progress, frozen=True, kw_only=True):
+    """The header of a checkpoint; enough to read the state without a configuration.
+
+    See `Progress`, and `StateSettings`, whose fields it has.
+    """
+
+    version: int = VERSION
+    release: str
+    cluster: str
+    group: str
+    settings: Mapping[str, Any]
+    schema: Mapping[str, Any] = {}
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,13 +153,6 @@ class CheckpointDraft(msgspec.Struct, frozen=True, kw_only=True):
     parts: Sequence[Part]
 
 
-class CheckpointContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The header of a checkpoint and its table of parts."""
-
-    header: Header
-    entries: Sequence[Entry]
-
-
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A part in a record; `round`: number of the round of this writer that has its bytes."""
 
@@ -157,21 +163,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     round: Size
 
 
-class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlaceRecord(Progress, frozen=True, kw_only=True, omit_defaults=True):
     """A checkpoint as it is in a round: its header without the settings, and its parts."""
 
-    place: Place
-    generation: Size = 0
-    offset: Size
-    counted: Size
-    clock: Annotated[int, Meta(ge=-(2**62), le=2**62)] | None
-    written_at: float
-    partitions: int | None = None
-    offsets: Mapping[str, int] = {}
     parts: Sequence[Row]
 
 
-class Region(msgspec.Struct, frozen=True, kw_only=True):
+class LaterRegion(msgspec.Struct, frozen=True, kw_only=True):
+    """What every later version will say of a place."""
+
+    place: Place
+    generation: Size
+    offset: Size
+    written_at: float
+
+
+class Region(LaterRegion, frozen=True, kw_only=True):
     """Where the record of a place is, after the parts that were written with it.
 
     Attributes:
@@ -183,10 +190,6 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
         digest: of the record.
     """
 
-    place: Place
-    generation: Size
-    offset: Size
-    written_at: float
     settings: Size
     round: Size
     start: Size
@@ -209,15 +212,6 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     number: Size
     settings: Sequence[StateSettings]
     places: Sequence[Region]
-
-
-class LaterRegion(msgspec.Struct, frozen=True):
-    """What every later version will say of a place."""
-
-    place: Place
-    generation: Size
-    offset: Size
-    written_at: float
 
 
 class LaterDirectory(msgspec.Struct, frozen=True):
@@ -272,35 +266,22 @@ def end_of_round(directory: Directory, start: int) -> list[bytes]:
 
 def record_of(header: Header, rows: Sequence[Row]) -> bytes:
     """The bytes of a record."""
-    return to_json(
-        PlaceRecord(
-            place=header.place,
-            generation=header.generation,
-            offset=header.offset,
-            counted=header.counted,
-            clock=header.clock,
-            written_at=header.written_at,
-            partitions=header.partitions,
-            offsets=header.offsets,
-            parts=rows,
-        )
-    )
+    return to_json(PlaceRecord(**_fields(header, Progress), parts=rows))
 
 
 def settings_of(header: Header) -> StateSettings:
     """The part of a header that the checkpoints of a process share."""
-    return StateSettings(
-        release=header.release,
-        cluster=header.cluster,
-        group=header.group,
-        settings=header.settings,
-        schema=header.schema,
-    )
+    return StateSettings(**_fields(header, StateSettings))
+
+
+def _fields(value: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The fields of a kind, as a value has them."""
+    return {name: getattr(value, name) for name in kind.__struct_fields__}
 
 
 def record_content(
     what: str, writer: str, region: Region, settings: StateSettings, record: bytes
-) -> CheckpointContent:
+) -> tuple[Header, Sequence[Entry]]:
     """Header and table of a checkpoint.
 
     `what`: path of the file. `record`: its bytes.
@@ -325,22 +306,7 @@ def record_content(
     ahead = any(row.round > region.round for row in said.parts)
     if ahead or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
         raise DamagedStateError(what, f"the record of {region.place} contradicts itself")
-    header = Header(
-        release=settings.release,
-        cluster=settings.cluster,
-        group=settings.group,
-        settings=settings.settings,
-        schema=settings.schema,
-        place=said.place,
-        generation=said.generation,
-        offset=said.offset,
-        counted=said.counted,
-        clock=said.clock,
-        written_at=said.written_at,
-        partitions=said.partitions,
-        offsets=said.offsets,
-    )
-    return CheckpointContent(header=header, entries=entries)
+    return Header(**_fields(settings, StateSettings), **_fields(said, Progress)), entries
 
 
 def share_bytes(entries: Sequence[Entry]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -144,7 +145,9 @@ class Checkpointer:
         first: list[RecordBatch] = []
         for batch in batches:
             checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
-            head, *tail = _pieces(checkpoints, batch)
+            # Counters begin within a batch; those of joined logs with a whole one.
+            whole = checkpoints.showing or checkpoints.joined
+            head, *tail = [batch] if whole else split(batch, checkpoints.counted)
             if not checkpoints.showing and checkpoints.passes(head):
                 self._show(checkpoints)
             first.append(head)
@@ -203,23 +206,18 @@ class Checkpointer:
             checkpoint for _, checkpoint in sorted(self._owned.items()) if checkpoint.changed
         ]
         if unsaved:
-            places = [checkpoint.plan.place for checkpoint in unsaved]
             problem = self._scheduler.trouble.last or "there was no time left"
-            kept = self._have_checkpoints(places)
+            earlier: Collection[Place] | None = None
+            with suppress(StoreError):
+                earlier = self._store.listing().places.keys()
+            places = [checkpoint.plan.place for checkpoint in unsaved]
+            kept = {str(at): None if earlier is None else at in earlier for at in places}
             raise UnsavedStateError(kept, problem)
         if chosen:
             seconds = round(self._clock.monotonic() - began, 1)
             fields = {"partitions": len(chosen), "seconds": seconds}
             self._log_events.append(LogEvent("info", "state saved", fields))
             report()
-
-    def _have_checkpoints(self, places: Sequence[Place]) -> dict[str, bool | None]:
-        """Whether the store has any checkpoint of each place; None if it cannot be read."""
-        try:
-            there = self._store.listing().places
-        except StoreError:
-            return {str(place): None for place in places}
-        return {str(place): place in there for place in places}
 
     def abandon(self) -> None:
         """End without another checkpoint; the next process counts the last records again."""
@@ -237,7 +235,7 @@ class Checkpointer:
         return CheckpointHealth(
             last_success=self._scheduler.last_success,
             failures=dict(self._scheduler.failures),
-            commit_failures=self.commit_failures,
+            commit_failures=self._committer.failures,
             skipped=self._skipped,
         )
 
@@ -255,11 +253,6 @@ class Checkpointer:
         """Why checkpoints fail at the moment, in one sentence; else None."""
         problem = self._scheduler.trouble.last
         return None if problem is None else f"checkpoints fail: {problem.rstrip('.')}."
-
-    @property
-    def commit_failures(self) -> int:
-        """Commits that failed."""
-        return self._committer.failures
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""
@@ -314,26 +307,22 @@ class Checkpointer:
             self._log_events.append(LogEvent("warning", event, fields))
         checkpoints.note_restore(saved, current=plan.same_settings and other_inputs is None)
         self._skipped += plan.skipped
-        self._catch_up(plan, checkpoints)
-        return plan
-
-    def _catch_up(self, plan: RestorePlan, checkpoints: PartitionCheckpoints) -> None:
-        """Commit the offset of a checkpoint whose writer left the group before its commit."""
+        # Its writer may have left the group before its commit. What retention skipped is in no
+        # checkpoint yet, and the next one commits it.
         behind = {
             log.partition: offset
             for log in plan.assignment.logs
             if (log.committed or 0) < (offset := checkpoints.durable[log.partition])
         }
-        # What retention skipped is in no checkpoint yet, and the next one commits it.
-        if not behind or checkpoints.changed:
-            return
-        durable = DurableCheckpoint(
-            place=plan.place,
-            offset=checkpoints.position,
-            offsets=behind,
-            fold=self._evidence.folding(checkpoints.partition),
-        )
-        self._committer.add(checkpoints.partition, durable)
+        if behind and not checkpoints.changed:
+            durable = DurableCheckpoint(
+                place=plan.place,
+                offset=checkpoints.position,
+                offsets=behind,
+                fold=self._evidence.folding(checkpoints.partition),
+            )
+            self._committer.add(checkpoints.partition, durable)
+        return plan
 
     def _begin(self, plan: RestorePlan, listing: Listing) -> RestorePlan:
         if plan.restart:
@@ -359,13 +348,6 @@ class Checkpointer:
         self._counters.begin(
             checkpoints.partition, checkpoints.totals_now(), self._evidence.shown()
         )
-
-
-def _pieces(checkpoints: PartitionCheckpoints, batch: RecordBatch) -> list[RecordBatch]:
-    """Split a batch where counters begin; for joined logs they begin with a whole batch."""
-    if checkpoints.showing or checkpoints.joined:
-        return [batch]
-    return split(batch, checkpoints.counted)
 
 
 def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
@@ -441,7 +423,14 @@ class MemoryOnly(StartOwner):
         """Flush dead letters at intervals; called between batches."""
         send_letters(self._ingest, self._letters)
         if self._flush is not None and self._flush.done():
-            self._take(self._flush)
+            flush, self._flush = self._flush, None
+            try:
+                flush.result()
+            except DeadLetterError as error:
+                event = LogEvent(
+                    "warning", "dead letters are not safe yet", {"problem": str(error)}
+                )
+                self._log_events.append(event)
         due = self._clock.monotonic() - self._flushed_at >= INTERVAL
         if due and self._flush is None:
             self._flushed_at = self._clock.monotonic()
@@ -457,10 +446,9 @@ class MemoryOnly(StartOwner):
 
     def abandon(self) -> None:
         """Try to flush dead letters."""
-        try:
+        # The process reports the error that ends it instead.
+        with suppress(DeadLetterError):
             self._flush_letters()
-        except DeadLetterError:
-            return  # the process reports the error that ends it instead
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""
@@ -470,11 +458,3 @@ class MemoryOnly(StartOwner):
     def _flush_letters(self) -> None:
         if self._letters is not None:
             self._letters.flush()
-
-    def _take(self, flush: Future[None]) -> None:
-        self._flush = None
-        try:
-            flush.result()
-        except DeadLetterError as error:
-            fields = {"problem": str(error)}
-            self._log_events.append(LogEvent("warning", "dead letters are not safe yet", fields))

@@ -111,11 +111,6 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         """The place of its checkpoints."""
         return place_of(self.assignment)
 
-    @property
-    def offset(self) -> int:
-        """The sum of the first offsets of all logs."""
-        return sum(self.offsets.values())
-
 
 def place_of(assignment: Assignment) -> Place:
     """The place of a partition's checkpoints."""
@@ -137,7 +132,7 @@ class RestorePlanner:
         self._policies = settings.policies
         self._shown = shown
         self._reading = Lock()
-        self._found: Mapping[Place, Header | None] | None = None
+        self._headers: Mapping[Place, Header | None] | None = None
 
     def plans(self, assignments: Sequence[Assignment], listing: Listing) -> list[RestorePlan]:
         """Plan several assignments; see `plan`."""
@@ -192,26 +187,24 @@ class RestorePlanner:
             partitions=assignment.partitions,
         )
 
-    def _accepts(self, header: Header, difference: str, log_events: list[LogEvent]) -> bool:
-        """Whether only decoding differs and the policy accepts that.
-
-        Raises:
-            RefusedStateError: the policy is "accept", and more than decoding differs.
-        """
-        if self._policies.on_other_settings != "accept":
-            return False
-        if not same_shape(self._settings.fingerprint, header.settings):
-            Policies().enforce("on_other_settings", str(header.place), difference)
-        log_events.append(_warning(header.place, "other decoding was accepted", problem=difference))
-        return True
-
     def _start(self, assignment: Assignment) -> RestorePlan:
         place, log_events = place_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
-        partition_count = self._known_partitions(place)
+        with self._reading:
+            # Read once, when the first partition starts empty.
+            if self._headers is None:
+                self._headers = self._store.headers()
+            headers = self._headers
+        counts = [
+            header.partitions
+            for other, header in headers.items()
+            if other[:2] == place[:2] and header is not None and header.partitions is not None
+        ]
+        # When its oldest state began.
+        partition_count = min(counts, default=None)
         former = {
             other.identity
-            for other, header in self._headers().items()
+            for other, header in headers.items()
             # Without a record nothing can be lost: the first line of a file may come later.
             if other.topic == place.topic and (header is None or header.offset > 0)
         }
@@ -238,20 +231,40 @@ class RestorePlanner:
     def _resume(self, assignment: Assignment, saved: SavedCheckpoint, *, torn: bool) -> RestorePlan:
         header, log_events = saved.header, list[LogEvent]()
         difference = other_settings(self._settings.fingerprint, header.settings)
-        if difference is not None and not self._accepts(header, difference, log_events):
-            return self.restart(assignment, "on_other_settings", difference)
-        saved_at = offsets_of_state(assignment, header)
+        if difference is not None:
+            if self._policies.on_other_settings != "accept":
+                return self.restart(assignment, "on_other_settings", difference)
+            if not same_shape(self._settings.fingerprint, header.settings):
+                # More than decoding differs, which is refused as if the policy were "fail".
+                Policies().enforce("on_other_settings", str(header.place), difference)
+            event = "other decoding was accepted"
+            log_events.append(_warning(header.place, event, problem=difference))
+        # A log of a join that the state does not know starts.
+        saved_at = (
+            {assignment.partition: header.offset}
+            if not assignment.members
+            else {
+                log.partition: header.offsets.get(str(log.partition), log.start)
+                for log in assignment.members
+            }
+        )
         for log in assignment.logs:
             offset = saved_at[log.partition]
             if offset > log.end:
                 ends = f"its state ends at offset {offset} and its log at {log.end}"
                 return self.restart(assignment, "on_truncated", f"{ends}: the log has lost records")
-        offsets = {
-            log.partition: self._past_retention(
-                log, saved_at[log.partition], header.place, log_events
-            )
-            for log in assignment.logs
-        }
+        offsets = dict(saved_at)
+        for log in assignment.logs:
+            offset = saved_at[log.partition]
+            if offset < log.begin:
+                problem = (
+                    f"its state ends at offset {offset} and its log begins at {log.begin}: "
+                    f"{log.begin - offset} offsets were never counted"
+                )
+                self._policies.enforce("on_retention", _where(log, header.place), problem)
+                event = "records were lost before they were counted"
+                log_events.append(_warning(header.place, event, problem=problem))
+                offsets[log.partition] = log.begin
         skipped = sum(offsets.values()) - sum(saved_at.values())
         counted = self._counted(assignment, offsets, log_events, torn=torn, found=True)
         # Positions of joins are above the sum of offsets: idle and ended logs advance them too.
@@ -266,22 +279,6 @@ class RestorePlanner:
             same_settings=difference is None,
             log_events=log_events,
         )
-
-    def _past_retention(
-        self, assignment: Assignment, offset: int, place: Place, log_events: list[LogEvent]
-    ) -> int:
-        begin = assignment.begin
-        if offset >= begin:
-            return offset
-        problem = (
-            f"its state ends at offset {offset} and its log begins at {begin}: "
-            f"{begin - offset} offsets were never counted"
-        )
-        self._policies.enforce("on_retention", _where(assignment, place), problem)
-        log_events.append(
-            _warning(place, "records were lost before they were counted", problem=problem)
-        )
-        return begin
 
     def _counted(
         self,
@@ -311,21 +308,6 @@ class RestorePlanner:
                 log_events.append(_warning(place, event, problem=problem))
             counted += max(offset, committed)
         return counted
-
-    def _known_partitions(self, place: Place) -> int | None:
-        """The number of partitions of the topic when its oldest state began."""
-        same = [
-            header for place_name, header in self._headers().items() if place_name[:2] == place[:2]
-        ]
-        counts = [header.partitions for header in same if header is not None]
-        return min((count for count in counts if count is not None), default=None)
-
-    def _headers(self) -> Mapping[Place, Header | None]:
-        """The headers of all places; read once, when the first partition starts empty."""
-        with self._reading:
-            if self._found is None:
-                self._found = self._store.headers()
-            return self._found
 
 
 def _where(log: Assignment, place: Place) -> str:
@@ -359,16 +341,6 @@ def offsets_saved(header: Header, partition: Partition) -> dict[Partition, int]:
     """The next offset of each log that a checkpoint has counted; `partition`: the only one."""
     joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
     return joined or {partition: header.offset}
-
-
-def offsets_of_state(assignment: Assignment, header: Header) -> dict[Partition, int]:
-    """The next offset of each log of a state; a log that it does not know starts."""
-    if not assignment.members:
-        return {assignment.partition: header.offset}
-    return {
-        log.partition: header.offsets.get(str(log.partition), log.start)
-        for log in assignment.members
-    }
 
 
 def _warning(place: Place, event: str, **fields: str) -> LogEvent:

@@ -108,7 +108,7 @@ class RoundWriter:
         key = self._key(self._number)
         held = {place: held for place, held in self._held.items() if place not in dropped}
         encoder = _Encoder(self.name, self._number, held, self._storage.path_of(key))
-        absorbed = self._absorb(self._to_absorb(files, owned), owned)
+        absorbed = self._absorb(files, owned)
         # A number is never used twice: the file may be there although its write has failed.
         self._number += 1
         pieces = encoder.pieces(drafts, enough, absorbed)
@@ -160,8 +160,11 @@ class RoundWriter:
             path = self._storage.path_of(self._key(missing[place]))
             raise StoreError(path, f"the file of a part of {place} is missing", _REWRITTEN)
 
-    def _to_absorb(self, files: Mapping[int, StoredFile], owned: Collection[Place]) -> int | None:
-        """The round whose needed bytes the next one takes over, so that its file can go.
+    def _key(self, number: int) -> str:
+        return self._folder + round_key(self.name, number)
+
+    def _absorb(self, files: Mapping[int, StoredFile], owned: Collection[Place]) -> _Absorbed:
+        """Read at once what is needed of the round that the next one takes over, so that it can go.
 
         A file qualifies if less than half of it is needed, or if files are too many. The one with
         the fewest needed bytes is chosen.
@@ -173,13 +176,7 @@ class RoundWriter:
         used = frozenset[int]().union(*(held.needs for held in self._held.values()))
         many = len(used) >= _MOST_FILES
         candidates = [n for n in needed if many or 2 * needed[n] < files[n].size]
-        return min(candidates, key=lambda number: needed[number], default=None)
-
-    def _key(self, number: int) -> str:
-        return self._folder + round_key(self.name, number)
-
-    def _absorb(self, number: int | None, owned: Collection[Place]) -> _Absorbed:
-        """Read what is needed of a round, at once."""
+        number = min(candidates, key=lambda number: needed[number], default=None)
         rows = [
             row
             for place in owned

@@ -14,7 +14,7 @@ from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings, Log, LogEvent
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
-from streameval.engine.evidence import EvidenceReader, Fold, Totals
+from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
 from streameval.events.errors import DamagedStateError, DeadLetterError, StoreError
@@ -46,10 +46,8 @@ class ProcessClock(NamedTuple):
     sleep: Callable[[float], None] = time.sleep
 
 
-class CheckpointTrouble:
-    """Logs when rounds begin to fail and when they recover, instead of every failure.
-
-    `monotonic`: a monotonic clock, seconds.
+class _Trouble:
+    """Logs each new problem of rounds and when they recover, instead of every failure.
 
     Attributes:
         last: the latest problem; None while rounds succeed.
@@ -63,7 +61,6 @@ class CheckpointTrouble:
         self._logged: set[str] = set()
 
     def note_failure(self, error: Exception | None, problem: str, partitions: int) -> None:
-        """Log each new problem. `partitions`: how many the round had."""
         if self.last is None:
             self._since = self._monotonic()
         self.last = problem
@@ -75,7 +72,6 @@ class CheckpointTrouble:
             self._log(LogEvent("warning", "a checkpoint was not written", fields))
 
     def note_success(self) -> None:
-        """Log the first success after failures."""
         if self.last is not None:
             self.last = None
             self._logged.clear()
@@ -128,7 +124,7 @@ class CheckpointScheduler:
         self.idle = 0.0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
-        self.trouble = CheckpointTrouble(clock.monotonic, log)
+        self.trouble = _Trouble(clock.monotonic, log)
         self._store = store
         self._letters = letters
         self._committer = committer
@@ -154,7 +150,11 @@ class CheckpointScheduler:
         self._take_done()
         if self._committer.pending:
             self._committer.commit(wait=False)
-        if self._round is not None or not self._due():
+        is_due = self._soon or (
+            self._own_time - self._began_own >= self._pace.interval
+            and self._clock.monotonic() - self._began_at >= self._settings.interval
+        )
+        if self._round is not None or not is_due:
             return
         self._began_at, self._began_own = self._clock.monotonic(), self._own_time
         self._soon = False
@@ -168,8 +168,14 @@ class CheckpointScheduler:
         if chosen or (silent >= HEARTBEAT and self._store.is_holding):
             self._begin(chosen)
             self._take_done()
-        else:
-            self._flush_full_letters()
+            return
+        # After a rebalance no partition has changed, and none can while reading is paused for
+        # letters that no round writes.
+        if self._flush is not None and self._flush.done():
+            self.failures["dead_letters"] += isinstance(self._flush.exception(), DeadLetterError)
+            self._flush = None
+        if self._flush is None and self._letters is not None and self._letters.full:
+            self._flush = self._worker.submit(self._letters.flush)
 
     def first(self, chosen: Sequence[PartitionCheckpoints]) -> None:
         """Write the first checkpoints of partitions, synchronously.
@@ -230,25 +236,6 @@ class CheckpointScheduler:
             report(encoded)
         self.wait(self._clock.monotonic())
 
-    def _flush_full_letters(self) -> None:
-        """Write the letters for which reading is paused, if no round does.
-
-        After a rebalance no partition has changed, and none can change while it is paused.
-        """
-        if self._flush is not None and self._flush.done():
-            self.failures["dead_letters"] += isinstance(self._flush.exception(), DeadLetterError)
-            self._flush = None
-        if self._flush is None and self._letters is not None and self._letters.full:
-            self._flush = self._worker.submit(self._letters.flush)
-
-    def _due(self) -> bool:
-        if self._soon:
-            return True
-        if self._own_time - self._began_own < self._pace.interval:
-            return False
-        elapsed = self._clock.monotonic() - self._began_at
-        return elapsed >= self._settings.interval
-
     @property
     def _own_time(self) -> float:
         """Busy and idle seconds of the polling thread."""
@@ -280,10 +267,12 @@ class CheckpointScheduler:
     ) -> Callable[[], list[DurableCheckpoint]]:
         """Copy the states of a round; returns a function that writes the copies, on any thread."""
         at = self._clock.wall()
-        copies = [
-            checkpoints.copied(self._settings, at, held=self._store.holds(checkpoints.plan.place))
+        copies = {
+            checkpoints.plan.place: checkpoints.copied(
+                self._settings, at, held=self._store.holds(checkpoints.plan.place)
+            )
             for checkpoints in started.partitions
-        ]
+        }
         owned = {checkpoints.plan.place for checkpoints in self._owned.values()}
 
         def out_of_time() -> bool:
@@ -294,8 +283,9 @@ class CheckpointScheduler:
             # Dead letters below the offsets must be durable first.
             if letters is not None:
                 letters.flush()
-            saved = self._store.save([copied.draft for copied in copies], owned, out_of_time)
-            return [copied.durable() for copied in copies if copied.draft.header.place in saved]
+            drafts = [draft for draft, _ in copies.values()]
+            saved = self._store.save(drafts, owned, out_of_time)
+            return [durable() for place, (_, durable) in copies.items() if place in saved]
 
         return save
 
@@ -319,7 +309,10 @@ class CheckpointScheduler:
             self._written_at = self._clock.monotonic()
             self.last_success = self._clock.wall()
             self.trouble.note_success()
-            self._note_cleanup()
+            before, self._cleanup_failure = self._cleanup_failure, self._store.cleanup_failure
+            if self._cleanup_failure is not None and before is None:
+                fields = {"problem": self._cleanup_failure}
+                self._log(LogEvent("warning", "older checkpoints were not removed", fields))
             self._committer.commit(wait=False)
         self._round = None
         self._pace.note(self._spent)
@@ -335,42 +328,6 @@ class CheckpointScheduler:
                 checkpoints.note_durable(saved)
                 if is_new and saved.offset >= checkpoints.counted:
                     self._committer.add(checkpoints.partition, saved)
-
-    def _note_cleanup(self) -> None:
-        """Log when superseded files cannot be removed; once until that succeeds."""
-        before, problem = self._cleanup_failure, self._store.cleanup_failure
-        self._cleanup_failure = problem
-        if problem is not None and before is None:
-            fields = {"problem": problem}
-            self._log(LogEvent("warning", "older checkpoints were not removed", fields))
-
-
-class _Copy(NamedTuple):
-    """A copy of the state of a partition.
-
-    Attributes:
-        versions: of its sections.
-        totals: reads all its evidence; None if counters do not show it.
-        fold: how the partition folded label values.
-    """
-
-    draft: CheckpointDraft
-    offsets: Mapping[Partition, int]
-    versions: Mapping[str, int]
-    totals: Callable[[], Totals] | None
-    fold: Fold
-
-    def durable(self) -> DurableCheckpoint:
-        """The checkpoint, once the copy is written."""
-        header = self.draft.header
-        return DurableCheckpoint(
-            place=header.place,
-            offset=header.offset,
-            offsets=self.offsets,
-            versions=self.versions,
-            totals=None if self.totals is None else self.totals(),
-            fold=self.fold,
-        )
 
 
 class PartitionCheckpoints:
@@ -457,8 +414,10 @@ class PartitionCheckpoints:
         """All evidence counted so far."""
         return self._evidence.totals(self.partition)()
 
-    def copied(self, settings: CheckpointSettings, written_at: float, *, held: bool) -> _Copy:
-        """Copy the state within milliseconds.
+    def copied(
+        self, settings: CheckpointSettings, written_at: float, *, held: bool
+    ) -> tuple[CheckpointDraft, Callable[[], DurableCheckpoint]]:
+        """A copy of the state, made within milliseconds; and the checkpoint once it is written.
 
         `held`: whether the last round of this process has it, and with it the unchanged sections.
         """
@@ -471,19 +430,11 @@ class PartitionCheckpoints:
             )
             for section in sections
         ]
-        return _Copy(
-            CheckpointDraft(header=self._header(settings, written_at), parts=parts),
-            self.offsets,
-            {section.name: section.version for section in sections},
-            self._evidence.totals(self.partition) if self.showing else None,
-            self._evidence.folding(self.partition),
-        )
-
-    def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
         if self._restored is not None and self._restored[0] == self.position:
             # Of one offset the later one wins, and the clock of another machine may be ahead.
             written_at = max(written_at, math.nextafter(self._restored[1], math.inf))
-        return Header(
+        offsets = self.offsets
+        header = Header(
             release=settings.release,
             cluster=settings.cluster(),
             group=settings.group,
@@ -496,7 +447,20 @@ class PartitionCheckpoints:
             schema=settings.schema,
             written_at=written_at,
             partitions=self.plan.partitions,
-            offsets={str(log): offset for log, offset in self.offsets.items()}
-            if self.joined
-            else {},
+            offsets={str(log): offset for log, offset in offsets.items()} if self.joined else {},
         )
+        versions = {section.name: section.version for section in sections}
+        totals = self._evidence.totals(self.partition) if self.showing else None
+        fold = self._evidence.folding(self.partition)
+
+        def durable() -> DurableCheckpoint:
+            return DurableCheckpoint(
+                place=header.place,
+                offset=header.offset,
+                offsets=offsets,
+                versions=versions,
+                totals=None if totals is None else totals(),
+                fold=fold,
+            )
+
+        return CheckpointDraft(header=header, parts=parts), durable

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, TypeVar
@@ -21,7 +20,6 @@ from streameval.checkpoints.format import (
     ROUNDS,
     TEMPORARY,
     VERSION,
-    CheckpointContent,
     CheckpointDraft,
     Claim,
     Directory,
@@ -81,11 +79,15 @@ class SavedCheckpoint:
     """
 
     def __init__(
-        self, path: str, content: CheckpointContent, read: Callable[[Entry], bytes]
+        self,
+        path: str,
+        header: Header,
+        entries: Sequence[Entry],
+        read: Callable[[Entry], bytes],
     ) -> None:
         self.path = path
-        self.header: Header = content.header
-        self.entries: Sequence[Entry] = content.entries
+        self.header = header
+        self.entries = entries
         self._by_name = {entry.name: entry for entry in self.entries}
         self._read = read
 
@@ -385,7 +387,7 @@ class Store:
         return max(headers, key=lambda header: header.written_at, default=None)
 
     def headers(self) -> dict[Place, Header | None]:
-        """The newest header of each place, without a check of the rest.
+        """The newest header of each place, without a check of its parts.
 
         It is None if no header is readable, or if its version is unknown to this release.
         """
@@ -395,12 +397,8 @@ class Store:
 
     def _header(self, locations: Sequence[Location]) -> Header | None:
         for location in locations:
-            key = location.key
             try:
-                if not location.writer:
-                    read = partial(self._storage.get_range, key, 0)
-                    return version3.header_of(self._storage.path_of(key), read)
-                return self._content(location, whole=False)[0].header
+                return self._content(location, whole=False)[0]
             except StateVersionError:
                 return None
             except (DamagedStateError, FileNotFoundError):
@@ -458,10 +456,10 @@ class Store:
             StoreError: the store cannot be read.
         """
         # A request costs more than the bytes of parts that are not wanted.
-        content, start, data = self._content(location, whole=self._storage.remote)
+        header, entries, start, data = self._content(location, whole=self._storage.remote)
         here: list[Entry] = []
         elsewhere: dict[str, list[Entry]] = {}
-        for entry in filter(wanted, content.entries):
+        for entry in filter(wanted, entries):
             inside = start <= entry.start <= start + len(data) - entry.size
             if entry.key == location.key and inside:
                 here.append(entry)
@@ -472,11 +470,13 @@ class Store:
             parts |= of_file
         path = self._storage.path_of(location.key)
         if self._storage.remote:
-            return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
+            return SavedCheckpoint(path, header, entries, lambda entry: parts[entry.name])
         # Local parts are read again instead of being kept in memory.
-        return SavedCheckpoint(path, content, self._part)
+        return SavedCheckpoint(path, header, entries, self._part)
 
-    def _content(self, location: Location, *, whole: bool) -> tuple[CheckpointContent, int, bytes]:
+    def _content(
+        self, location: Location, *, whole: bool
+    ) -> tuple[Header, Sequence[Entry], int, bytes]:
         """Header and table of a checkpoint; bytes of its file that were read, and their position.
 
         `whole`: whether to read the parts that were written with it, too.
@@ -485,7 +485,7 @@ class Store:
         path = self._storage.path_of(key)
         if not location.writer:
             data = self._storage.get(key)
-            return version3.checked_content(path, key, data), 0, data
+            return *version3.checked_content(path, key, data), 0, data
         if region is None or location.settings is None:
             number, release = location.version
             raise StateVersionError(path, number, VERSION, f"release {release}")
@@ -493,7 +493,8 @@ class Store:
         start = region.start + region.size - size
         data = self._storage.get_range(key, start, size)
         record = data[size - region.record :]
-        return record_content(path, location.writer, region, location.settings, record), start, data
+        content = record_content(path, location.writer, region, location.settings, record)
+        return *content, start, data
 
     def _part(self, entry: Entry) -> bytes:
         try:

@@ -6,7 +6,7 @@ Nothing of it is written, moved or deleted: the release before can go on from it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,6 @@ from streameval.checkpoints.format import (
     SEAL,
     TAIL,
     VERSION,
-    CheckpointContent,
     Digest,
     Entry,
     Header,
@@ -29,7 +28,6 @@ from streameval.events.errors import DamagedStateError, StateVersionError, damag
 
 BLOBS: Final = "blobs"
 _VERSION: Final = 3
-_HEAD: Final = 1 << 14
 _CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
 _FIRST_LINE: Final = re.compile(rb"streameval checkpoint ([0-9]{1,9})")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
@@ -62,16 +60,23 @@ def place_and_offset(key: str) -> tuple[Place, int] | None:
     return Place(topic, identity, int(number)), int(offset[1])
 
 
-def checked_content(what: str, key: str, data: bytes) -> CheckpointContent:
+def checked_content(what: str, key: str, data: bytes) -> tuple[Header, Sequence[Entry]]:
     """Header and table of a checkpoint, after a check of all bytes of the file; reads no blobs.
 
     `what`: the path of the file. `key`: of the file, relative to the store.
     """
-    if _FIRST_LINE.match(data) is None:
+    opening, *rest = data.split(b"\n", 2)
+    version = _FIRST_LINE.fullmatch(opening)
+    if version is None or len(rest) < 2:
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     if data[-SEAL:] != digest_of(memoryview(data)[:-SEAL]).encode() + b"\n":
         raise DamagedStateError(what, "its bytes do not match the digest at its end")
-    header = header_of(what, lambda size: data[:size])
+    with damage_as_error(what):
+        said = msgspec.json.decode(rest[0], type=dict[str, Any])
+        if int(version[1]) != _VERSION:
+            release = f"release {said.get('release')}"
+            raise StateVersionError(what, int(version[1]), VERSION, release)
+        header = msgspec.convert(said, Header)
     if (header.place, header.offset) != place_and_offset(key):
         raise DamagedStateError(
             what, f"its header names {header.place} at offset {header.offset:,}"
@@ -93,33 +98,8 @@ def checked_content(what: str, key: str, data: bytes) -> CheckpointContent:
         )
         for row in rows
     ]
-    _check_positions(what, entries, key, end)
-    return CheckpointContent(header=header, entries=entries)
-
-
-def _check_positions(what: str, entries: Sequence[Entry], key: str, end: int) -> None:
     inline = [entry for entry in entries if entry.key == key]
     inside = all(0 < entry.start <= end - entry.size for entry in inline)
     if not inside or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
         raise DamagedStateError(what, "its table of parts contradicts itself")
-
-
-def header_of(what: str, read: Callable[[int], bytes]) -> Header:
-    """The header of a file, without a check of the rest.
-
-    `read`: size -> at most so many bytes from the beginning of the file.
-    """
-    size = _HEAD
-    while (head := read(size)).count(b"\n") < 2 and len(head) == size:
-        size *= 2
-    first = head.find(b"\n")
-    second = head.find(b"\n", first + 1)
-    opening = _FIRST_LINE.fullmatch(head, 0, max(first, 0))
-    if opening is None or second <= first:
-        raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    with damage_as_error(what):
-        header = msgspec.json.decode(head[first + 1 : second], type=dict[str, Any])
-        if int(opening[1]) != _VERSION:
-            release = f"release {header.get('release')}"
-            raise StateVersionError(what, int(opening[1]), VERSION, release)
-        return msgspec.convert(header, Header)
+    return header, entries

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.format import CheckpointContent, CheckpointDraft, Entry, Place
+from streameval.checkpoints.format import CheckpointDraft, Entry, Place
 from streameval.checkpoints.store import Found, Listing, SavedCheckpoint, Store, folder_store
 from streameval.decoding.fields import EventFields
 from streameval.engine.clock import ClockRule
@@ -40,9 +40,10 @@ class Rotting(MemoryStore):
         if newest.saved is None or not self.rotten:
             return newest
         self.rotten -= 1
-        content = CheckpointContent(header=newest.saved.header, entries=newest.saved.entries)
         self.lose_round(place)
-        return Found(saved=SavedCheckpoint("", content, _unreadable))
+        return Found(
+            saved=SavedCheckpoint("", newest.saved.header, newest.saved.entries, _unreadable)
+        )
 
 
 def _unreadable(entry: Entry) -> bytes:
@@ -316,7 +317,7 @@ def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
     kept.trouble = "the group refused the commit"
     kept.checkpoint()
     kept.checkpoint()
-    assert (kept.shown, kept.checkpointer.commit_failures) == (0, 2)
+    assert (kept.shown, kept.checkpointer.health.commit_failures) == (0, 2)
     assert kept.checkpointer.durable == {P: 5}
     kept.trouble = None
     kept.checkpoint()
@@ -330,7 +331,7 @@ def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:
     kept.count(0, 5)
     kept.trouble = CommitAnswer.PENDING
     kept.checkpoint()
-    assert (kept.shown, kept.checkpointer.commit_failures, kept.events) == (0, 0, [])
+    assert (kept.shown, kept.checkpointer.health.commit_failures, kept.events) == (0, 0, [])
     kept.trouble = None
     kept.checkpointer.advance()
     assert (kept.shown, kept.commits) == (5, [{P: 0}, {P: 5}])

@@ -259,7 +259,7 @@ def test_a_restart_continues_and_logs_if_the_group_refuses_its_commit() -> None:
     kept.trouble = "the group has another owner"
     assert kept.assign(end=7, committed=10) == 0
     assert kept.events == ["offsets were not committed", "state was archived"]
-    assert kept.checkpointer.commit_failures == 1
+    assert kept.checkpointer.health.commit_failures == 1
 
 
 def test_records_below_a_foreign_commit_enter_the_state_and_no_counter() -> None:
