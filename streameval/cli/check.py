@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import starmap
 from pathlib import Path
@@ -18,8 +18,7 @@ from streameval.catalogue.items import Attribute
 from streameval.checkpoints.restore import other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
-from streameval.checkpoints.store import Store
-from streameval.config import Config, WebOptions, load
+from streameval.config import Config, load
 from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
@@ -133,7 +132,14 @@ def _plan(path: Path, config: Config, letters: Sequence[str]) -> Iterator[tuple[
     accumulator = config.accumulator()
     yield "metrics", ", ".join(metric.text for metric in accumulator.metrics)
     yield "labels", ", ".join(config.series_labels()) or "none: one value per metric"
-    yield from _divisions(config)
+    if config.segments:
+        yield "segments", ", ".join(config.segments)
+    if config.windows is not None:
+        windowing = config.windowing()
+        yield "windows", ", ".join([*map(windowing.name, windowing.spans), LIFETIME])
+    families = config.families()
+    if len(families) > 1 + len(config.segments):
+        yield "families", ", ".join(family.name for family in families)
     for analysis, settings in configured(config):
         if (line := analysis.line(settings)) is not None:
             yield analysis.table, line
@@ -148,20 +154,16 @@ def _plan(path: Path, config: Config, letters: Sequence[str]) -> Iterator[tuple[
         yield "schemas", f"from the registry at {without_user(config.registry.url)}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
-    yield from _letters(config, letters)
-    yield "serves", _served(config.web)
-
-
-def _letters(config: Config, letters: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield (
-        "letters",
-        "none: invalid records are counted, and examples logged"
-        if not letters
-        else f"to topic {', '.join(letters)}",
-    )
+    counted = "none: invalid records are counted, and examples logged"
+    yield "letters", f"to topic {', '.join(letters)}" if letters else counted
     if (limits := config.dead_letters) is not None:
         share = f"{limits.max_ratio * 100:g} % invalid records"
         yield "stops", f"above {share}, or {limits.max_run:,} of them in a row"
+    web, security = config.web, web_security(config.web)
+    scheme = "http" if security.context is None else "https"
+    addresses = ", ".join(f"{scheme}://{address}{web.prefix}/" for address in web.addresses)
+    users = f" for {len(security.users)} users" if security.users else ""
+    yield "serves", f"{addresses} with {web.prefix}/metrics and {web.prefix}/api/v1/metrics{users}"
 
 
 def _join(options: AttributionOptions) -> str:
@@ -173,17 +175,6 @@ def _join(options: AttributionOptions) -> str:
         types = f" ({worth})" if worth else ""
         streams.append(f"interactions {', '.join(interaction.sources)}{types}")
     return f"{' with '.join(streams)}; by {key}, within {options.window}"
-
-
-def _divisions(config: Config) -> Iterator[tuple[str, str]]:
-    if config.segments:
-        yield "segments", ", ".join(config.segments)
-    if config.windows is not None:
-        windowing = config.windowing()
-        yield "windows", ", ".join([*map(windowing.name, windowing.spans), LIFETIME])
-    families = config.families()
-    if len(families) > 1 + len(config.segments):
-        yield "families", ", ".join(family.name for family in families)
 
 
 _MOST_VALUES: Final = 8
@@ -202,27 +193,39 @@ def _source(options: SourceOptions) -> str:
     kind = table.pop("type")
     client = table.pop("kafka", {})
     given = {name: value for name, value in (table | client).items() if value is not None}
-    return f"{kind}: " + "; ".join(f"{name} = {_plain(value)}" for name, value in given.items())
-
-
-def _plain(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    texts = {
+        name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        for name, value in given.items()
+    }
+    return f"{kind}: " + "; ".join(f"{name} = {text}" for name, text in texts.items())
 
 
 def _connect(config: Config, group: str) -> None:
+    registry, state, web = config.registry, config.state, config.web
+
+    def addresses() -> str:
+        security = web_security(web)
+        tried = (f"{try_address(address, security)}{web.prefix}/" for address in web.addresses)
+        return ", ".join(tried)
+
+    def schemas(options: RegistryOptions) -> str:
+        with closing(Registry(options, os.environ)) as opened:
+            return opened.check()
+
     attempts: dict[str, Callable[[], str]] = {
         "connected": lambda: kinds.probe(config.source, os.environ),
-        "free": lambda: _try_addresses(config.web),
+        "free": addresses,
     }
-    registry, state = config.registry, config.state
     if state is not None:
         attempts["state"] = lambda: _try_state(config, state, group)
     if registry is not None:
-        attempts["schemas"] = lambda: _try_registry(registry)
+        attempts["schemas"] = lambda: schemas(registry)
     failed = [name for name, attempt in attempts.items() if not _succeeds(name, attempt)]
     # Without a connection, each right would fail with the same sentence.
-    tests = [] if "connected" in failed else _rights(config)
-    failed += ["allowed" for test in tests if not _succeeds("allowed", test)]
+    if "connected" not in failed:
+        topics, shared = dead_letter_topics(config), state is not None
+        rights = kinds.rights(config.source, os.environ, topics, shared=shared)
+        failed += ["allowed" for right in rights if not _succeeds("allowed", right)]
     if failed:
         raise Exit(FAILED)
 
@@ -237,11 +240,6 @@ def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
     with output():
         sys.stdout.write(drawn_text(f"{name:<10} {text}"))
     return True
-
-
-def _rights(config: Config) -> Iterable[Callable[[], str]]:
-    topics = dead_letter_topics(config)
-    return kinds.rights(config.source, os.environ, topics, shared=config.state is not None)
 
 
 def _try_state(config: Config, options: StateOptions, group: str) -> str:
@@ -262,7 +260,14 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:
-        _check_versions(config, options, checkpoints)
+        # What another release wrote is refused, as by a start.
+        logs = config.source.logs
+        for place, header in checkpoints.headers().items():
+            if header is None and (not logs or place.topic in logs):
+                try:
+                    checkpoints.newest(place)
+                except StateVersionError as error:
+                    options.enforce("on_unknown_version", str(place), str(error).rstrip("."))
         new_ingest(config)
         return
     config = with_saved_depth(config, last.settings)
@@ -281,32 +286,3 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     except UnlikeStateError as error:
         problem = f"its state cannot be loaded: {error}".rstrip(".")
         options.enforce("on_other_settings", str(place), problem)
-
-
-def _check_versions(config: Config, options: StateOptions, checkpoints: Store) -> None:
-    """Refuse what another release wrote, as a start would."""
-    logs = config.source.logs
-    for place, header in checkpoints.headers().items():
-        if header is None and (not logs or place.topic in logs):
-            try:
-                checkpoints.newest(place)
-            except StateVersionError as error:
-                options.enforce("on_unknown_version", str(place), str(error).rstrip("."))
-
-
-def _try_registry(options: RegistryOptions) -> str:
-    with closing(Registry(options, os.environ)) as registry:
-        return registry.check()
-
-
-def _try_addresses(web: WebOptions) -> str:
-    security = web_security(web)
-    return ", ".join(f"{try_address(address, security)}{web.prefix}/" for address in web.addresses)
-
-
-def _served(web: WebOptions) -> str:
-    security = web_security(web)
-    scheme = "http" if security.context is None else "https"
-    places = ", ".join(f"{scheme}://{address}{web.prefix}/" for address in web.addresses)
-    users = f" for {len(security.users)} users" if security.users else ""
-    return f"{places} with {web.prefix}/metrics and {web.prefix}/api/v1/metrics{users}"

@@ -13,7 +13,7 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric
-from streameval.catalogue.signature import AMONG, BY, KINDS, Parameter, Reads
+from streameval.catalogue.signature import AMONG, BY, KINDS, Reads
 from streameval.catalogue.systems import step_of
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
@@ -65,6 +65,13 @@ def _table() -> Iterator[str | TextTable[Definition]]:
 
 def _documentation(metric: Metric) -> list[str]:
     definition = metric.definition
+    others = aliases(definition.name) if _is_ours(definition) else ()
+    of_systems = [
+        f"{system}:{their_name}"
+        for system in conventions_of(definition)
+        for their_name, ours in CONVENTIONS[system].spellings.items()
+        if ours == definition.name and their_name != ours
+    ]
     facts = {
         "range": _range(definition),
         "better": _DIRECTIONS[definition.higher_is_better],
@@ -72,39 +79,27 @@ def _documentation(metric: Metric) -> list[str]:
         "reads": f"{definition.reads}: {STATISTICS[definition.reads].what}",
         "memory": STATISTICS[definition.reads].memory.replace("`", ""),
         "needs": ", ".join(name for name in definition.inputs if name != "k") or "the events only",
-        "also called": ", ".join(_other_names(definition)) or "nothing else",
+        "also called": ", ".join([*others, *of_systems]) or "nothing else",
         "source": definition.source,
     }
     lines = [_spelling(definition), "", *definition.documentation.split("\n"), ""]
     lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
-    lines += _meaning(metric)
+    if metric.convention is not None:
+        convention = CONVENTIONS[metric.convention]
+        changed = [
+            f"  {name} = {format_value(v)}" for name, v in convention.metrics[metric.name].items()
+        ]
+        changed += [f"  {step}"] if (step := step_of(metric.convention, metric.name)) else []
+        lines += [
+            "",
+            f"as in {convention.system}, {metric.text} means:",
+            *(changed or ["  the same"]),
+        ]
+    elif conventions := [f"{name}:{metric.name}" for name in conventions_of(definition)]:
+        lines += ["", f"conventions: {', '.join(conventions)}"]
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
     lines += [f"  {line}" for line in _parameters(metric)]
     return lines
-
-
-def _meaning(metric: Metric) -> list[str]:
-    """What a convention sets and does otherwise, or the conventions of the metric."""
-    if metric.convention is None:
-        conventions = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
-        return ["", f"conventions: {', '.join(conventions)}"] if conventions else []
-    convention = CONVENTIONS[metric.convention]
-    changed = [
-        f"  {name} = {format_value(v)}" for name, v in convention.metrics[metric.name].items()
-    ]
-    step = step_of(metric.convention, metric.name)
-    changed += [f"  {step}"] if step else []
-    return ["", f"as in {convention.system}, {metric.text} means:", *(changed or ["  the same"])]
-
-
-def _other_names(definition: Definition) -> list[str]:
-    of_systems = [
-        f"{system}:{their_name}"
-        for system in conventions_of(definition)
-        for their_name, ours in CONVENTIONS[system].spellings.items()
-        if ours == definition.name and their_name != ours
-    ]
-    return [*aliases(definition.name), *of_systems] if _is_ours(definition) else []
 
 
 def conventions_of(definition: Definition) -> list[str]:
@@ -180,16 +175,12 @@ def _parameters(metric: Metric) -> list[str]:
     for name, parameter in parameters(metric.definition, metric.convention).items():
         shared = name not in metric.definition.parameters
         meaning = SHARED_PARAMETERS.get(name, "").replace("`", "") if shared else ""
-        lines.append(f"{_choices(parameter)}{meaning and ': '}{meaning}")
+        allowed = _NAMES_ITEMS.get(name) or KINDS[type(parameter.default)]
+        if parameter.choices is not None:
+            allowed = ", ".join(map(format_value, parameter.choices))
+        usual = "(empty)" if parameter.default == "" else format_value(parameter.default)
+        lines.append(f"{name} = {usual} ({allowed}){meaning and ': '}{meaning}")
     return lines or ["none"]
-
-
-def _choices(parameter: Parameter) -> str:
-    allowed = _NAMES_ITEMS.get(parameter.name) or KINDS[type(parameter.default)]
-    if parameter.choices is not None:
-        allowed = ", ".join(map(format_value, parameter.choices))
-    usual = "(empty)" if parameter.default == "" else format_value(parameter.default)
-    return f"{parameter.name} = {usual} ({allowed})"
 
 
 class StatisticText(NamedTuple):

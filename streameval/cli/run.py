@@ -6,9 +6,9 @@ import faulthandler
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
 import msgspec
 from typer import Argument, Exit, Option
@@ -118,22 +118,21 @@ def load_with(
     path: Path, listen: list[str] | None, web_config: Path | None, route_prefix: str | None
 ) -> Config:
     """The configuration in a file, with the options of the command line."""
-    overrides = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
-    settings = load(path, lambda read: _overridden(read, overrides))
+    options: dict[str, object] = {
+        "listen": listen or None,
+        "config_file": None if web_config is None else str(web_config),
+        "route_prefix": route_prefix,
+    }
+    given = {name: option for name, option in options.items() if option is not None}
+
+    def override(config: Config) -> Config:
+        try:
+            web = msgspec.structs.replace(config.web, **given)
+        except OptionError as error:
+            option = f"--web.{error.key.replace('_', '-')}"
+            raise ConfigError("the command line", option, error.problem) from None
+        return msgspec.structs.replace(config, web=web)
+
+    settings = load(path, override)
     web_security(settings.web)
     return settings
-
-
-_OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}
-
-
-def _overridden(config: Config, web: Mapping[str, object]) -> Config:
-    overrides = {
-        name: str(option) if isinstance(option, Path) else option
-        for name, option in web.items()
-        if option is not None
-    }
-    try:
-        return msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **overrides))
-    except OptionError as error:
-        raise ConfigError("the command line", _OPTIONS[error.key], error.problem) from None

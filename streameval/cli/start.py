@@ -11,16 +11,12 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run one command and end the process; an interrupt ends it quietly, even during imports."""
     if os.getpid() == 1:
-        _end_on_signals()
+        # Linux ignores these in the first process of a container by default.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda received, _: os._exit(128 + received))
     try:
         from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted
 
         run_command()
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _end_on_signals() -> None:
-    """End at signals that Linux ignores in the first process of a container by default."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os._exit(128 + received))

@@ -16,7 +16,7 @@ from typer import Argument, Exit, Option
 
 from streameval.checkpoints.format import CheckpointDraft, Entry, Part, Place
 from streameval.checkpoints.settings import is_url
-from streameval.checkpoints.store import Listing, Location, Store, is_store, store_of
+from streameval.checkpoints.store import Listing, Store, is_store, store_of
 from streameval.config.states import (
     StoredCheckpoint,
     newest_checkpoints,
@@ -302,21 +302,15 @@ def _faults(store: Store, listing: Listing) -> Iterator[str | None]:
         seen: set[Entry] = set()
         for location in reversed(locations):
             try:
-                yield _fault(store, location, seen)
+                # Parts that other checkpoints have, too, are read once.
+                seen.update(store.read(location, lambda entry: entry not in seen).entries)  # noqa: B023  called here
+                yield None
+            except StateVersionError as error:
+                yield str(error)
             except (DamagedStateError, FileNotFoundError) as error:
                 # A running daemon may have removed the checkpoint.
                 if location in store.listing().places.get(place, ()):
                     yield str(error)
-
-
-def _fault(store: Store, location: Location, seen: set[Entry]) -> str | None:
-    """Read a checkpoint whole, but for the parts that others have, and that were read before."""
-    try:
-        saved = store.read(location, lambda entry: entry not in seen)
-    except StateVersionError as error:
-        return str(error)
-    seen.update(saved.entries)
-    return None
 
 
 def _with_backfills(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from streameval.catalogue import parameters, parse
 from streameval.catalogue.context import check_attribute_name
-from streameval.catalogue.metric import Definition, Metric
+from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import LISTS_OF_EVENTS, encoding_problems
@@ -27,7 +27,6 @@ from streameval.events.errors import (
 )
 from streameval.exporters.names import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.options import AttributionOptions
 
 _REMEDIES = {
     "a catalogue": "add catalog = number of items, or a file of their ids",
@@ -178,12 +177,21 @@ def label_problems(config: Config) -> Iterator[Problem]:
     """Labels and segments that are repeated or have invalid names."""
     named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
     named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
-    definitions = _definitions(config)
+    metric_of_parameter: dict[str, str] = {}
+    for text in _places(config).values():
+        # Unknown metrics are reported elsewhere.
+        with contextlib.suppress(MetricError):
+            definition = parse(text).definition
+            for parameter in parameters(definition):
+                metric_of_parameter.setdefault(parameter, definition.name)
     first: dict[str, str] = {}
     for key, name in named:
         if name in first:
             yield key, f"{name!r} repeats {first[name]}; remove one."
-        if problem := _label_name_problem(name) or _parameter_problem(name, definitions):
+        problem = _label_name_problem(name)
+        if problem is None and (metric := metric_of_parameter.get(name)):
+            problem = f"{name!r} is a parameter of the metric {metric!r}, exported as a label"
+        if problem is not None:
             yield key, f"{problem}; choose another name and map it under [event.labels]."
         if name == RANKER and config.event.rankers:
             yield key, f"{name!r} is the label of the lists of [event] rankers; remove it."
@@ -208,22 +216,6 @@ def _label_name_problem(name: str) -> str | None:
     if name in _SUMMED_AWAY:
         return f"{name!r} is a label of Kubernetes targets, which the recording rules sum away"
     return None
-
-
-def _parameter_problem(name: str, definitions: Sequence[Definition]) -> str | None:
-    for definition in definitions:
-        if name in parameters(definition):
-            return f"{name!r} is a parameter of the metric {definition.name!r}, exported as a label"
-    return None
-
-
-def _definitions(config: Config) -> list[Definition]:
-    """What the configured metrics are; unknown metrics, which are reported elsewhere, have none."""
-    definitions = []
-    for text in _places(config).values():
-        with contextlib.suppress(MetricError):
-            definitions.append(parse(text).definition)
-    return definitions
 
 
 def mapping_problems(config: Config) -> Iterator[Problem]:
@@ -317,12 +309,7 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
             yield f"attribution.per[{index}]", label_problem
     if event.time is None:
         yield "event.time", "missing; a join needs event time: name its field and unit."
-    else:
-        yield from _joined_field_problems(config, options)
-
-
-def _joined_field_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
-    event = config.event
+        return
     try:
         Decoder(options.fields(event), config.dimensions(), search=None)
     except ConfigError as error:

@@ -182,16 +182,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         groups = [self._group(*how, metrics) for how, metrics in groups_read.items()]
         order = {name: index for index, name in enumerate((None, *self.segments))}
         groups.sort(key=lambda group: (order[group.segment], group.name))
-        return tuple(self._with_overlap(groups))
-
-    def _with_overlap(self, groups: Sequence[KeptFamily]) -> Iterator[KeptFamily]:
-        """The groups; the first of each segment also shows the overlap with the list shown."""
-        shown: set[str | None] = set()
-        for group in groups:
-            added = () if group.segment in shown else self._overlap()
-            shown.add(group.segment)
-            metrics = tuple(dict.fromkeys([*group.metrics, *added]))
-            yield msgspec.structs.replace(group, metrics=metrics)
+        # The first of each segment also shows the overlap with the list shown.
+        first = {group.segment: group for group in reversed(groups)}
+        return tuple(
+            msgspec.structs.replace(
+                group, metrics=tuple(dict.fromkeys([*group.metrics, *self._overlap()]))
+            )
+            if group is first[group.segment]
+            else group
+            for group in groups
+        )
 
     def _overlap(self) -> tuple[Metric, ...]:
         """The metric that tells how far the lists of rankers were shown; none without rankers."""
@@ -347,19 +347,17 @@ def item_ids(path: str, as_id: Callable[[str], Id]) -> frozenset[Id]:
     Raises:
         SourceError: the file cannot be read, or a line is no id.
     """
+    ids: set[Id] = set()
     try:
-        return frozenset(_item_ids(path, as_id))
+        for row, line in enumerate(lines(path)):
+            text = line.decode().strip()
+            if not row and looks_like_header(text):
+                problem = f"line 1, {text!r}, looks like a column name"
+                raise ValueError(problem)  # noqa: TRY301  told as what is no id
+            ids.add(as_id(text))
     except ValueError as error:
         raise SourceError(path, str(error), "give one id per line") from error
-
-
-def _item_ids(path: str, as_id: Callable[[str], Id]) -> Iterator[Id]:
-    for row, line in enumerate(lines(path)):
-        text = line.decode().strip()
-        if not row and looks_like_header(text):
-            problem = f"line 1, {text!r}, looks like a column name"
-            raise ValueError(problem)
-        yield as_id(text)
+    return frozenset(ids)
 
 
 LABELS = "labels"
@@ -498,13 +496,13 @@ def _without(value: Any, absent: Collection[str]) -> Any:
     if isinstance(value, dict):
         return {name: _without(part, absent) for name, part in value.items() if name not in absent}
     if isinstance(value, list):
-        return [_without(part, absent) for part in value if not _names_any(part, absent)]
+        names = [part.get("name") if isinstance(part, dict) else part for part in value]
+        return [
+            _without(part, absent)
+            for part, name in zip(value, names, strict=True)
+            if not isinstance(name, str) or name not in absent
+        ]
     return value
-
-
-def _names_any(entry: Any, metrics: Collection[str]) -> bool:
-    name = entry.get("name") if isinstance(entry, dict) else entry
-    return isinstance(name, str) and name in metrics
 
 
 def without_formats(config: Config) -> Config:

@@ -326,26 +326,18 @@ def attribute(
         return looks_like_header(row[0]) or row[1:2] == [name]
 
     def read(row: list[str]) -> tuple[Id, str]:
-        return _item_and_value(row, values, as_id)
+        item, value = as_id(row[0]), row[1].strip()
+        if not value:
+            raise ValueError(f"item {row[0]!r:.80} has an empty value")
+        if value in values.get(item, ()):
+            raise ValueError(f"item {row[0]!r:.80} has the value {value!r:.80} twice")
+        return item, value
 
     for item, value in _rows(options.path, 2, read, header=header):
         values.setdefault(item, []).append(value)
     if not values:
         raise SourceError(options.path, "no line with an item", "give one line for each item")
     return Attribute(values, version=options.version)
-
-
-def _item_and_value(
-    row: list[str], values: Mapping[Id, list[str]], as_id: Callable[[str], Id]
-) -> tuple[Id, str]:
-    item, value = as_id(row[0]), row[1].strip()
-    if not value:
-        problem = f"item {row[0]!r:.80} has an empty value"
-        raise ValueError(problem)
-    if value in values.get(item, ()):
-        problem = f"item {row[0]!r:.80} has the value {value!r:.80} twice"
-        raise ValueError(problem)
-    return item, value
 
 
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE
 from streameval.config.config import Config
 from streameval.decoding.decode import Decoder
@@ -91,25 +90,24 @@ def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
 def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> Layout:
     """The layout of each partition's state; `given`: as in `Config.inputs`."""
     return Layout(
-        families=[_spec(config, group, empty) for group, empty in config.accumulators(given)],
+        families=[
+            FamilySpec(
+                name=group.name,
+                dimensions=group.dimensions,
+                columns=tuple(map(config.series_dimensions().index, group.dimensions)),
+                spans=group.spans,
+                metrics=group.metrics,
+                table=empty.table.empty(),
+                folding=folding_of(config, group),
+            )
+            for group, empty in config.accumulators(given)
+        ],
         windowing=config.windowing(),
         dedup=None if config.dedup is None else duration_of(config.dedup),
         clock=ClockRule(duration_of(config.max_ahead)),
         intervals=config.intervals,
         analyses=configured(config),
         rankers=config.event.ranker_names,
-    )
-
-
-def _spec(config: Config, group: KeptFamily, empty: Accumulator) -> FamilySpec:
-    return FamilySpec(
-        name=group.name,
-        dimensions=group.dimensions,
-        columns=tuple(map(config.series_dimensions().index, group.dimensions)),
-        spans=group.spans,
-        metrics=group.metrics,
-        table=empty.table.empty(),
-        folding=folding_of(config, group),
     )
 
 

@@ -98,7 +98,12 @@ def without_copies(
         best_so_far = best.setdefault(key, checkpoint)
         if best_so_far is checkpoint:
             continue
-        further = _height(best_so_far) < _height(checkpoint)
+        # A state that has started over wins, whatever offset it has.
+        heights = [
+            (each.saved.header.generation, each.saved.header.offset)
+            for each in (best_so_far, checkpoint)
+        ]
+        further = heights[0] < heights[1]
         kept, other = (checkpoint, best_so_far) if further else (best_so_far, checkpoint)
         extents = [backfills_in(copy.saved.read(META)) for copy in (kept, other)]
         remedy = "Give only one of them."
@@ -117,11 +122,6 @@ def without_copies(
         if note is not None:
             note(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
     return [*best.values()]
-
-
-def _height(checkpoint: StoredCheckpoint) -> tuple[int, int]:
-    """The highest counts: a state that has started over wins, whatever offset it has."""
-    return checkpoint.saved.header.generation, checkpoint.saved.header.offset
 
 
 def restore(

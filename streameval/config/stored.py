@@ -56,13 +56,6 @@ class _Refusal(NamedTuple):
     damaged: bool
 
 
-class _ReadCheckpoint(NamedTuple):
-    """A checkpoint that was read, with its header, its table and the parts that are needed."""
-
-    location: Location
-    saved: SavedCheckpoint
-
-
 class StoreReader:
     """Reads the newest state of each partition of a store; writes nothing.
 
@@ -173,7 +166,7 @@ class StoreReader:
         for begin in range(0, len(waiting), _AT_ONCE):
             some = waiting[begin : begin + _AT_ONCE]
             found = self._store.gather(lambda item: self._newest(*item), some)
-            headers = [read.saved.header for read in found if read is not None]
+            headers = [read[1].header for read in found if read is not None]
             if self._deepen(headers):
                 self._read(listing)
                 return
@@ -216,8 +209,13 @@ class StoreReader:
                 return self._written[location]
         return 0.0
 
-    def _newest(self, place: Place, locations: Sequence[Location]) -> _ReadCheckpoint | None:
-        """Read the newest valid checkpoint of a place; None if none is newer than what is shown."""
+    def _newest(
+        self, place: Place, locations: Sequence[Location]
+    ) -> tuple[Location, SavedCheckpoint] | None:
+        """Read the parts that are needed of the newest valid checkpoint of a place.
+
+        None if none is newer than what is shown.
+        """
         shown = self._shown.get(place)
         for location in locations:
             if shown is not None and location == shown.location:
@@ -242,7 +240,7 @@ class StoreReader:
                     problem = f"offset {location.offset:,} is skipped: {error}: it is missing"
                     self._refusals[location] = _Refusal(problem, damaged=True)
                 else:
-                    return _ReadCheckpoint(location, saved)
+                    return location, saved
             if not self._refusals[location].damaged:
                 return None
         return None
@@ -271,7 +269,9 @@ class StoreReader:
                 return True
         return False
 
-    def _show(self, locations: Sequence[Location], read: _ReadCheckpoint | None) -> None:
+    def _show(
+        self, locations: Sequence[Location], read: tuple[Location, SavedCheckpoint] | None
+    ) -> None:
         """Load the checkpoint that was read; an older one where its content is damaged."""
         while read is not None:
             location, saved = read
