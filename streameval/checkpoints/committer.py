@@ -187,7 +187,10 @@ class DurableCounters:
             for entry in series.values():
                 values[entry.shown_as].append(entry.contribution)
         for key, pairs in values.items():
-            self._shown[key] = _raise_later(self._shown.get(key, _NOTHING), pairs)
+            # Sums of other groupings may be an ulp lower, and a counter must not fall.
+            total, number = _sum(pairs)
+            before = self._shown.get(key, _NOTHING)
+            self._shown[key] = max(before[0], total), max(before[1], number)
         return {key: self._shown[key] for key in sorted(self._shown)}
 
     def _move(
@@ -238,9 +241,3 @@ class _Series(msgspec.Struct):
 def _sum(pairs: Iterable[CounterValue]) -> CounterValue:
     pairs = tuple(pairs)
     return math.fsum(total for total, _ in pairs), sum(count for _, count in pairs)
-
-
-def _raise_later(before: CounterValue, pairs: Iterable[CounterValue]) -> CounterValue:
-    total, count = _sum(pairs)
-    # Sums of other groupings may be an ulp lower, and a counter must not fall.
-    return max(before[0], total), max(before[1], count)

@@ -327,7 +327,7 @@ class Folder:
             with suppress(FileNotFoundError), self._reading(path):
                 if not self._disk.is_folder(path):
                     size, at = self._disk.size(path), self._disk.modified(path)
-                    listed[f"{within}{name}"] = StoredFile(size, at, _tag(at))
+                    listed[f"{within}{name}"] = StoredFile(size, at, f"{at!r}")
                 elif decode_name(name) is not None and within.count("/") < _DEEPEST:
                     # Other folders, as lost+found, may not be ours to read.
                     self._list(path, f"{within}{name}/", listed)
@@ -404,7 +404,3 @@ def _make_folder(disk: Disk, folder: Path) -> None:
         _make_folder(disk, folder.parent)
         disk.make_folder(folder)
     disk.sync_folder(folder.parent)
-
-
-def _tag(modified: float) -> str:
-    return f"{modified!r}"

@@ -248,29 +248,33 @@ class Store:
             ForeignStoreError: it belongs to another cluster or group.
             StoreError: it cannot be used; UnownedStoreError if it has no claim, and checkpoints.
         """
-        owner = self._owner() or self._claim(Claim(cluster=cluster, group=group))
+        owner = self._owner()
+        if owner is None:
+            # Every process claims before it writes a checkpoint, so look for checkpoints first.
+            headers = self.headers()
+            owner = self._owner()
+            if owner is None and headers:
+                claims = {
+                    str(Claim(cluster=header.cluster, group=header.group))
+                    for header in headers.values()
+                    if header is not None
+                }
+                said = f"; its checkpoints say {' or '.join(sorted(claims))}" if claims else ""
+                raise UnownedStoreError(
+                    self.path,
+                    f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their "
+                    "owner",
+                    f"bring {CLAIM} back{said}, or give another [state] path",
+                )
+            if owner is None:
+                claim = Claim(cluster=cluster, group=group)
+                self._storage.put_new(CLAIM, [f"{claim}\n".encode()])
+                owner = self.owner()
         for what, here in (("cluster", cluster), ("group", group)):
             claimed = getattr(owner, what)
             if here != claimed:
                 raise ForeignStoreError(self.path, what, here, claimed)
         self._claimed = True
-
-    def _claim(self, wanted: Claim) -> Claim:
-        # Every process claims before it writes a checkpoint, so look for checkpoints first.
-        headers = self.headers()
-        if not headers:
-            self._storage.put_new(CLAIM, [f"{wanted}\n".encode()])
-            return self.owner()
-        if (owner := self._owner()) is not None:
-            return owner
-        headers_read = [header for header in headers.values() if header is not None]
-        owners = {
-            str(Claim(cluster=claimed.cluster, group=claimed.group)) for claimed in headers_read
-        }
-        said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
-        problem = f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their owner"
-        remedy = f"bring {CLAIM} back{said}, or give another [state] path"
-        raise UnownedStoreError(self.path, problem, remedy)
 
     def _owner(self) -> Claim | None:
         with suppress(FileNotFoundError):
@@ -471,8 +475,16 @@ class Store:
         path = self._storage.path_of(location.key)
         if self._storage.remote:
             return SavedCheckpoint(path, header, entries, lambda entry: parts[entry.name])
+
+        def read_again(entry: Entry) -> bytes:
+            try:
+                return self._parts([entry])[entry.name]
+            except FileNotFoundError as error:
+                problem = f"the file of part {entry.name!r} is missing"
+                raise DamagedStateError(str(error), problem) from error
+
         # Local parts are read again instead of being kept in memory.
-        return SavedCheckpoint(path, header, entries, self._part)
+        return SavedCheckpoint(path, header, entries, read_again)
 
     def _content(
         self, location: Location, *, whole: bool
@@ -495,13 +507,6 @@ class Store:
         record = data[size - region.record :]
         content = record_content(path, location.writer, region, location.settings, record)
         return *content, start, data
-
-    def _part(self, entry: Entry) -> bytes:
-        try:
-            return self._parts([entry])[entry.name]
-        except FileNotFoundError as error:
-            problem = f"the file of part {entry.name!r} is missing"
-            raise DamagedStateError(str(error), problem) from error
 
     def _parts(self, entries: Sequence[Entry]) -> dict[str, bytes]:
         """Read and check parts that are in the same file."""
@@ -583,7 +588,12 @@ class Store:
             self._rounds += 1
             # The round is durable, so a failed cleanup can wait for the next. Files of other users
             # come last: this one may not be allowed to remove them.
-            self.cleanup_failure = self._remove([*rounds, *superseded])
+            self.cleanup_failure = None
+            if keys := [*rounds, *superseded]:
+                try:
+                    self._storage.delete(keys)
+                except StoreError as error:
+                    self.cleanup_failure = str(error)
             return saved
 
     def _ended(self, listing: Listing, is_covered: Callable[[Location], bool]) -> list[str]:
@@ -606,14 +616,6 @@ class Store:
                 # Newest first: what is left after a crash has no directory for long.
                 ended += sorted(keys, reverse=True)
         return ended
-
-    def _remove(self, keys: Sequence[str]) -> str | None:
-        try:
-            if keys:
-                self._storage.delete(keys)
-        except StoreError as error:
-            return str(error)
-        return None
 
     def archive(self, place: Place, listing: Listing | None = None) -> bool:
         """Copy the newest valid checkpoint of a place to a store of its own, below `aside`.

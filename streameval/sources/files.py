@@ -13,6 +13,7 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -204,13 +205,29 @@ class FilesSource:
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """The next block of every file that has one; a batch may have only blank lines."""
         if not self._joined:
-            self._positions = self._owner.assigned([_assignment(path) for path in self.paths])
+            logs = [
+                Assignment(
+                    partition=Partition(path, 0),
+                    identity=_identity(path),
+                    begin=0,
+                    end=NO_END,
+                    start=0,
+                    kind="file",
+                )
+                for path in self.paths
+            ]
+            self._positions = self._owner.assigned(logs)
             self._joined = True
         deadline = time.monotonic() + seconds
         while True:
             self._open_more()
+            poller = select.poll()
+            reading = [file for file in self._files if file.path not in self._paused]
+            for file in reading:
+                poller.register(file, select.POLLIN)
             remaining = max(0.0, deadline - time.monotonic())
-            read = [self._batch(file) for file in self._ready(remaining)]
+            ready = {descriptor for descriptor, _ in poller.poll(remaining * 1000)}
+            read = [self._batch(file) for file in reading if file.fileno() in ready]
             batches = [batch for batch in read if batch is not None]
             if batches or self._finished or time.monotonic() >= deadline:
                 return batches
@@ -237,14 +254,6 @@ class FilesSource:
             growing = self._grows and _identity(path) != STDIN
             self._files.append(NdjsonFile(path, grows=growing))
 
-    def _ready(self, seconds: float) -> list[NdjsonFile]:
-        poller = select.poll()
-        reading = [file for file in self._files if file.path not in self._paused]
-        for file in reading:
-            poller.register(file, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poller.poll(seconds * 1000)}
-        return [file for file in reading if file.fileno() in ready]
-
     def _batch(self, file: NdjsonFile) -> RecordBatch | None:
         partition = Partition(file.path, 0)
         before = file.lines_read
@@ -270,17 +279,6 @@ class FilesSource:
         self._bytes_of_ended += file.bytes_read
         self._files.remove(file)
         file.close()
-
-
-def _assignment(path: str) -> Assignment:
-    return Assignment(
-        partition=Partition(path, 0),
-        identity=_identity(path),
-        begin=0,
-        end=NO_END,
-        start=0,
-        kind="file",
-    )
 
 
 def _is_blank(line: bytes) -> bool:
@@ -331,13 +329,9 @@ def _identity(path: str) -> str:
             head = file.read(_HEAD)
     except OSError as error:
         raise unreadable(path, error) from error
-    return hashlib.blake2b(_first_line(path, head), digest_size=16).hexdigest()
-
-
-def _first_line(path: str, head: bytes) -> bytes:
-    try:
+    content = b""
+    # The reader reports damage, after delivering the lines before it.
+    with suppress(SourceError):
         content = next(filter(None, decompress(path, iter((head,)))), b"")
-    except SourceError:
-        # The reader reports the damage, after delivering the lines before it.
-        content = b""
-    return content.partition(b"\n")[0][:_HEAD] if content else head
+    line = content.partition(b"\n")[0][:_HEAD] if content else head
+    return hashlib.blake2b(line, digest_size=16).hexdigest()

@@ -242,13 +242,18 @@ def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[byte
     for block in blocks:
         pieces, size = list[bytes](), 0
         for start in range(0, len(block), form.step):
+            step = block[start : start + form.step]
             try:
-                decoder, plain = _feed(decoder, block[start : start + form.step], decoder_of)
+                # Archives are often padded with zeros, which are not a new member.
+                while rest := step.lstrip(b"\0") if decoder.eof else step:
+                    if decoder.eof:
+                        decoder = decoder_of()
+                    pieces.append(decoder.decompress(rest))
+                    size += len(pieces[-1])
+                    step = decoder.unused_data
             except damaged as error:
                 problem = f"its {form.name} data is damaged ({error})"
                 raise SourceError(path, problem, "copy or write the file again") from error
-            pieces.append(plain)
-            size += len(plain)
             if size >= _STEP:
                 yield b"".join(pieces)
                 pieces, size = [], 0
@@ -256,15 +261,3 @@ def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[byte
     if not decoder.eof:
         problem = f"its {form.name} data is truncated"
         raise SourceError(path, problem, "wait until it is fully written")
-
-
-def _feed(decoder: Any, block: bytes, decoder_of: Callable[[], Any]) -> tuple[Any, bytes]:
-    """The decoder for the next block, and the content of this one."""
-    pieces = []
-    # Archives are often padded with zeros, which are not a new member.
-    while rest := block.lstrip(b"\0") if decoder.eof else block:
-        if decoder.eof:
-            decoder = decoder_of()
-        pieces.append(decoder.decompress(rest))
-        block = decoder.unused_data
-    return decoder, b"".join(pieces)

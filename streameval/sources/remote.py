@@ -112,9 +112,7 @@ def _store(path: str) -> Any:
 @cache
 def store(bucket: str) -> Any:
     """The client of a bucket; reads the environment on first use."""
-    # Who names an endpoint without TLS in the environment wants one.
-    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return connect_bucket(bucket, allow_http=plain)
+    return connect_bucket(bucket)
 
 
 @contextmanager
@@ -164,8 +162,10 @@ def connect_bucket(
         "timeout": timedelta(seconds=timeout),
         "connect_timeout": timedelta(seconds=min(_CONNECT, timeout)),
     }
+    # Who names an endpoint without TLS in the environment wants one.
+    plain = endpoint is None and os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     # Settings given here override those that the client reads from the environment.
-    if allow_http or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
+    if allow_http or plain or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
         client["allow_http"] = True
     retry: RetryConfig = {
         "max_retries": _RETRIES,

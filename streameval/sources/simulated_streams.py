@@ -97,7 +97,7 @@ def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
     """
     random = np.random.default_rng([seed, _SEED])
     shown = list(_show(lists, seed))
-    done = _number(seed, _interactions(random, shown))
+    done = _interactions(random, shown, seed)
     share = _INVALID if invalid else 0.0
     impressions = [impression for impression, _ in shown]
     return Streams(
@@ -125,7 +125,9 @@ def _show(lists: int, seed: int) -> Iterator[_Shown]:
         yield impression, record.interactions
 
 
-def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[SimulatedInteraction]:
+def _interactions(
+    random: _Random, shown: Sequence[_Shown], seed: int
+) -> list[SimulatedInteraction]:
     done = [
         _interaction(impression, item, kind, after)
         for impression, clicked in shown
@@ -138,7 +140,9 @@ def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[SimulatedInt
     views = [_view(random, list_) for list_ in lists for _ in range(random.poisson(_VIEWS))]
     done += [_outside(random, _choice(random, lists)) for _ in range(outside)]
     done += [_orphan(random, _choice(random, lists), gone=n % 2 == 0) for n in range(orphans)]
-    return done + views
+    ordered = sorted(done + views, key=lambda record: record.ts)
+    replace = msgspec.structs.replace
+    return [replace(record, event_id=f"e{seed}-{n}") for n, record in enumerate(ordered)]
 
 
 def _path(random: _Random) -> Iterator[tuple[str, int]]:
@@ -173,12 +177,6 @@ def _view(random: _Random, shown: Impression) -> SimulatedInteraction:
 
 def _interaction(shown: Impression, item: str, kind: str, after: int) -> SimulatedInteraction:
     return SimulatedInteraction(shown.ts + after, shown.request_id, shown.user, item, kind)
-
-
-def _number(seed: int, done: Sequence[SimulatedInteraction]) -> list[SimulatedInteraction]:
-    ordered = sorted(done, key=lambda record: record.ts)
-    replace = msgspec.structs.replace
-    return [replace(record, event_id=f"e{seed}-{n}") for n, record in enumerate(ordered)]
 
 
 def _retry(random: _Random, shown: Impression) -> Impression:

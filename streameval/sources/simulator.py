@@ -245,8 +245,10 @@ class SimulatorSource:
             self._positions = {partition: starts[partition] for partition in self._partitions}
             self._first = self._next = min(self._positions.values())
             self._joined = True
-        if self._due() <= self._next and not self._finished:
-            self._sleep(min(seconds, self._until_next()))
+        pace = self._options.events_per_second
+        if self._due() <= self._next and not self._finished and pace is not None:
+            due_at = self._opened_at + (self._next + 1 - self._first) / pace
+            self._sleep(min(seconds, max(0.0, due_at - self._clock())))
         self._end = self._due()
         start, stop = self._next, min(self._end, self._next - self._next % BLOCK + BLOCK)
         if stop <= start:
@@ -286,13 +288,6 @@ class SimulatorSource:
             return self._next + BLOCK if limit is None else limit
         due = self._first + int((self._clock() - self._opened_at) * pace)
         return due if limit is None else min(due, limit)
-
-    def _until_next(self) -> float:
-        pace = self._options.events_per_second
-        if pace is None:
-            return 0.0
-        due_at = self._opened_at + (self._next + 1 - self._first) / pace
-        return max(0.0, due_at - self._clock())
 
     def _batch(self, partition: Partition, start: int, stop: int) -> RecordBatch:
         number = start // BLOCK

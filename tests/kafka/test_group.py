@@ -172,7 +172,8 @@ def test_a_fatal_error_during_a_rebalance_is_noticed(
 
     def fenced(self: ConfluentConsumer, *_: object) -> list[Any]:
         monkeypatch.setattr(ConfluentConsumer, "_consumed", consumed)
-        self._lost(self._client, [confluent_kafka.TopicPartition(topic, n) for n in FOUR])
+        partitions = [confluent_kafka.TopicPartition(topic, n) for n in FOUR]
+        self._give_up("lost", self._client, partitions)
         cause = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
         return [Message(error=KafkaError(KafkaError._FATAL, f"Fatal error: {cause}"))]
 

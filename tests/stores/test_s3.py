@@ -146,7 +146,6 @@ def test_commands_find_region_and_endpoint_in_the_environment(
     assert endpoint is not None
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     folder, other = tmp_path / "state", s3.new_path()
     assert status(["state", "show", path]) == USAGE_ERROR
     store = direct(path)

@@ -365,9 +365,11 @@ class ClusterMonitor:
         try:
             self._refresh()
         except SourceError as error:
-            self._fail(error)
+            self.failure = error
+            self._found.set()
         except SETTINGS_ERRORS as error:
-            self._fail(settings_error(error, self._config))
+            self.failure = settings_error(error, self._config)
+            self._found.set()
         except Exception as error:  # noqa: BLE001  the monitor must survive any error
             self.answers = False
             connecting = self._cluster is None
@@ -406,7 +408,3 @@ class ClusterMonitor:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
-
-    def _fail(self, error: SourceError) -> None:
-        self.failure = error
-        self._found.set()

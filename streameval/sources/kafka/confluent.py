@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import groupby, repeat
 from typing import Any, Final, Literal
 
@@ -110,7 +111,11 @@ class ConfluentConsumer:
 
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
         """See `Consumer`."""
-        self._renew_credentials()
+        # The next connection uses credentials whose files have changed.
+        current = self._current_credentials()
+        if current != self._credentials:
+            self._credentials = current
+            self._client.set_sasl_credentials(current["sasl.username"], current["sasl.password"])
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -127,10 +132,15 @@ class ConfluentConsumer:
         if generation != self._generation:
             # After a rebalance everything is revoked or held; older messages must not be delivered.
             self._trouble = None
-            messages = [message for message in messages if _is_fatal(message)]
+            failed = [message for message in messages if message.error() is not None]
+            messages = [message for message in failed if message.error().name() == _FATAL]
         batches = self._batches(messages, positions)
-        if not batches:
-            self._raise_trouble()
+        if not batches and self._trouble is not None:
+            # The client reports an error once per attempt, and attempts take seconds.
+            since, error = self._trouble
+            if time.monotonic() - since < _ATTEMPT_SECONDS:
+                raise error
+            self._trouble = None
         return batches
 
     def hold(self, partitions: Sequence[Partition]) -> None:  # noqa: ARG002  always all of them
@@ -165,7 +175,11 @@ class ConfluentConsumer:
     def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> bool:
         """See `Consumer`; the client itself waits, until its session ends at the latest."""
         if wait:
-            self._commit_now(offsets)
+            if not self._monitor.answers:
+                raise errors.KafkaConnectionError(str(self._monitor.trouble).rstrip("."))
+            refusal = _first_error(None, self._send(offsets, asynchronous=False))
+            if refusal is not None:
+                raise _commit_refusal(_translate(refusal))
             return True
         if self._asked and self._answer is None:
             return False
@@ -177,13 +191,6 @@ class ConfluentConsumer:
             self._send(offsets, asynchronous=True)
             self._asked = dict(offsets)
         return answered
-
-    def _commit_now(self, offsets: Mapping[Partition, int]) -> None:
-        if not self._monitor.answers:
-            raise errors.KafkaConnectionError(str(self._monitor.trouble).rstrip("."))
-        refusal = _first_error(None, self._send(offsets, asynchronous=False))
-        if refusal is not None:
-            raise _commit_refusal(_translate(refusal))
 
     def _send(
         self, offsets: Mapping[Partition, int], *, asynchronous: bool
@@ -202,14 +209,23 @@ class ConfluentConsumer:
         self._client.close()
 
     def _subscribed(self) -> Consumer:
+        def assigned(client: Consumer, given: list[TopicPartition]) -> None:
+            client.assign([])
+            self._noted("assigned", _places(given))
+
         client = Consumer({**self._settings, **self._credentials})
         client.subscribe(
             list(self._topics),
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._lost,
+            on_assign=assigned,
+            on_revoke=partial(self._give_up, "revoked"),
+            on_lost=partial(self._give_up, "lost"),
         )
         return client
+
+    def _give_up(self, change: Change, client: Consumer, given: Sequence[TopicPartition]) -> None:
+        self._noted(change, _places(given))
+        # The client unassigns on return only if the callback has not assigned anything.
+        client.unassign()
 
     def _replace(self, fatal: errors.KafkaError, lost: Collection[Partition]) -> None:
         """Replace a client after a fatal error, which makes it unusable.
@@ -298,27 +314,6 @@ class ConfluentConsumer:
         self._failure = failure
         return False
 
-    def _raise_trouble(self) -> None:
-        # The client reports an error once per attempt, and attempts take seconds.
-        if self._trouble is not None:
-            since, error = self._trouble
-            if time.monotonic() - since < _ATTEMPT_SECONDS:
-                raise error
-            self._trouble = None
-
-    def _assigned(self, client: Consumer, given: list[TopicPartition]) -> None:
-        client.assign([])
-        self._noted("assigned", _places(given))
-
-    def _revoked(self, client: Consumer, given: list[TopicPartition]) -> None:
-        self._noted("revoked", _places(given))
-        # The client unassigns on return only if the callback has not assigned anything.
-        client.unassign()
-
-    def _lost(self, client: Consumer, given: list[TopicPartition]) -> None:
-        self._noted("lost", _places(given))
-        client.unassign()
-
     def _noted(self, what: Change, given: Collection[Partition]) -> None:
         if self._closed:
             return
@@ -338,13 +333,6 @@ class ConfluentConsumer:
     def _current_credentials(self) -> dict[str, str]:
         given = filter(self._latest.__contains__, CREDENTIALS)
         return {librdkafka_name(name): str(self._latest[name]) for name in given}
-
-    def _renew_credentials(self) -> None:
-        """Read credential files again; the next connection uses changes."""
-        current = self._current_credentials()
-        if current != self._credentials:
-            self._credentials = current
-            self._client.set_sasl_credentials(current["sasl.username"], current["sasl.password"])
 
 
 def _at(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
@@ -399,11 +387,6 @@ def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch
         keys=[*map(_MESSAGE.key, run)],
         headers=lambda place: run[place].headers() or [],
     )
-
-
-def _is_fatal(message: Any) -> bool:
-    error = message.error()
-    return error is not None and error.name() == _FATAL
 
 
 def _translate(error: KafkaError) -> errors.KafkaError:

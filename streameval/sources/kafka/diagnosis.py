@@ -220,7 +220,11 @@ _MEMBERSHIP: Final = {
 def permanent_error(error: Exception) -> SourceError | None:
     """The SourceError for an error that waiting will not fix, else None."""
     if isinstance(error, OffsetOutOfRangeError | LogTruncationError):
-        return _outside(error)
+        # Both have a mapping of partition to offset as their argument.
+        offsets_of = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
+        where = ", ".join(str(Partition(*partition)) for partition in offsets_of) or "kafka"
+        offsets = ", ".join(str(offset) for offset in offsets_of.values()) or "that is read"
+        return SourceError(where, f"offset {offsets} is no longer in the log", _GONE)
     if isinstance(error, CorruptRecordError):
         remedy = (
             "restart; if the same record fails again, restore the partition, or delete its records "
@@ -233,11 +237,3 @@ def permanent_error(error: Exception) -> SourceError | None:
         if isinstance(error, kind):
             return RefusedMemberError("kafka", problem, remedy)
     return None
-
-
-def _outside(error: Exception) -> SourceError:
-    # Both errors have a mapping of partition to offset as their argument.
-    offsets_of = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
-    where = ", ".join(str(Partition(*partition)) for partition in offsets_of) or "kafka"
-    offsets = ", ".join(str(offset) for offset in offsets_of.values()) or "that is read"
-    return SourceError(where, f"offset {offsets} is no longer in the log", _GONE)

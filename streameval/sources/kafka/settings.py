@@ -196,14 +196,27 @@ def client_config(
     for written, raw in _flatten(table):
         name = written.replace(".", "_")
         name = _RENAMED.get(name, name)
-        try:
-            _check_name(name, config, known)
-            config[name] = _typed(
-                _fill(raw, environment), (known or KafkaConsumer.DEFAULT_CONFIG).get(name)
-            )
-        except ValueError as error:
-            text = str(error)
-            problems.append(ConfigError(path, written, text if text.endswith("?") else f"{text}."))
+        problem = None
+        if name in config:
+            problem = f"{name} is given twice; keep one of the names"
+        elif name in _RESERVED:
+            problem = f"cannot be set: {_RESERVED[name]}"
+        elif known is not None and name not in known:
+            similar = similar_names(name, known) or "; see its documentation"
+            problem = f"the Kafka client has no such setting{similar}"
+        else:
+            default = (known or KafkaConsumer.DEFAULT_CONFIG).get(name)
+            try:
+                value = _fill(raw, environment)
+                if isinstance(value, str) and isinstance(default, bool | int):
+                    # A variable is text, and "false" would count as true.
+                    value = msgspec.convert(value, type(default), strict=False)
+                config[name] = value
+            except ValueError as error:
+                problem = str(error)
+        if problem is not None:
+            text = problem if problem.endswith("?") else f"{problem}."
+            problems.append(ConfigError(path, written, text))
     if problems:
         first, *others = problems
         raise ConfigError(path, first.key, first.problem, *others)
@@ -274,23 +287,6 @@ def _fill(raw: Any, environment: Mapping[str, str]) -> Any:
     return FileText(text, partial(substitute, raw, environment)) if names_a_file(raw) else text
 
 
-def _check_name(name: str, config: Mapping[str, Any], known: Mapping[str, Any] | None) -> None:
-    if name in config:
-        raise ValueError(f"{name} is given twice; keep one of the names")
-    if name in _RESERVED:
-        raise ValueError(f"cannot be set: {_RESERVED[name]}")
-    if known is not None and name not in known:
-        similar = similar_names(name, known) or "; see its documentation"
-        raise ValueError(f"the Kafka client has no such setting{similar}")
-
-
-def _typed(value: Any, default: Any) -> Any:
-    """A variable, which is text, as a number or a boolean: "false" would count as true."""
-    if isinstance(value, str) and isinstance(default, bool | int):
-        return msgspec.convert(value, type(default), strict=False)
-    return value
-
-
 def _checked(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     """`config` with protocol and mechanism in capitals; raises if a client would ignore a part."""
     upper = ("security_protocol", "sasl_mechanism")
@@ -313,26 +309,20 @@ def _checked(config: Mapping[str, Any], path: str) -> dict[str, Any]:
             Path(config[key]).read_bytes()
         except (OSError, TypeError) as error:
             raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
-    _check_addresses(config.get("bootstrap_servers", "localhost"), path)
-    return config
-
-
-def _check_addresses(servers: object, path: str) -> None:
+    servers = config.get("bootstrap_servers", "localhost")
     if "@" in str(servers):
         problem = "user information does not belong here; give sasl_plain_username and "
         raise ConfigError(path, "bootstrap_servers", f"{problem}sasl_plain_password.")
     parts: Any = servers.split(",") if isinstance(servers, str) else servers
     is_text = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
     texts = [part.strip() for part in parts if part.strip()] if is_text else []
-    if not texts or not all(map(_is_address, texts)):
+    split = [*map(_host_and_port, texts)]
+    ports = [port for _, port in split if port is not None]
+    valid = all(port.isdecimal() and 0 < int(port) <= LARGEST_PORT for port in ports)
+    if not texts or not valid or not all(host for host, _ in split):
         problem = f"found {servers!r}; give HOST:PORT, for example 'broker-1:9092'."
         raise ConfigError(path, "bootstrap_servers", problem)
-
-
-def _is_address(text: str) -> bool:
-    """Whether it is HOST:PORT or only a host."""
-    host, port = _host_and_port(text)
-    return bool(host) and (port is None or (port.isdecimal() and 0 < int(port) <= LARGEST_PORT))
+    return config
 
 
 def _host_and_port(address: str) -> tuple[str, str | None]:

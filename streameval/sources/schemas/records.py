@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NoReturn, TypeVar
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, check_framed, schema_id
@@ -125,7 +126,7 @@ class Schemas:
             definition = self._ask(lambda: self._registry.definition(schema_id(header)))
             reader = self._read_avro(definition, encoding.time_unit)
         except RejectedSchemaError as error:
-            reader, refusal = _refusing(error, header), error
+            reader, refusal = partial(_refuse, error, schema_id(header)), error
         readers[header] = reader
         self._refused_until.pop(key, None)
         if refusal is not None:
@@ -153,10 +154,6 @@ class Schemas:
             self._away, self._answered = away, self._answered or away is None
 
 
-def _refusing(error: RejectedSchemaError, header: bytes) -> ToText:
-    """The reader of records whose schema is missing or unusable."""
-
-    def refuse(_value: bytes) -> NoReturn:
-        raise Refusal(error.reason, f"schema {schema_id(header)}: {error}")
-
-    return refuse
+def _refuse(error: RejectedSchemaError, schema: int, _value: bytes) -> NoReturn:
+    """Read a record whose schema is missing or unusable."""
+    raise Refusal(error.reason, f"schema {schema}: {error}")
