@@ -19,7 +19,9 @@ from streameval.events.errors import OptionError, nearest, suggestion
 
 Struct: TypeAlias = type[msgspec.Struct]
 
-_METRIC_TABLE: Final = "a metric with its own table goes under [[metric]]"
+_SEVERAL: Final = {"metric", "attribution.interactions"}
+"""Tables that may stand several times."""
+
 _LONGEST: Final = 60
 _EXAMPLES: Final = {
     "metrics": 'metrics = ["ndcg@10"]',
@@ -153,9 +155,8 @@ class _Search:
 
     def _inside(self, hint: Any, value: object, key: str) -> Iterator[Problem]:
         """The problems of the keys of a table and the items of a list."""
-        structs = [kind for kind in _members(hint) if _is_struct(kind)]
         if isinstance(value, Mapping):
-            if structs:
+            if structs := [kind for kind in _members(hint) if _is_struct(kind)]:
                 yield from self._in_table(structs, value, key)
             for kind in _values(hint, dict):
                 for name, nested in value.items():
@@ -169,42 +170,40 @@ class _Search:
         self, structs: Sequence[Struct], table: Mapping[str, Any], key: str
     ) -> Iterator[Problem]:
         tags = [struct.__struct_config__.tag for struct in structs]
-        field = structs[0].__struct_config__.tag_field
-        tag = table.get(field) if field else tags[0]
-        within = f"{key}.{field}".lstrip(".")
-        if field is not None and field not in table:
-            yield Problem(within, _missing(within))
-        elif tag not in tags:
-            yield Problem(within, _not_allowed(tag, tags))
-        else:
-            yield from self._in_struct(structs[tags.index(tag)], table, key)
-
-    def _in_struct(self, struct: Struct, table: Mapping[str, Any], key: str) -> Iterator[Problem]:
-        fields = {field.name: field for field in msgspec.structs.fields(struct)}
+        tag_field = structs[0].__struct_config__.tag_field
+        tag = table.get(tag_field) if tag_field else tags[0]
+        tag_key = f"{key}.{tag_field}".lstrip(".")
+        if tag_field is not None and tag_field not in table:
+            yield Problem(tag_key, _missing(tag_key))
+            return
+        if tag not in tags:
+            yield Problem(tag_key, _not_allowed(tag, tags))
+            return
+        fields = {field.name: field for field in msgspec.structs.fields(structs[tags.index(tag)])}
         for name in table:
-            if name not in fields and name != struct.__struct_config__.tag_field:
+            if name not in fields and name != tag_field:
                 yield Problem(f"{key}.{name}".lstrip("."), self._unknown(key, name))
         for name, field in fields.items():
             path = f"{key}.{name}".lstrip(".")
-            if name in table:
-                meant = _plain_list(fields, name, table)
-                if meant is not None:
-                    yield Problem(path, f"found {_json(table[name])}; did you mean {meant!r}?")
-                else:
-                    yield from self.in_value(field.type, table[name], path)
-            elif field.required:
-                yield Problem(path, _missing(path))
+            if name not in table:
+                if field.required:
+                    yield Problem(path, _missing(path))
+            elif (meant := _plain_list(fields, name, table)) is not None:
+                yield Problem(path, f"found {_json(table[name])}; did you mean {meant!r}?")
+            else:
+                yield from self.in_value(field.type, table[name], path)
 
     def _unknown(self, key: str, name: str) -> str:
         section = key.partition("[")[0]
         if (reason := REMOVED.get(f"{section}.{name}")) is not None:
             return f"removed in {reason}."
-        allowed = _keys(self._tables[section])
-        elsewhere = [
-            f"{_bracket(other)} {name}" if other else f"{name!r} above the first [table]"
-            for other, struct in self._tables.items()
-            if name in _keys(struct) and name != section.rpartition(".")[2]
-        ]
+        allowed, elsewhere = _keys(self._tables[section]), list[str]()
+        for other, struct in self._tables.items():
+            if name in _keys(struct) and name != section.rpartition(".")[2]:
+                table = f"[[{other}]]" if other in _SEVERAL else f"[{other}]"
+                elsewhere.append(
+                    f"{table} {name}" if other else f"{name!r} above the first [table]"
+                )
         meant = " or ".join([repr(candidate) for candidate in nearest(name, allowed)] or elsewhere)
         hint = f" Did you mean {meant}?" if meant else ""
         return f"unknown key.{hint} Allowed here: {', '.join(allowed)}."
@@ -235,32 +234,26 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     choices = [choice for literal in literals for choice in typing.get_args(literal)]
     if choices and not isinstance(value, (list, Mapping)):
         return _not_allowed(value, choices)
-    remedy = _brackets(kinds, value, key) or _wanted_text(kinds, value)
-    return f"found {_json(value)}; {remedy}." if remedy else f"found {_json(value)}: {error}."
-
-
-def _brackets(kinds: Sequence[inspect.Type], value: object, key: str) -> str:
-    """What to write where a table stands for a list, or a list for a table; else ""."""
-    if key.startswith("metrics") and isinstance(value, Mapping):
-        return _METRIC_TABLE
     names = {type(kind) for kind in kinds}
-    if inspect.ListType in names and isinstance(value, Mapping):
-        return f"write [[{key}]], in double brackets"
     has_tables = isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value)
-    if inspect.StructType in names and has_tables:
-        return f"write [{key}] once, in single brackets"
-    return ""
-
-
-def _wanted_text(kinds: Sequence[inspect.Type], value: object) -> str:
-    """What to give: the kinds, or the limits of the one that the value has."""
+    # The kinds to give, or the limits of the one that the value has.
     fitting = [kind for kind in kinds if isinstance(value, _PYTHON.get(type(kind), ()))]
-    named = [
+    wanted = [
         _KINDS[type(kind)] + _limit(kind) * bool(fitting)
         for kind in fitting or kinds
         if type(kind) in _KINDS
     ]
-    return f"give {' or '.join(named)}" if named else ""
+    if key.startswith("metrics") and isinstance(value, Mapping):
+        remedy = "a metric with its own table goes under [[metric]]"
+    elif inspect.ListType in names and isinstance(value, Mapping):
+        remedy = f"write [[{key}]], in double brackets"
+    elif inspect.StructType in names and has_tables:
+        remedy = f"write [{key}] once, in single brackets"
+    elif wanted:
+        remedy = f"give {' or '.join(wanted)}"
+    else:
+        return f"found {_json(value)}: {error}."
+    return f"found {_json(value)}; {remedy}."
 
 
 _KINDS: Final[Mapping[type[inspect.Type], str]] = {
@@ -349,11 +342,6 @@ def _values(hint: Any, container: type) -> Iterator[Any]:
 def _keys(struct: Struct) -> list[str]:
     tag = struct.__struct_config__.tag_field
     return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
-
-
-def _bracket(section: str) -> str:
-    several = section in {"metric", "attribution.interactions"}
-    return f"[[{section}]]" if several else f"[{section}]" if section else ""
 
 
 def _json(value: object) -> str:
