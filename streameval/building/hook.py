@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -130,7 +131,9 @@ class BuildHook(BuildHookInterface[Any]):
         if not editable:
             build_data["force_include"][str(target)] = COMPILED.as_posix()
             build_data["pure_python"] = False
-            build_data["tag"] = f"{ABI}-{_platform()}"
+            # A platform of any Linux is only promised by an audit.
+            tags = (tag for tag in platform_tags() if not re.match("many|musl", tag))
+            build_data["tag"] = f"{ABI}-{next(tags)}"
 
     def _go_on_without(self, variable: str, what: str, error: Exception) -> None:
         if os.environ.get(variable) == "required":
@@ -214,8 +217,3 @@ def _compiler() -> Sequence[str]:
         return shlex.split(os.environ["CC"])
     command = shlex.split(sysconfig.get_config_var("CC") or "cc")
     return command if shutil.which(command[0]) else ["cc"]
-
-
-def _platform() -> str:
-    """The name of this platform in a wheel's; one of any Linux is only promised by an audit."""
-    return next(tag for tag in platform_tags() if "manylinux" not in tag and "musllinux" not in tag)

@@ -176,16 +176,12 @@ class Division(NamedTuple):
 def divisions(snapshot: Snapshot) -> list[Division]:
     """The families that have series, in order."""
     splits = []
-    for place, series in groupby(snapshot.series, key=lambda entry: entry.family):
-        listed, family = list(series), snapshot.families[place]
-        metrics = groupby(listed, key=lambda entry: entry.metric)
-        splits.append(
-            Division(
-                family,
-                _windows(family, listed),
-                [(shown_metric, list(of)) for shown_metric, of in metrics],
-            )
-        )
+    for index, series in groupby(snapshot.series, key=lambda entry: entry.family):
+        listed, family = list(series), snapshot.families[index]
+        windows = dict.fromkeys((*family.windows, *(entry.window for entry in listed)))
+        windows.pop(LIFETIME, None)
+        metrics = [(metric, list(of)) for metric, of in groupby(listed, key=lambda x: x.metric)]
+        splits.append(Division(family, (*windows, LIFETIME), metrics))
     return splits
 
 
@@ -207,12 +203,6 @@ def lift_bounds(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "no interval"
     return f"{percent(low, '+', math.floor)} to {percent(high, '+', math.ceil)}"
-
-
-def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:
-    windows = dict.fromkeys((*family.windows, *(entry.window for entry in series)))
-    windows.pop(LIFETIME, None)
-    return (*windows, LIFETIME)
 
 
 CONTROLS = ("control", "baseline")
@@ -264,13 +254,15 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     if compared is None or compared.control is None:
         return [None] * len(snapshot.series)
     keys = [_split(snapshot, entry, compared.label) for entry in snapshot.series]
-    controls = {
-        key: entry
-        for (value, key), entry in zip(keys, snapshot.series, strict=True)
-        if value == compared.control
-    }
-    paired = zip(keys, snapshot.series, strict=True)
-    return [_difference(entry, controls.get(key)) for (_, key), entry in paired]
+    pairs = list(zip(keys, snapshot.series, strict=True))
+    controls = {key: entry for (value, key), entry in pairs if value == compared.control}
+    found: list[float | None] = []
+    for (_, key), entry in pairs:
+        control = controls.get(key, entry)
+        defined = entry.reading.defined and control.reading.defined
+        is_other = control is not entry and defined
+        found.append(entry.reading.value - control.reading.value if is_other else None)
+    return found
 
 
 def difference_text(entry: Series, by: float, control: str) -> str:
@@ -288,11 +280,3 @@ def _split(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, t
     labels = dict(zip(names, entry.labels, strict=True))
     value = labels.pop(label, None)
     return value, (entry.family, entry.metric.text, entry.window, *labels.items())
-
-
-def _difference(entry: Series, control: Series | None) -> float | None:
-    if control is None or control is entry:
-        return None
-    if not (entry.reading.defined and control.reading.defined):
-        return None
-    return entry.reading.value - control.reading.value

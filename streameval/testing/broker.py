@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
@@ -185,9 +185,17 @@ class Broker:
     def _prepare(self) -> Path:
         directory = Path(tempfile.mkdtemp(prefix="streameval-broker-"))
         self._directory, self._watchdog = directory, _Watchdog(directory)
-        properties = _write_settings(
-            directory, self._port, self._controller, self._listeners, self._properties
+        listening = {"PLAINTEXT": self.bootstrap_servers, **self._listeners}
+        settings = _PROPERTIES.format(
+            controller=self._controller,
+            listeners=",".join(f"{name}://{address}" for name, address in listening.items()),
+            protocols=",".join(f"{name}:{name}" for name in listening),
+            data=directory / "data",
         )
+        further = "".join(f"{key}={value}\n" for key, value in self._properties.items())
+        properties = directory / "server.properties"
+        properties.write_text(settings + further)
+        (directory / "log4j2.xml").write_text(_LOGGING)
         arguments = ("format", "-t", str(uuid.uuid4()), "-c", str(properties))
         storage = _spawn(directory, "kafka.tools.StorageTool", *arguments)
         if storage.wait() != 0:
@@ -237,44 +245,19 @@ def classpath() -> str:
 
 def free_ports(count: int) -> list[int]:
     """Distinct free ports of 127.0.0.1."""
+    ports = list[int]()
+    candidates = random.SystemRandom().sample(_RANGE, 100)
     with ExitStack() as stack:
         # All stay bound until the last is found, so that they differ.
-        return [_bind(stack) for _ in range(count)]
-
-
-def _bind(stack: ExitStack) -> int:
-    candidates = random.SystemRandom().sample(_RANGE, 100)
-    for port in candidates:
-        listener = stack.enter_context(socket.socket())
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return port
-    raise OSError(f"no free port of 127.0.0.1 among {len(candidates)} tried")
-
-
-def _write_settings(
-    directory: Path,
-    port: int,
-    controller: int,
-    listeners: Mapping[str, str],
-    properties: Mapping[str, str],
-) -> Path:
-    """Write the broker's configuration to `directory`, and return the path of its properties."""
-    listening = {"PLAINTEXT": f"127.0.0.1:{port}", **listeners}
-    settings = _PROPERTIES.format(
-        controller=controller,
-        listeners=",".join(f"{name}://{address}" for name, address in listening.items()),
-        protocols=",".join(f"{name}:{name}" for name in listening),
-        data=directory / "data",
-    )
-    further = "".join(f"{key}={value}\n" for key, value in properties.items())
-    written = directory / "server.properties"
-    written.write_text(settings + further)
-    (directory / "log4j2.xml").write_text(_LOGGING)
-    return written
+        for port in candidates:
+            listener = stack.enter_context(socket.socket())
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                listener.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise OSError(f"no {count} free ports of 127.0.0.1 among {len(candidates)} tried")
 
 
 def _spawn(directory: Path, main: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -8,7 +8,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import fields, replace
@@ -24,10 +24,12 @@ from streameval.catalogue.items import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import AMONG
-from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
+from streameval.events import Batch, Event, Id, Interaction, columns_of
 from streameval.events.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events.per_item import PerItem
 from streameval.statistics.options import MAX_ITEMS
+
+T = TypeVar("T")
 
 ITEMS: tuple[Id, ...] = tuple(range(12))
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25)
@@ -68,15 +70,23 @@ def traffic(
     """
     draw = random.Random(seed)  # noqa: S311  reproducible on purpose; nothing secret
     drawn = [_event(draw, plain=plain) for _ in range(events)]
-    return [_unshown(draw, event) for event in drawn] if unshown else drawn
-
-
-def _unshown(draw: random.Random, event: Event) -> Event:
-    others = draw.sample(ITEMS, draw.choice((0, 3, 6)))
-    return replace(event, shown_instead=others) if draw.random() < 0.8 else event
+    if not unshown:
+        return drawn
+    others = [draw.sample(ITEMS, draw.choice((0, 3, 6))) for _ in drawn]
+    return [
+        replace(event, shown_instead=instead) if draw.random() < 0.8 else event
+        for event, instead in zip(drawn, others, strict=True)
+    ]
 
 
 def _event(draw: random.Random, *, plain: bool) -> Event:
+    def usually(make: Callable[[], T]) -> T | None:
+        return make() if draw.random() < 0.8 else None
+
+    def values() -> PerItem:
+        chances: dict[str, Any] = {name: draw.choices(_CHANCES, k=length) for name in _VALUED}
+        return chances | {"team": draw.choices(("a", "b", None), k=length)}
+
     length = draw.choice((0, 1, 3, 6, 12))
     recommendations = draw.sample(ITEMS, length)
     positions = None
@@ -84,41 +94,20 @@ def _event(draw: random.Random, *, plain: bool) -> Event:
         recommendations = draw.choices(ITEMS, k=length)
     if not plain and draw.random() < 0.3:
         positions = draw.choices(range(1, 15), k=length)
-    interactions = _interactions(draw)
+    items = draw.sample(ITEMS, draw.choice((0, 0, 1, 1, 2, 5)))
+    has_gains = draw.random() >= 0.5
+    gains: dict[Any, float] = {item: draw.choice(_GAINS) if has_gains else 1.0 for item in items}
     return Event(
         recommendations=recommendations,
-        interactions=interactions,
+        interactions=gains if has_gains else items,
         positions=positions,
-        scores=[draw.randrange(1, 100) / 100 for _ in recommendations]
-        if draw.random() < 0.8
-        else None,
-        baseline=draw.sample(ITEMS, draw.choice((0, 3, 6))) if draw.random() < 0.8 else None,
-        typed=_with_types(draw, interactions),
-        history=draw.sample(ITEMS, draw.choice((0, 4))) if draw.random() < 0.8 else None,
-        user=draw.choice(_USERS) if draw.random() < 0.8 else None,
-        per_item=_item_values(draw, length) if draw.random() < 0.8 else None,
+        scores=usually(lambda: [draw.randrange(1, 100) / 100 for _ in recommendations]),
+        baseline=usually(lambda: draw.sample(ITEMS, draw.choice((0, 3, 6)))),
+        typed=[Interaction(item, gain, draw.choice(_TYPES)) for item, gain in gains.items()],
+        history=usually(lambda: draw.sample(ITEMS, draw.choice((0, 4)))),
+        user=usually(lambda: draw.choice(_USERS)),
+        per_item=usually(values),
     )
-
-
-def _item_values(draw: random.Random, length: int) -> PerItem:
-    chances: dict[str, Any] = {name: draw.choices(_CHANCES, k=length) for name in _VALUED}
-    return chances | {"team": draw.choices(("a", "b", None), k=length)}
-
-
-def _interactions(draw: random.Random) -> Interactions:
-    interactions = draw.sample(ITEMS, draw.choice((0, 0, 1, 1, 2, 5)))
-    return (
-        interactions
-        if draw.random() < 0.5
-        else {item: draw.choice(_GAINS) for item in interactions}
-    )
-
-
-def _with_types(draw: random.Random, interactions: Interactions) -> Sequence[Interaction]:
-    gains: Mapping[Any, float] = (
-        interactions if isinstance(interactions, Mapping) else dict.fromkeys(interactions, 1.0)
-    )
-    return [Interaction(item, gain, draw.choice(_TYPES)) for item, gain in gains.items()]
 
 
 Events: TypeAlias = Sequence[Event]
@@ -224,23 +213,24 @@ def any_form(metric: Metric, events: Events) -> str | None:
     for event in events:
         update(whole, event)
     columns: Batch | list[Event]
-    for columns in (list(events), columns_of(events), list(map(_unchangeable, events))):
+    # With tuples and frozen sets, which callers may give, too.
+    unchangeable = [
+        replace(
+            event,
+            recommendations=tuple(event.recommendations),
+            interactions=event.interactions
+            if isinstance(event.interactions, Mapping)
+            else frozenset(event.interactions),
+            baseline=None if event.baseline is None else tuple(event.baseline),
+        )
+        for event in events
+    ]
+    for columns in (list(events), columns_of(events), unchangeable):
         together = make_accumulator(metric)
         together.update_many(columns)
         if wrong := _difference(whole, together):
             return f"counted together instead of one at a time, {wrong}"
     return None
-
-
-def _unchangeable(event: Event) -> Event:
-    """The event with tuples and frozen sets, which callers may give, too."""
-    interactions, baseline = event.interactions, event.baseline
-    return replace(
-        event,
-        recommendations=tuple(event.recommendations),
-        interactions=interactions if isinstance(interactions, Mapping) else frozenset(interactions),
-        baseline=None if baseline is None else tuple(baseline),
-    )
 
 
 def state_returns(metric: Metric, events: Events) -> str | None:
@@ -268,16 +258,13 @@ def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
 
 
 def make_accumulator(metric: Metric) -> Accumulator:
-    """An empty accumulator of one metric."""
-    return Accumulator(metric, **INPUTS, attributes=_attributes(metric))
-
-
-def _attributes(metric: Metric) -> Mapping[str, Attribute]:
-    """The attributes that a metric reads; the last item has no value."""
+    """An empty accumulator of one metric, with the attributes that it reads."""
     group, _, value = str(metric.values.get(AMONG, "")).partition(":")
     first = value or "a"
+    # The last item has no value.
     kinds = {item: [first, "b", "c"][number % 3 :] for number, item in enumerate(ITEMS[:-1])}
-    return {name: Attribute(kinds) for name in (metric.attribute, group) if name}
+    attributes = {name: Attribute(kinds) for name in (metric.attribute, group) if name}
+    return Accumulator(metric, **INPUTS, attributes=attributes)
 
 
 def count_events(metric: Metric, events: Iterable[Event]) -> Accumulator:
@@ -362,24 +349,24 @@ def _plainer(event: Event) -> Iterator[Event]:
     interactions: Any = event.interactions
     if isinstance(interactions, Mapping):
         yield replace(event, interactions=list(interactions))
+
+    def without(row: int, column: Sequence[Any] | None) -> list[Any] | None:
+        return None if column is None else [*column[:row], *column[row + 1 :]]
+
     for row in range(len(event.recommendations)):
-        columns = {
-            name: getattr(event, name) for name in ("recommendations", "positions", "scores")
+        shorter: dict[str, Any] = {
+            name: without(row, getattr(event, name))
+            for name in ("recommendations", "positions", "scores")
         }
-        shorter: dict[str, Any] = {name: _but(column, row) for name, column in columns.items()}
         if event.per_item is not None:
             items = event.per_item.items()
-            shorter["per_item"] = {name: _but(values, row) for name, values in items}
+            shorter["per_item"] = {name: without(row, values) for name, values in items}
         yield replace(event, **shorter)
     for item in interactions:
         others = [other for other in interactions if other != item]
         has_gains = isinstance(interactions, Mapping)
         fewer = {other: interactions[other] for other in others} if has_gains else others
         yield replace(event, interactions=fewer)
-
-
-def _but(column: Sequence[Any] | None, row: int) -> list[Any] | None:
-    return None if column is None else [*column[:row], *column[row + 1 :]]
 
 
 Twin = Callable[[Sequence[Event]], float]

@@ -15,7 +15,8 @@ from tests.dead_letters.places import deliver, destination, letter, records_in
 from tests.kafka.topics import create, options
 
 
-def _kafka(folder: Path, address: str, topic: str, more: str = "") -> Path:
+def _kafka(folder: Path, at: Broker | str, topic: str, more: str = "") -> Path:
+    address = at if isinstance(at, str) else at.bootstrap_servers
     path = folder / "streameval.toml"
     path.write_text(
         f'metrics = ["ctr"]\n[source]\ntype = "kafka"\ntopics = ["{topic}"]\n'
@@ -35,7 +36,7 @@ def test_show_prints_reasons_times_and_the_last_records(broker: Broker, tmp_path
     of = partial(letter, topic=topic)
     odd = of(40, value=b"\x1b[31m\xff")
     _dead_topic(broker, of(1), of(1), *map(of, range(10, 14)), odd)
-    text = printed("dlq", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    text = printed("dlq", _kafka(tmp_path, broker, topic))
     assert text.splitlines()[0] == f"6 records in topic {topic}.dlq"
     row = next(line for line in text.splitlines() if "2023-11-14T22:13:20Z" in line)
     assert [cell.strip() for cell in row.split(row[0])[1:4]] == ["not_json", "decode", "6"]
@@ -48,7 +49,7 @@ def test_show_prints_reasons_times_and_the_last_records(broker: Broker, tmp_path
 def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, *(letter(offset, topic=topic) for offset in (1, 2, 2)))
-    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    config = _kafka(tmp_path, broker, topic)
     shown = json.loads(run("dlq", config, "--format", "json").stdout)
     (group,) = shown["reasons"]
     assert shown["records"] == group["count"] == 2
@@ -68,7 +69,7 @@ def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
 def test_show_says_which_letters_are_truncated(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, letter(1, topic=topic), letter(2, topic=topic, size=3_000_000))
-    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    config = _kafka(tmp_path, broker, topic)
     done = run("dlq", config)
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
     assert done.stdout.count("truncated") == 1
@@ -96,12 +97,12 @@ def test_an_empty_topic_has_no_letters_and_a_missing_one_is_an_error(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
-    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    config = _kafka(tmp_path, broker, topic)
     done = run("dlq", config)
     assert done.stdout == f"no dead letters yet in topic {topic}.dlq.\n"
     done = run("dlq", "replay", config)
     assert done.stdout == f"0 records of topic {topic}.dlq were replayed.\n"
-    done = run("dlq", _kafka(tmp_path, broker.bootstrap_servers, "nowhere"))
+    done = run("dlq", _kafka(tmp_path, broker, "nowhere"))
     assert done.returncode == 1
     assert "topic 'nowhere': not found on this cluster" in done.stderr
 
@@ -114,7 +115,7 @@ def test_replay_republishes_records_unchanged_to_their_partitions(
     first = letter(7, topic=topic, number=2, value=b"\xff", key=b"\x00")
     second = letter(8, topic=topic, number=1, key=None, headers=())
     _dead_topic(broker, first, second, first)
-    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    config = _kafka(tmp_path, broker, topic)
     for reason, count in {"missing_field": 0, "not_json": 2}.items():
         done = run("dlq", "replay", config, "--dry-run", "--reason", reason)
         assert done.stdout == f"{count} records of topic {topic}.dlq would be replayed.\n"
@@ -142,7 +143,7 @@ def test_a_record_rejected_again_after_a_replay_is_replayed_once(
         letter(5, topic=topic, headers=again),
         letter(6, topic=topic),
     )
-    done = run("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    done = run("dlq", "replay", _kafka(tmp_path, broker, topic))
     assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
     names = [record.headers[-1][1].decode() for record in records_in(broker, topic)]
     assert names == [f"{topic}/0/1", f"{topic}/0/6"]
@@ -155,9 +156,7 @@ def test_replay_skips_letters_of_topics_that_are_not_configured(
     topic, dead = create(broker), create(broker)
     kept = destination(options(broker, topic), topic=dead)
     deliver(kept, letter(3, topic=topic), letter(4, topic="another"))
-    config = _kafka(
-        tmp_path, broker.bootstrap_servers, topic, f'[dead_letters]\ntopic = "{dead}"\n'
-    )
+    config = _kafka(tmp_path, broker, topic, f'[dead_letters]\ntopic = "{dead}"\n')
     done = run("dlq", "replay", config)
     assert done.stdout == f"1 record of topic {dead} was replayed.\n"
     assert "letters of another were skipped" in done.stderr
@@ -171,7 +170,7 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
     topic = create(broker)
     cut = [letter(offset, topic=topic, value=b"not", size=8) for offset in (7, 2)]
     _dead_topic(broker, *cut, letter(2, topic=topic), letter(3, topic=topic))
-    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    config = _kafka(tmp_path, broker, topic)
     for dry_run in (["--dry-run"], []):
         done = run("dlq", "replay", config, *dry_run)
         assert done.stdout.startswith(f"2 records of topic {topic}.dlq ")
@@ -183,6 +182,6 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
 def test_a_missing_partition_is_a_clear_failure(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, letter(3, topic=topic, number=5))
-    done = run("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    done = run("dlq", "replay", _kafka(tmp_path, broker, topic))
     assert done.returncode == 1
     assert "after 0 records: it no longer has partition 5; these were written" in done.stderr

@@ -75,15 +75,9 @@ def csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 def test_the_output_is_the_same_whatever_the_number_of_processes(tmp_path: Path) -> None:
     files = [csv(tmp_path / f"{n}.csv", events(40, n)) for n in range(3)]
     hourly = ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]
-    call: list[str | Path] = [
-        *files,
-        *metric_options(METRICS),
-        *hourly,
-        "--format",
-        "json",
-        "--processes",
-    ]
-    alone, two = (run("evaluate", *call, number) for number in ("1", "2"))
+    metrics = metric_options(METRICS)
+    call = ["evaluate", *map(str, files), *metrics, *hourly, "--format", "json"]
+    alone, two = (run(*call, "--processes", number) for number in ("1", "2"))
     assert (two.returncode, two.stdout, two.stderr) == (0, alone.stdout, alone.stderr)
     assert len(json.loads(alone.stdout)) >= len(METRICS)
 

@@ -85,7 +85,8 @@ def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 
-def test_every_line_is_an_event() -> None:
+def test_every_line_is_an_event_of_a_thousand_by_default() -> None:
+    assert run("simulate").stdout.count("\n") == 1000
     done = run("simulate", "--events", "50")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert (len(records), done.stderr) == (50, "")
@@ -104,10 +105,6 @@ def test_live_events_equal_those_of_the_seed_with_current_times() -> None:
     assert [{**json.loads(line), "ts": ""} for line in live] == [
         {**json.loads(line), "ts": ""} for line in lines
     ]
-
-
-def test_the_default_is_a_thousand_events() -> None:
-    assert run("simulate").stdout.count("\n") == 1000
 
 
 @contextmanager

@@ -386,25 +386,29 @@ def test_the_pipeline_has_checkpoints_dead_letters_and_recoveries(
     exporter: PrometheusExporter,
 ) -> None:
     read = samples(exporter, picture(state=busy_health()))
-    assert at(read, "events_late_total") == 4
-    assert at(read, "events_future_total") == 6
-    assert at(read, "clock_jumps_total") == 1
-    assert at(read, "events_duplicate_total") == 2
+    expected = {
+        "events_late_total": 4,
+        "events_future_total": 6,
+        "clock_jumps_total": 1,
+        "events_duplicate_total": 2,
+        "dlq_events_total": 3,
+        "commit_failures_total": 5,
+        "checkpoint_last_success_timestamp_seconds": 1_760_000_009,
+        "events_skipped_total": 8,
+        "web_config_last_reload_successful": 0,
+        "web_config_last_reload_timestamp_seconds": 1_760_000_008,
+    }
+    assert {name: at(read, name) for name in expected} == expected
     assert at(read, "events_folded", family="labels") == 7
-    assert at(read, "dlq_events_total") == 3
-    assert at(read, "commit_failures_total") == 5
-    assert at(read, "checkpoint_failures_total", reason="store") == 1
-    assert at(read, "checkpoint_failures_total", reason="dead_letters") == 1
-    assert at(read, "checkpoint_failures_total", reason="timeout") == 0
-    assert at(read, "checkpoint_last_success_timestamp_seconds") == 1_760_000_009
+    failures = {"store": 1, "dead_letters": 1, "timeout": 0}
+    assert failures == {
+        reason: at(read, "checkpoint_failures_total", reason=reason) for reason in failures
+    }
     where = {"topic": "recommendation-events", "partition": "1"}
     assert at(read, "checkpoint_offset", **where) == 3
-    assert at(read, "events_skipped_total") == 8
     assert at(read, "kafka_watchdog_recoveries_total", step="rejoin") == 1
-    assert at(read, "kafka_connection_failures_total", reason="authentication") == 4
-    assert at(read, "kafka_connection_failures_total", reason="certificate") == 0
-    assert at(read, "web_config_last_reload_successful") == 0
-    assert at(read, "web_config_last_reload_timestamp_seconds") == 1_760_000_008
+    for reason, count in (("authentication", 4), ("certificate", 0)):
+        assert at(read, "kafka_connection_failures_total", reason=reason) == count
 
 
 def test_unused_parts_of_a_pipeline_have_no_zero_counters(exporter: PrometheusExporter) -> None:

@@ -70,15 +70,11 @@ def test_not_ready_has_a_reason(site: Guarded) -> None:
     assert site.get("/-/ready").status_code == 200
 
 
-def test_ready_has_the_age_of_the_snapshot(site: Guarded) -> None:
+def test_the_age_of_the_snapshot_is_said(site: Guarded) -> None:
     site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
     assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
-
-
-@pytest.mark.parametrize("path", ["/", "/main"])
-def test_the_page_has_the_age_of_the_snapshot(site: Guarded, path: str) -> None:
-    site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
-    assert ", 2 h 1 min old." in site.get(path).text
+    for path in ("/", "/main"):
+        assert ", 2 h 1 min old." in site.get(path).text
 
 
 def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Guarded) -> None:
@@ -145,13 +141,6 @@ def test_an_unknown_path_has_a_sentence(site: Guarded, path: str) -> None:
     assert "/api/v1/openapi.json" in answer.text
 
 
-def test_docs_leads_to_the_description_of_the_api(tmp_path: Path) -> None:
-    with guarded(tmp_path / "web.yml", prefix="/eval") as site:
-        answer = site.get("/eval/docs")
-        assert answer.headers["location"] == "/eval/api/v1/openapi.json"
-        assert site.get(answer.headers["location"]).json()["openapi"] == "3.1.0"
-
-
 def test_a_method_other_than_get_has_a_sentence(site: Guarded) -> None:
     answer = WEB.post(site.server.address + "/metrics")
     assert answer.status_code == 405
@@ -208,32 +197,22 @@ def test_the_page_marks_an_estimate(site: Guarded) -> None:
 TLS = "tls_server_config: { cert_file: server.crt, key_file: server.key }\n"
 
 
-def test_all_paths_have_the_prefix(tmp_path: Path) -> None:
-    with guarded(tmp_path / "web.yml", prefix="/eval/web") as site:
-        for path in ("/", "/metrics", "/api/v1/metrics", "/-/healthy", "/static/page.css"):
-            assert site.get(f"/eval/web{path}").status_code == 200
-            if path != "/":
-                assert site.get(path).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["/", "/eval"])
-def test_a_request_without_the_prefix_is_redirected_to_the_page(tmp_path: Path, path: str) -> None:
+def test_all_paths_have_the_prefix_and_lead_to_each_other(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml", prefix="/eval") as site:
-        answer = site.get(path)
-        assert (answer.status_code, answer.headers["location"]) == (302, "/eval/")
-
-
-def test_everything_that_the_page_needs_is_found_under_the_prefix(tmp_path: Path) -> None:
-    with guarded(tmp_path / "web.yml", prefix="/eval") as site:
-        page = site.get("/eval/").text
-        links = [
-            address for address in re.findall(r'(?:href|src)="([^"]*)"', page) if address[:1] != "#"
-        ]
-        assert links
-        for link in links:
-            target = str(httpx.URL(f"{site.server.address}/eval/").join(link))
-            answer = site.get(target.removeprefix(site.server.address))
-            assert answer.status_code == 200, link
+        for path in ("/metrics", "/api/v1/metrics", "/-/healthy", "/static/page.css"):
+            assert site.get(f"/eval{path}").status_code == 200
+            assert site.get(path).status_code == 404
+        for path in ("/", "/eval"):
+            answer = site.get(path)
+            assert (answer.status_code, answer.headers["location"]) == (302, "/eval/")
+        described = site.get("/eval/docs").headers["location"]
+        assert described == "/eval/api/v1/openapi.json"
+        assert site.get(described).json()["openapi"] == "3.1.0"
+        addresses = re.findall(r'(?:href|src)="([^"]*)"', site.get("/eval/").text)
+        assert addresses
+        for address in addresses:
+            target = str(httpx.URL(f"{site.server.address}/eval/").join(address))
+            assert site.get(target.removeprefix(site.server.address)).status_code == 200, address
 
 
 def test_several_addresses_answer_alike(tmp_path: Path) -> None:

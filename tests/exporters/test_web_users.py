@@ -84,16 +84,19 @@ def _awaited(answer: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, answer).result()
 
 
+def asked(known: WebUsers, password: str, user: str = "ana") -> Verdict:
+    return _awaited(known.verdict(header(user, password)))
+
+
 def test_a_hash_of_htpasswd_is_accepted() -> None:
     made = hashed("s3cret").replace("$2b$", "$2y$", 1)
-    known_users = WebUsers("web.yml", {"ana": made})
-    assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
+    assert asked(WebUsers("web.yml", {"ana": made}), "s3cret") is Verdict.ADMITTED
 
 
 def test_a_long_password_is_cut_as_by_bcrypt() -> None:
     known_users = WebUsers("web.yml", {"ana": hashed("x" * 72)})
-    assert _awaited(known_users.verdict(header("ana", "x" * 100))) is Verdict.ADMITTED
-    assert _awaited(known_users.verdict(header("ana", "x" * 71))) is Verdict.REFUSED
+    assert asked(known_users, "x" * 100) is Verdict.ADMITTED
+    assert asked(known_users, "x" * 71) is Verdict.REFUSED
 
 
 class Checks:
@@ -126,7 +129,7 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.Monkey
     slow = bcrypt.hashpw(b"x", bcrypt.gensalt(6)).decode()
     known_users = WebUsers("web.yml", {"ana": hashed("s3cret"), "bob": slow})
     checks = Checks(monkeypatch)
-    assert _awaited(known_users.verdict(header("eve", "x"))) is Verdict.REFUSED
+    assert asked(known_users, "x", user="eve") is Verdict.REFUSED
     assert checks.hashes == [slow.encode()]
 
 
@@ -215,5 +218,5 @@ def test_a_client_that_goes_away_does_not_cancel_the_check_of_others() -> None:
 
 def test_no_password_is_kept() -> None:
     known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
-    assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
+    assert asked(known_users, "s3cret") is Verdict.ADMITTED
     assert "s3cret" not in repr(vars(known_users))
