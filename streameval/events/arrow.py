@@ -114,15 +114,16 @@ def _with_named_pairs(table: Any) -> Any:
     named = {}
     for name, cells in table.items():
         first = next((cell for cell in cells if cell is not None), None)
-        if cells.dtype == object and isinstance(first, list) and _are_pairs(first):
+        pairs = isinstance(first, list) and first
+        if cells.dtype == object and pairs and all(map(_is_pair, pairs)):
             named[name] = [
                 cell and [{"item": item, "score": score} for item, score in cell] for cell in cells
             ]
     return table.assign(**named) if named else table
 
 
-def _are_pairs(cell: list[Any]) -> bool:
-    return bool(cell) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in cell)
+def _is_pair(entry: object) -> bool:
+    return isinstance(entry, tuple) and len(entry) == 2
 
 
 def refuse_lazy(table: Any) -> None:
@@ -237,15 +238,11 @@ def _cast_views(column: Any) -> Any:
     kind, text = column.type, arrow.large_string()
     if arrow.types.is_string_view(kind):
         return column.cast(text)
-    if _is_list(kind) and arrow.types.is_string_view(kind.value_type):
-        fixed = arrow.types.is_fixed_size_list(kind)
+    fixed = arrow.types.is_fixed_size_list(kind)
+    is_list = fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)
+    if is_list and arrow.types.is_string_view(kind.value_type):
         return column.cast(arrow.list_(text, kind.list_size) if fixed else arrow.large_list(text))
     return column
-
-
-def _is_list(kind: Any) -> bool:
-    types = _arrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _array(array: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Interactions, largest_gains
+from streameval.events import Batch, largest_gains
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
 from streameval.events.batch import check_lengths, unequal_error
 from streameval.events.errors import InvalidEventError
@@ -108,7 +108,16 @@ def read(columns: Columns | ArrowTable, *, may_be_marks: bool = True) -> Batch:
     if columns.gains is None:
         pair = encode_columns([recommendations, interactions])
     else:
-        pair = [*recommendations], _interactions(interactions, padded_interactions, columns.gains)
+        ids = [*interactions]
+        gains = _per_item("gains", columns.gains, interactions.ragged, padded_interactions.ragged)
+        pairs = zip(ids, gains or [None] * len(ids), strict=True)
+        pair = (
+            [*recommendations],
+            [
+                items if of_list is None else largest_gains(zip(items, of_list, strict=True))
+                for items, of_list in pairs
+            ],
+        )
     ragged = recommendations.ragged
     batch = Batch(
         recommendations=pair[0],
@@ -255,15 +264,6 @@ def _lists(name: str, entries: Any) -> Sequence[Any] | None:
         detail = f"{name}: give a list of values for each event, found {entries!r:.80}"
         raise InvalidEventError("wrong_type", detail)
     return column
-
-
-def _interactions(interactions: IdColumn, padded: IdColumn, gains: Any) -> list[Interactions]:
-    ids = [*interactions]
-    worths = _per_item("gains", gains, interactions.ragged, padded.ragged) or [None] * len(ids)
-    return [
-        items if worth is None else largest_gains(zip(items, worth, strict=True))
-        for items, worth in zip(ids, worths, strict=True)
-    ]
 
 
 def as_numpy(name: str, column: Any) -> Any:

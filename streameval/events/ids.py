@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 from typing import Any, Final, Literal, TypeAlias
 
@@ -29,29 +30,21 @@ BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
 _WITH_ARTICLE = {"text": "text", "integer": "an integer"}
 
 
-def kind_of(item: object, where: str) -> IdKind:
+def kind_of(item: Any, where: str) -> IdKind:
     """The kind of an id; `where` names it in the error."""
     if isinstance(item, str):
         return "text"
-    if _is_integer(item):
-        return "integer"
+    # Booleans first, because NumPy before 2.0 warns of the index of its own; tensors always have
+    # __index__, even tensors of floats.
+    if not isinstance(item, (bool, np.bool_, np.ndarray)):
+        with suppress(TypeError):
+            operator.index(item)
+            return "integer"
     hint = ""
     if isinstance(item, (float, np.floating)):
         hint = "; integers with missing values become floats"
     description = f"{where} is {item!r:.80}, of type {type(item).__name__}"
     raise InvalidEventError("invalid_id", f"{description}; ids are text or integers{hint}")
-
-
-def _is_integer(item: Any) -> bool:
-    # First, because NumPy before 2.0 warns of the index of its booleans.
-    if isinstance(item, (bool, np.bool_, np.ndarray)):
-        return False
-    try:
-        operator.index(item)
-    except TypeError:
-        # Tensors always have __index__, even tensors of floats.
-        return False
-    return True
 
 
 def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKind | None, Any]:

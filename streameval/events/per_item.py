@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,7 +38,9 @@ def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemVal
         return None
     # Built-in types first, because a check of Mapping is slow.
     is_mapping = isinstance(columns, (dict, Mapping))
-    if not is_mapping or not (_NAMES.issuperset(map(type, columns)) or _are_names(columns)):
+    if not is_mapping or not (
+        _NAMES.issuperset(map(type, columns)) or all(isinstance(name, str) for name in columns)
+    ):
         raise _error(f"per_item: give a list of values for each name, found {columns!r:.80}")
     lists = {
         name: _values(name, column, items, padded)
@@ -46,10 +48,6 @@ def item_values(columns: Any, items: int, padded: int) -> dict[str, list[ItemVal
         if column is not None
     }
     return lists or None
-
-
-def _are_names(names: Iterable[object]) -> bool:
-    return all(isinstance(name, str) for name in names)
 
 
 def _values(name: str, column: Any, items: int, padded: int) -> list[ItemValue]:

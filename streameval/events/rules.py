@@ -113,18 +113,18 @@ def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bo
 
 def are_marks_throughout(recommendations: Sequence[Any], interactions: Sequence[Any]) -> bool:
     """Whether each of many lists has a 0 or 1 for each of its items, or of a catalogue."""
+
+    def could_be_marks(shown: Collection[Id], given: Any) -> bool:
+        if not isinstance(given, Sequence) or not MARKS.issuperset(given):
+            return False
+        return len(given) == len(shown) > 1 or len(given) >= _MANY_MARKS
+
     return (
         len(recommendations) >= FEWEST_MARKED
-        and all(map(_could_be_marks, recommendations, interactions))
+        and all(map(could_be_marks, recommendations, interactions))
         and not all(map(MARKS.issuperset, recommendations))
         and len(set(map(str, chain.from_iterable(interactions)))) > 1
     )
-
-
-def _could_be_marks(recommendations: Collection[Id], interactions: Any) -> bool:
-    if not isinstance(interactions, Sequence) or not MARKS.issuperset(interactions):
-        return False
-    return len(interactions) == len(recommendations) > 1 or len(interactions) >= _MANY_MARKS
 
 
 def marks_error(where: str) -> InvalidEventError:
