@@ -39,6 +39,12 @@ def samples(result: Report) -> dict[tuple[str, str, str], float]:
     }
 
 
+def two_of(users: int, name: str = "b", days: int = 5) -> dict[str, Variant]:
+    """A control and a variant of so few users."""
+    names = ("control", name)
+    return {of: variant(CONTROL, users=users, seed=n, days=days) for n, of in enumerate(names)}
+
+
 def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Report) -> None:
     measured = samples(usual)
     for row in usual.rows:
@@ -67,7 +73,7 @@ def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Repo
 
 
 def test_unknown_values_are_absent() -> None:
-    few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
+    few = two_of(1)
     result = report(few)
     names = {name for name, *_ in samples(result)}
     assert "streameval_compare_lift_low_ratio" not in names
@@ -99,7 +105,7 @@ def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
     drawn = section(usual)
     assert "is better than" not in drawn
     assert "differ by" not in drawn
-    few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
+    few = two_of(1)
     drawn = section(report(few))
     assert "<small>Those of the smaller variant are worth" in drawn
     assert "too few users: " not in drawn
@@ -107,9 +113,7 @@ def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
 
 def test_a_reason_is_whole_whatever_a_variant_is_called() -> None:
     name = "not enough evidence yet: b"
-    few = {
-        name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", name])
-    }
+    few = two_of(60, name)
     result = report(few, Experiment())
     open_rows = [row for row in result.rows if row.verdict == "not enough evidence"]
     assert open_rows
@@ -119,9 +123,7 @@ def test_a_reason_is_whole_whatever_a_variant_is_called() -> None:
 
 
 def test_the_page_tells_the_lift_that_is_detectable_today() -> None:
-    few = {
-        name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", "b"])
-    }
+    few = two_of(60)
     result = report(few, Experiment())
     open_rows = [row for row in result.rows if row.verdict == "not enough evidence"]
     assert open_rows
@@ -166,17 +168,11 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
 
 
 def test_the_page_estimates_the_remaining_days() -> None:
-    few = {
-        name: variant(CONTROL, users=60, seed=seed, days=8)
-        for seed, name in enumerate(["control", "b"])
-    }
+    few = two_of(60, days=8)
     result = report(few, Experiment())
     left = [row.days_left for row in result.rows]
     assert section(result).count("At this pace the lift is known to") == sum(map(bool, left)) > 0
-    undated = {
-        name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
-    }
-    assert {row.days_left for row in report(undated, Experiment()).rows} == {None}
+    assert {row.days_left for row in report(two_of(20_000, days=1), Experiment()).rows} == {None}
 
 
 def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> None:
