@@ -44,7 +44,16 @@ def imports_of(what: str, extra: str) -> Iterator[None]:
     except MissingExtraError:
         raise
     except ImportError as error:
-        raise MissingExtraError(what, extra, error, _requirements(extra)) from error
+        from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
+
+        # What pip also finds for an installation from source.
+        needed = list[str]()
+        with suppress(PackageNotFoundError):
+            parts = (requirement.partition(";") for requirement in requires("streameval") or ())
+            markers = (f'extra == "{extra}"', f"extra == '{extra}'")
+            needed = [name.strip() for name, _, marker in parts if marker.strip() in markers]
+        needed = needed or [f"streameval[{extra}]"]
+        raise MissingExtraError(what, extra, error, needed) from error
 
 
 def import_extra(module: str, what: str, extra: str) -> Any:
@@ -74,15 +83,3 @@ def load_named(text: str, key: str, kind: str) -> Any:
         problem = f"{text!r} is {type(loaded).__name__}, and not a {kind}."
         raise ConfigError("[event]", key, problem)
     return loaded
-
-
-def _requirements(extra: str) -> list[str]:
-    """The requirements of an extra for pip; they also work for an installation from source."""
-    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
-
-    needed = []
-    with suppress(PackageNotFoundError):
-        parts = (requirement.partition(";") for requirement in requires("streameval") or ())
-        markers = (f'extra == "{extra}"', f"extra == '{extra}'")
-        needed = [name.strip() for name, _, marker in parts if marker.strip() in markers]
-    return needed or [f"streameval[{extra}]"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,25 +24,28 @@ def memory_uses(root: Path = _ROOT) -> list[MemoryUse]:
 
     `root`: parent of /proc and /sys.
     """
-    return [*_of_groups(root), *_of_machine(root)]
-
-
-def _of_groups(root: Path) -> Iterator[MemoryUse]:
+    uses = list[MemoryUse]()
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        top = root / "sys/fs/cgroup"
-        if controllers == "memory":
-            top, names = top / "memory", _FIRST
-        elif not controllers:
-            names = _SECOND
-        else:
+        names = _NAMES.get(controllers)
+        if names is None:
             continue
+        top = root / "sys/fs/cgroup" / controllers
         group = top / path.lstrip("/")
         for folder in (group, *group.parents):
-            if folder.is_relative_to(top):
-                limit = _text(folder / names.limit).strip()
-                if limit.isdigit():  # v2 writes "max" for no limit
-                    yield MemoryUse(_used(folder, names), int(limit))
+            limit = _text(folder / names.limit).strip()
+            # v2 writes "max" for no limit.
+            if folder.is_relative_to(top) and limit.isdigit():
+                statistics = (line.split() for line in _text(folder / "memory.stat").splitlines())
+                cache = sum(int(value) for name, value in statistics if name == names.cache)
+                used = int(_text(folder / names.used).strip() or 0) - cache
+                uses.append(MemoryUse(max(0, used), int(limit)))
+    _, resident, *_ = map(int, (_text(root / "proc/self/statm") or "0 0").split())
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            total = 1024 * int(line.split()[1])
+            uses.append(MemoryUse(resident * os.sysconf("SC_PAGE_SIZE"), total))
+    return uses
 
 
 class _Names(NamedTuple):
@@ -54,21 +56,11 @@ class _Names(NamedTuple):
     cache: str
 
 
-_FIRST: Final = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-_SECOND: Final = _Names("memory.max", "memory.current", "inactive_file")
-
-
-def _used(folder: Path, names: _Names) -> int:
-    lines = (line.split() for line in _text(folder / "memory.stat").splitlines())
-    cache = sum(int(value) for name, value in lines if name == names.cache)
-    return max(0, int(_text(folder / names.used).strip() or 0) - cache)
-
-
-def _of_machine(root: Path) -> Iterator[MemoryUse]:
-    _, resident, *_ = map(int, (_text(root / "proc/self/statm") or "0 0").split())
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            yield MemoryUse(resident * os.sysconf("SC_PAGE_SIZE"), 1024 * int(line.split()[1]))
+_NAMES: Final = {
+    "memory": _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "": _Names("memory.max", "memory.current", "inactive_file"),
+}
+"""Controllers of a line of the process's groups (v1; none in v2) -> the names there."""
 
 
 def _text(path: Path) -> str:

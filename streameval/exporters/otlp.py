@@ -95,7 +95,10 @@ class OtlpExporter(Collector):
     def _send(self) -> None:
         with _Said() as said:
             try:
-                result = self._exporter.export(self._data())
+                metrics = list(metrics_of(self._families(), self._start, time.time_ns()))
+                scope = ScopeMetrics(InstrumentationScope("streameval"), metrics, "")
+                data = MetricsData([ResourceMetrics(self._resource, [scope], "")])
+                result = self._exporter.export(data)
             except Exception:  # noqa: BLE001  an analysis of somebody's may raise anything
                 _LOG.exception("values cannot be sent by OTLP")
                 result = MetricExportResult.FAILURE
@@ -104,11 +107,6 @@ class OtlpExporter(Collector):
         if failed != self._fails:
             self._fails = failed
             self._observe(said.first or "see the log" if failed else None)
-
-    def _data(self) -> MetricsData:
-        metrics = list(metrics_of(self._families(), self._start, time.time_ns()))
-        scope = ScopeMetrics(InstrumentationScope("streameval"), metrics, "")
-        return MetricsData([ResourceMetrics(self._resource, [scope], "")])
 
 
 def metrics_of(families: Iterable[Family], start: int, now: int) -> Iterator[Metric]:

@@ -68,7 +68,11 @@ def definition(metric: Metric) -> MetricDefinition:
         'As in torchmetrics 1.9.0: The sum is divided by the hits.'
     """
     entry = metric.definition
-    text, formula = _parts(entry.documentation)
+    # What follows the first line, without the example; formulas are indented.
+    _, *blocks = entry.documentation.partition("\n\nExample:\n")[0].split("\n\n")
+    indented = [block for block in blocks if block.startswith("    ")]
+    text = "\n\n".join(" ".join(block.split()) for block in blocks if block not in indented)
+    lines = [line.removeprefix("    ") for block in indented for line in block.splitlines()]
     convention = CONVENTIONS.get(metric.convention or "")
     step = step_of(metric.convention or "", metric.name)
     if convention is not None and step:
@@ -83,7 +87,7 @@ def definition(metric: Metric) -> MetricDefinition:
         parameters=metric.options,
         summary=entry.summary,
         text=text,
-        formula=formula,
+        formula="\n".join(lines) or None,
         range=(low, high),
         higher_is_better=metric.higher_is_better,
         counts=unit_of_count(metric),
@@ -119,13 +123,3 @@ def metric_summary(metric: Metric) -> str:
     if metric.definition.reads == "exposures" and metric.attribute is not None:
         sentences.append(f"It counts the {metric.attribute} of items instead of items.")
     return " ".join([*sentences, *(f"{sentence}." for sentence in metric.naming)])
-
-
-def _parts(documentation: str) -> tuple[str, str | None]:
-    """The text after the first line, and the indented formula, without the example."""
-    explained = documentation.partition("\n\nExample:\n")[0]
-    _, *blocks = explained.split("\n\n")
-    words = [" ".join(block.split()) for block in blocks if not block.startswith("    ")]
-    formulas = [block for block in blocks if block.startswith("    ")]
-    lines = [line.removeprefix("    ") for block in formulas for line in block.splitlines()]
-    return "\n\n".join(words), "\n".join(lines) or None

@@ -153,7 +153,9 @@ def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
     """The series that a selection shows; a choice that the snapshot does not have is the usual."""
     segments = {family.segment for family in snapshot.families}
     segment = selection.segment if selection.segment in segments else ""
-    windows = _windows(snapshot, segment)
+    of_segment = (family for family in snapshot.families if (family.segment or "") == segment)
+    named = {window for family in of_segment for window in family.windows} - {LIFETIME}
+    windows = (*sorted(named, key=duration_of), LIFETIME)
     usual = windows[max(0, (len(windows) - 2) // 2)]
     window = selection.window if selection.window in windows else usual
     chosen = msgspec.structs.replace(
@@ -197,17 +199,6 @@ def window_name(window: str) -> str:
         ('last 5m', 'all time')
     """
     return "all time" if window == LIFETIME else f"last {window}"
-
-
-def _windows(snapshot: Snapshot, segment: str) -> tuple[str, ...]:
-    """All windows of a segment, the shortest first."""
-    names = {
-        window
-        for family in snapshot.families
-        if (family.segment or "") == segment
-        for window in family.windows
-    }
-    return (*sorted(names - {LIFETIME}, key=duration_of), LIFETIME)
 
 
 def _all(values: Iterable[str], word: str = "all") -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from streameval.catalogue.reading import Reading, UndefinedReading
+from streameval.catalogue.reading import Reading
 from streameval.engine.analysis import installed
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot, StoredPartition
 from streameval.exporters.page.definition import MetricDefinition, definition
@@ -124,18 +124,15 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
 
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> ReadingAnswer:
     reading = entry.reading
-    evidence = {
-        name: getattr(reading, name) for name in Reading.__struct_fields__ if name != "value"
-    }
+    evidence = {"problem": None} | msgspec.structs.asdict(reading)
+    evidence["value"] = reading.value if reading.defined else None
     return ReadingAnswer(
         **evidence,
         labels=dict(zip(family.label_names, entry.labels, strict=True)),
         segment=family.segment,
         window=entry.window,
         since=entry.since,
-        value=reading.value if reading.defined else None,
         estimate=entry.metric.definition.estimates_policy,
-        problem=reading.problem if isinstance(reading, UndefinedReading) else None,
         difference=difference,
     )
 

@@ -121,25 +121,24 @@ class WebUsers:
 
     async def _work(self) -> None:
         while self._waiting:
-            self._running = min(self._waiting, key=self._place)
-            check = self._waiting[self._running]
+            digest = self._running = min(self._waiting, key=self._place)
+            check = self._waiting[digest]
+            user, password = check.credentials
             verdict = Verdict.BUSY
             try:
-                verdict = await self._check(self._running, check)
+                hashed = self._hashes.get(user, self._slowest)
+                matches = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
+                verdict = Verdict.REFUSED
+                if matches and user in self._hashes:
+                    self._proven[user] = digest
+                    verdict = Verdict.ADMITTED
+                else:
+                    self._unproven.put(digest, Verdict.REFUSED)
+                    refusals = self._refusals.get(check.address) or 0
+                    self._refusals.put(check.address, 1 + refusals)
             finally:
-                del self._waiting[self._running]
+                del self._waiting[digest]
                 check.verdict.set_result(verdict)
-
-    async def _check(self, digest: bytes, check: _Check) -> Verdict:
-        user, password = check.credentials
-        hashed = self._hashes.get(user, self._slowest)
-        matches = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
-        if matches and user in self._hashes:
-            self._proven[user] = digest
-            return Verdict.ADMITTED
-        self._unproven.put(digest, Verdict.REFUSED)
-        self._refusals.put(check.address, 1 + (self._refusals.get(check.address) or 0))
-        return Verdict.REFUSED
 
     def _digest(self, credentials: _Credentials) -> bytes:
         return hashlib.blake2b(b":".join(credentials), key=self._secret, digest_size=32).digest()
