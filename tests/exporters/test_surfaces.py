@@ -78,35 +78,11 @@ def test_the_api_has_window_segment_and_since() -> None:
     assert {entry["segment"] for entry in entries[:-1]} == {None}
 
 
-def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
+def test_the_api_has_the_health_of_the_snapshot_as_it_is() -> None:
     health = api(several())["health"]
-    expected = {
-        "late": 4,
-        "future": 6,
-        "duplicates": 2,
-        "folded": {"labels": 7, "country": 0},
-        "dead_lettered": 3,
-        "recoveries": {"seek": 2, "rejoin": 1},
-        "connection_failures": {"authentication": 4, "certificate": 0},
-        "checkpoint": {
-            "last_success": 1_760_000_009.0,
-            "failures": {"store": 1, "dead_letters": 1, "timeout": 0},
-            "commit_failures": 5,
-            "skipped": 8,
-        },
-        "web_config": {"successful": False, "at": 1_760_000_008.0},
-    }
-    assert {name: health[name] for name in expected} == expected
-    assert health["partitions"][0] == {
-        "topic": "recommendation-events",
-        "partition": 0,
-        "position": 5,
-        "end": 9,
-        "lag": 4,
-        "durable": 3,
-        "event_time": 1.5,
-        "ahead": 0.0,
-    }
+    assert health == json.loads(msgspec.json.encode(busy_health()))
+    assert (health["late"], health["checkpoint"]["skipped"]) == (4, 8)
+    assert health["partitions"][0]["durable"] == 3
 
 
 def test_the_page_offers_each_segment_and_each_window_and_shows_the_chosen_ones() -> None:
@@ -143,15 +119,11 @@ def test_a_rejected_configuration_is_a_warning() -> None:
     assert state(good, healthy=True).word == "Ready"
 
 
-def test_slices_are_columns_with_value_and_count() -> None:
+def test_slices_are_columns_with_value_and_count_or_there_is_one_without_labels() -> None:
     lines = shown(picture(mean("ctr", ("a",), 1, 4), mean("ctr", ("b",), 3000, 4000)))
     assert ["metric", "a", "b"] in lines
     assert ["ctr", "0.2500  of 4", "0.7500  of 4,000"] in lines
-
-
-def test_without_labels_there_is_one_column() -> None:
-    lines = shown(picture(mean("ctr", (), 1, 4), label_names=()))
-    assert ["metric", "value"] in lines
+    assert ["metric", "value"] in shown(picture(mean("ctr", (), 1, 4), label_names=()))
 
 
 def test_a_label_is_shown_as_it_is_and_never_as_markup() -> None:

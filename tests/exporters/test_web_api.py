@@ -252,25 +252,20 @@ def test_an_unknown_history_lists_the_known_ones(site: Site, query: str, said: s
     assert said in answer.text
 
 
-def test_each_pane_is_a_point(site: Site) -> None:
-    control, treatment = site.get("history?metric=ndcg@10").json()["series"]
-    assert control["labels"] == {"variant": "control"}
-    assert control["points"] == [[60.0 * minute, 0.5, 2] for minute in range(10)]
-    assert treatment["points"][0] == [0.0, None, 3]
+def test_a_metric_over_time_follows_from_its_panes(site: Site) -> None:
+    def points(window: str) -> list[list[list[float | None]]]:
+        series = site.get(f"history?metric=ndcg@10&window={window}").json()["series"]
+        assert [entry["labels"]["variant"] for entry in series] == ["control", "treatment"]
+        return [entry["points"] for entry in series]
 
-
-def test_a_window_has_points_only_if_it_is_kept_whole(site: Site) -> None:
-    control, _ = site.get("history?metric=ndcg@10&window=5m").json()["series"]
-    ends = [480.0, 540.0, 599.0]
-    assert control["points"] == [[end, 0.5, 10] for end in ends]
-
-
-def test_the_lifetime_is_computed_back_from_now(site: Site) -> None:
-    control, _ = site.get("history?metric=ndcg@10&window=lifetime").json()["series"]
-    last, before = control["points"][-1], control["points"][-2]
-    assert last == [599.0, 0.3, 10]
-    assert before == [540.0, (3.0 - 1.0) / 8, 8]
-    assert control["points"][0] == [300.0, None, 0]
+    control, treatment = points("pane")
+    assert control == [[60.0 * minute, 0.5, 2] for minute in range(10)]
+    assert treatment[0] == [0.0, None, 3]
+    control, _ = points("5m")  # only where it is kept whole
+    assert control == [[end, 0.5, 10] for end in (480.0, 540.0, 599.0)]
+    control, _ = points("lifetime")  # back from now
+    assert control[-2:] == [[540.0, (3.0 - 1.0) / 8, 8], [599.0, 0.3, 10]]
+    assert control[0] == [300.0, None, 0]
 
 
 def test_the_difference_is_to_the_control_with_the_same_other_labels(site: Site) -> None:
