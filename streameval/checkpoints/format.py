@@ -80,7 +80,7 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] = {}
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a checkpoint has counted the log of its place.
 
     Attributes:
@@ -103,10 +103,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     offsets: Mapping[str, int] = {}
 
 
-class Header(Progress, frozen=True, kw_only=True):
+class Header(CheckpointProgress, frozen=True, kw_only=True):
     """The header of a checkpoint; enough to read the state without a configuration.
 
-    See `Progress`, and `StateSettings`, whose fields it has.
+    See `CheckpointProgress`, and `StateSettings`, whose fields it has.
     """
 
     version: int = VERSION
@@ -163,7 +163,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     round: Size
 
 
-class PlaceRecord(Progress, frozen=True, kw_only=True, omit_defaults=True):
+class PlaceRecord(CheckpointProgress, frozen=True, kw_only=True, omit_defaults=True):
     """A checkpoint as it is in a round: its header without the settings, and its parts."""
 
     parts: Sequence[Row]
@@ -266,7 +266,7 @@ def end_of_round(directory: Directory, start: int) -> list[bytes]:
 
 def record_of(header: Header, rows: Sequence[Row]) -> bytes:
     """The bytes of a record."""
-    return to_json(PlaceRecord(**_fields(header, Progress), parts=rows))
+    return to_json(PlaceRecord(**_fields(header, CheckpointProgress), parts=rows))
 
 
 def settings_of(header: Header) -> StateSettings:
@@ -306,7 +306,7 @@ def record_content(
     ahead = any(row.round > region.round for row in said.parts)
     if ahead or share_bytes(entries) or len({entry.name for entry in entries}) < len(entries):
         raise DamagedStateError(what, f"the record of {region.place} contradicts itself")
-    return Header(**_fields(settings, StateSettings), **_fields(said, Progress)), entries
+    return Header(**_fields(settings, StateSettings), **_fields(said, CheckpointProgress)), entries
 
 
 def share_bytes(entries: Sequence[Entry]) -> bool:
