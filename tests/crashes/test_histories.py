@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streameval.checkpoints.format import Place
-from streameval.checkpoints.rounds import RoundWriter
 from streameval.checkpoints.storage import Folder, Storage
-from streameval.checkpoints.store import GRACE, Listing, Store
+from streameval.checkpoints.store import GRACE, Store
 from streameval.events.errors import StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, failing_at
 from tests.stores import version3
@@ -166,42 +162,6 @@ class Histories(StoreHistories):
     @rule()
     def time_passes(self) -> None:
         self.disk.now += GRACE + 1
-
-
-def _all_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listing, "covering", lambda *_: frozenset({"someone"}))
-
-
-def _the_newest_round_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What neither of two rounds needs is removed; here, what the newest does not need."""
-    write = RoundWriter.write
-
-    def forgetful(self: Any, *arguments: Any) -> Any:
-        saved, superseded = write(self, *arguments)
-        newest = self._needed[-1]
-        rest = [self._key(number) for number in self.files() if number not in newest]
-        return saved, [*superseded, *rest, *[self._key(min(newest))][: len(newest) > 1]]
-
-    monkeypatch.setattr(RoundWriter, "write", forgetful)
-
-
-BREAKAGES = {
-    "what nobody else has is dropped and removed": _all_is_covered,
-    "a round is removed that the newest refers to": _the_newest_round_is_enough,
-}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("broken", BREAKAGES.values(), ids=BREAKAGES)
-def test_the_histories_notice_broken_cleaning(
-    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken(monkeypatch)
-    quick = settings(
-        max_examples=400, stateful_step_count=30, deadline=None, phases=[Phase.generate]
-    )
-    with pytest.raises(AssertionError):
-        run_state_machine_as_test(Histories, settings=quick)
 
 
 TestHistories = Histories.TestCase
