@@ -43,11 +43,9 @@ def main() -> None:
         print(f"{_named(name):>30}: {seconds / USERS * 1e6:8.2f} us per user, {', '.join(ratios)}")
     for name in here:
         print(f"{name:>30}: {_compared(tasks[name](), events)}")
-    for name in [*PEERS, *ABSENT]:
+    for name in PEERS:
         if name not in here:
-            print(
-                f"{name:>30}: {(find_spec(_package(name)) and ABSENT.get(name)) or 'not installed'}"
-            )
+            print(f"{name:>30}: not installed")
 
 
 def _events(events: Sequence[Event]) -> Task:
@@ -158,37 +156,13 @@ def rectools_of_integers(events: Sequence[Event]) -> Task:
     return rectools(events, number)
 
 
-def ir_measures(events: Sequence[Event]) -> Task:
-    module = import_module("ir_measures")
-    ours = {"Success": "hit_rate", "P": "precision", "R": "recall", "AP": "trec:map"}
-    ours |= {"RR": "mrr", "nDCG": "ndcg"}
-    measures = {getattr(module, name) @ k: f"{ours[name]}@{k}" for name in ours for k in CUTOFFS}
-    qrels, run = _judged(events), _scored(events)
-
-    def task() -> Values:
-        aggregates = module.calc_aggregate([*measures], qrels, run)
-        return {measures[measure]: float(value) for measure, value in aggregates.items()}
-
-    return task
-
-
 PEERS: Mapping[str, Callable[[Sequence[Event]], Task]] = {
     "pytrec_eval": pytrec_eval,
     "rectools": rectools,
     "rectools of integers": rectools_of_integers,
     "ranx": ranx,
-    "ir_measures": ir_measures,
 }
 """System -> its task, in its fastest way; the input, of its own kind, is built before."""
-
-ABSENT = {
-    "river": "has no ranking metrics",
-    "torchmetrics": "",
-    "recbole": "",
-    "replay": "",
-    "lenskit": "",
-}
-"""Other systems -> why they are not compared if installed."""
 
 
 def _judged(events: Sequence[Event]) -> Judged:

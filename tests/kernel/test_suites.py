@@ -26,8 +26,11 @@ _ALL = (
 )
 
 
-# Files and joins end in the same calls as the doors in Python.
-_NO_FILES = "not (test_doors and (json or parquet or table or joined or trec or every_module))"
+# Files and joins end in the same calls as the doors in Python; the law compares the kernels' bits.
+_FEW = (
+    "not every_text and "
+    "not (test_doors and (json or parquet or table or joined or trec or every_module))"
+)
 
 
 def _run_in_python(*suites: str, chosen: str = "") -> None:
@@ -51,7 +54,7 @@ def _run_in_python(*suites: str, chosen: str = "") -> None:
 
 
 def test_doors_and_the_law_hold_with_the_kernel_in_python() -> None:
-    _run_in_python(*_QUICK, chosen=_NO_FILES)
+    _run_in_python(*_QUICK, chosen=_FEW)
 
 
 @pytest.mark.nightly

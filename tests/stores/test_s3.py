@@ -14,6 +14,7 @@ from streameval.checkpoints.store import Store, is_store, store_of
 from streameval.cli.app import status
 from streameval.evaluation.shell.errors import USAGE_ERROR
 from streameval.events.errors import StoreError
+from tests.effort import thorough
 from tests.stores import s3
 from tests.stores.drafts import PLACE, Writer, draft, whole
 from tests.stores.s3 import Fault, Request, S3Proxy
@@ -60,7 +61,7 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
     # More faults than the client's retries can hide: about every third call fails.
     proxy.fault = lambda _: draw.choice(faults) if draw.random() < 0.6 else None
     saved, tried = 0, {0}
-    for offset in range(1, 40):
+    for offset in range(1, 40 if thorough() else 15):
         tried.add(offset)
         with suppress(StoreError):
             writer.save(offset)
@@ -76,8 +77,8 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
                 restarted.claim("c1", "g1")
                 assert restarted.newest(PLACE).saved is not None or saved == 0
                 writer = Writer(restarted)
-    assert saved > 5, "the faults leave something to see"
-    assert len(proxy.requests) > 39 * 2
+    assert saved > 3, "the faults leave something to see"
+    assert len(proxy.requests) > 2 * offset
 
 
 @pytest.mark.parametrize(
