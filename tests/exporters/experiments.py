@@ -9,9 +9,9 @@ import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
+from streameval.analyses.experiments.verdicts import Report
 from streameval.analyses.gaps.analysis import GapSeries
 from streameval.analyses.gaps.statistics import gap_of
 from streameval.catalogue import parse

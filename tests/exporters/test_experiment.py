@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from streameval.analyses.experiments.page import section
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant
+from streameval.analyses.experiments.verdicts import Report
 from streameval.exporters.operations import found_families
 from streameval.exporters.page.charts import at_day
 from streameval.inference.words import percent

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from streameval.accumulator.activity import Activity
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.sample_ratio import ALARM, ratio_evidence
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
+from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals

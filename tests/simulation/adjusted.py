@@ -14,9 +14,9 @@ import numpy as np
 from streameval.accumulator.activity import Activity
 from streameval.accumulator.plan import PrePeriod
 from streameval.analyses.experiments.adjustment import CLICKS, LISTS, Before
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
+from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.statistics.intervals import UNIT, GroupSums, Intervals, Method

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.analyses.experiments.comparison import Comparison
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.sample_ratio import ALARM, ratio_evidence
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import Audience, GroupSums, Intervals, Method

@@ -13,11 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.analyses.experiments.planned_shares import DatedShares
-from streameval.analyses.experiments.report import Report
-from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.settings import DatedShares, Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method

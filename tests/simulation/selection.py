@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streameval.analyses.experiments.comparison import DECIDED
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method

@@ -23,9 +23,9 @@ from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge
 from streameval.analyses.experiments.course import lift_error
 from streameval.analyses.experiments.reader import before_in, variants_in
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
+from streameval.analyses.experiments.verdicts import Report
 from streameval.analyses.listed import Configuration
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields

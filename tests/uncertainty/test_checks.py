@@ -10,13 +10,12 @@ import pytest
 from streameval import Accumulator, Columns, Event, compare
 from streameval.accumulator.activity import Activity
 from streameval.accumulator.readings import activity
-from streameval.analyses.experiments.planned_shares import DatedShares
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
     ratio_evidence,
     smallest_imbalance,
 )
-from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.settings import DatedShares, Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue import parse
 from streameval.events.errors import ConfigError

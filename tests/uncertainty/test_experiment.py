@@ -9,11 +9,10 @@ from math import comb
 import numpy as np
 import pytest
 
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.sample_ratio import ratio_evidence, shared_evidence
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.catalogue import parse
 from streameval.events.errors import ConfigError
 from streameval.statistics.intervals import GroupSums, Intervals

@@ -20,14 +20,13 @@ from streameval.analyses.experiments.course import (
     days_left,
     lifts_alone,
 )
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import (
     Variant,
     check_segment,
     compare_with_control,
 )
-from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.analyses.listed import Configuration
 from streameval.catalogue import parse
 from streameval.config.pipeline import new_ingest

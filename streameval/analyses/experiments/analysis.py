@@ -2,19 +2,125 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, get_args
 
-from streameval.analyses.experiments.families import comparison_gauges
+from streameval.analyses.experiments.comparison import Verdict
 from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.reader import experiment_reader
-from streameval.analyses.experiments.report import Comparisons, Report
 from streameval.analyses.experiments.settings import (
     Experiment,
     experiment_line,
     experiment_problems,
     users_kept,
 )
-from streameval.engine.analysis import Analysis
+from streameval.analyses.experiments.verdicts import Comparisons, Report
+from streameval.engine.analysis import Analysis, Gauge
+
+_COMPARED: Final = (
+    ("difference", "difference", "Treatment minus control, day by day."),
+    ("difference_low", "low", "Lower bound of the difference."),
+    ("difference_high", "high", "Upper bound of the difference."),
+    ("lift_ratio", "lift", "Treatment / control - 1."),
+    ("lift_low_ratio", "lift_low", "Lower bound of the lift."),
+    ("lift_high_ratio", "lift_high", "Upper bound of the lift."),
+    (
+        "evidence",
+        "evidence",
+        "Evidence against no difference, up to 1e300; 1 is none, 20 is as rare as 1 in 20.",
+    ),
+    (
+        "groups_effective",
+        "groups",
+        "Effective number of user groups of the smaller arm; below 12 there are no bounds.",
+    ),
+    (
+        "heaviest_group_ratio",
+        "heaviest",
+        "Largest share of the variance in one user group; much above 1 / groups, few users decide.",
+    ),
+    (
+        "adjusted_ratio",
+        "narrower",
+        "Share of the width of the lift's interval that what users did before saves.",
+    ),
+)
+"""Name of a gauge, the attribute of a comparison, and the HELP text."""
+
+_CHECKED: Final = (
+    (
+        "audience_ratio_evidence",
+        "ratio_evidence",
+        "Evidence that users are not split as planned; 1,000 raises an alarm.",
+    ),
+    (
+        "audience_shared_ratio",
+        "shared",
+        "Share of users who are in several variants.",
+    ),
+    (
+        "audience_shared_evidence",
+        "shared_evidence",
+        "Evidence that users in several variants are not an accident; 1,000 raises an alarm.",
+    ),
+    (
+        "audience_anonymous_ratio",
+        "anonymous",
+        "Largest share of a variant's lists without a user id; above 0.02 it raises an alarm.",
+    ),
+    (
+        "audience_anonymous_evidence",
+        "uneven_evidence",
+        (
+            "Evidence that lists without a user id are more frequent in some variant; 1,000 raises "
+            "an alarm."
+        ),
+    ),
+)
+"""Name of a gauge, the attribute of the checks, and the HELP text."""
+
+
+def comparison_gauges(report: Report) -> Iterator[Gauge]:
+    """Gauges of every comparison, and of the checks of the experiment."""
+    rows = [
+        (row, {"metric": row.metric, "variant": row.variant, "control": report.control})
+        for row in report.rows
+    ]
+    for name, attribute, text in _COMPARED:
+        values = [(labels, getattr(row, attribute)) for row, labels in rows]
+        yield Gauge(f"compare_{name}", f"{text} Absent if unknown.", values)
+    yield Gauge(
+        "compare_verdict",
+        "1 for the verdict of a comparison, 0 for all other verdicts.",
+        [
+            ({**labels, "verdict": verdict}, float(row.verdict == verdict))
+            for row, labels in rows
+            for verdict in get_args(Verdict)
+            if verdict != "not judged"
+        ],
+    )
+    yield Gauge(
+        "compare_guardrail_broken",
+        "1 if a guardrail is certainly broken, else 0; absent for metrics without a guardrail.",
+        [
+            (labels, float(row.guardrail_verdict == "broken"))
+            for row, labels in rows
+            if row.guardrail is not None
+        ],
+    )
+    checks = report.checks
+    yield Gauge(
+        "audience_users",
+        "Distinct users of a variant; estimated if there are very many.",
+        [({"variant": name}, checks.users[name]) for name in sorted(checks.users)],
+    )
+    for name, attribute, text in _CHECKED:
+        yield Gauge(name, text, [({}, getattr(checks, attribute))])
+    yield Gauge(
+        "audience_untrusted",
+        "1 if a check of the experiment raises an alarm, so that no verdict is given.",
+        [({}, float(bool(checks.trouble)))],
+    )
 
 
 def _answer(report: Report | None) -> Comparisons | None:

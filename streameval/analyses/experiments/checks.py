@@ -9,7 +9,6 @@ from itertools import zip_longest
 
 import msgspec
 
-from streameval.analyses.experiments.planned_shares import PlannedShares, day_number
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
     Crowd,
@@ -19,6 +18,7 @@ from streameval.analyses.experiments.sample_ratio import (
     smallest_imbalance,
     uneven_evidence,
 )
+from streameval.analyses.experiments.settings import PlannedShares, day_number
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
 from streameval.inference.words import percent
 from streameval.statistics.intervals import Audience

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -20,11 +19,17 @@ from streameval.analyses.experiments.files import (
     compare_variants,
     page_of_report,
 )
-from streameval.analyses.experiments.planned_shares import SINCE, DatedShares, Shares
-from streameval.analyses.experiments.report import Report, comparison_table
-from streameval.analyses.experiments.settings import Experiment, deciding_metrics, metric_name
+from streameval.analyses.experiments.settings import (
+    SINCE,
+    DatedShares,
+    Experiment,
+    Shares,
+    deciding_metrics,
+    metric_name,
+)
 from streameval.analyses.experiments.verdicts import (
     Compared,
+    comparison_table,
     guardrail_text,
     heaviest_weight,
     promise,
@@ -227,25 +232,50 @@ def compare(
         )
         compared = compare_variants if arms.against is None else compare_policies
         result = compared(request, options, SURROUNDINGS)
+    compared_rows, segments = result.report.rows, result.report.segments
+    checks, levels = result.report.checks, result.report.intervals
     forms = Forms(
-        partial(_parts, result),
-        partial(_content, result),
-        partial(_records, result),
+        lambda: _parts(result),
+        lambda: {
+            "experiment": msgspec.to_builtins(result.experiment),
+            "method": result.method,
+            "confidence": levels.confidence,
+            "precision": levels.precision,
+            "checks": msgspec.to_builtins(checks),
+            "comparisons": list(map(_record, compared_rows)),
+            "segments": list(map(_record, segments)),
+        },
+        lambda: _records(result),
         {"html": lambda: page_of_report(title_of(request.files), result, command_text())},
     )
-    fails = not {*arms.fail_on}.isdisjoint(_failures(result.report))
+    failures = {
+        FailureCondition.UNTRUSTED: bool(checks.trouble),
+        FailureCondition.WORSE: any(row.verdict == "worse" for row in compared_rows),
+        FailureCondition.GUARDRAIL: any(row.guardrail_verdict == "broken" for row in compared_rows),
+    }
+    fails = any(failures[condition] for condition in arms.fail_on)
     read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)
 
 
 def named_paths(texts: Sequence[str]) -> dict[str, str]:
-    """Variant -> file of each --recommendations, which is NAME=PATH or a path.
+    """Variant -> file of each --recommendations: NAME=PATH, or a path whose file has the name.
 
     Raises:
         UsageError: two have one name, or there is one alone.
+
+    Example:
+        >>> named_paths(["new=runs/1.parquet", "runs/old.csv.gz"])
+        {'new': 'runs/1.parquet', 'old': 'runs/old.csv.gz'}
     """
     models: dict[str, str] = {}
     for text in texts:
-        name, path = _named_path(text)
+        name, given, path = text.partition("=")
+        # A folder of a data lake is called like day=2026-03-01.
+        if not given or "/" in name or Path(text).exists():
+            file = Path(text).name.removesuffix(".gz").removesuffix(".zst")
+            name, path = Path(file).stem if is_table(text) else file, text
+        elif not name or not path:
+            raise UsageError(f"--recommendations: found {text!r}; give NAME=PATH or a path.")
         if name in models:
             raise UsageError(
                 f"--recommendations: {models[name]} and {path} are both {name!r}; name one, like "
@@ -258,22 +288,6 @@ def named_paths(texts: Sequence[str]) -> dict[str, str]:
             "control first."
         )
     return models
-
-
-def _named_path(text: str) -> tuple[str, str]:
-    """A path with the name before its equal sign, else with the name of the file.
-
-    >>> _named_path("new=runs/1.parquet"), _named_path("runs/old.csv.gz")
-    (('new', 'runs/1.parquet'), ('old', 'runs/old.csv.gz'))
-    """
-    name, given, path = text.partition("=")
-    # A folder of a data lake is called like day=2026-03-01.
-    if given and "/" not in name and not Path(text).exists():
-        if not name or not path:
-            raise UsageError(f"--recommendations: found {text!r}; give NAME=PATH or a path.")
-        return name, path
-    file = Path(text).name.removesuffix(".gz").removesuffix(".zst")
-    return Path(file).stem if is_table(text) else file, text
 
 
 _DATED: Final = re.compile(r"[\d./-]+:")
@@ -313,29 +327,6 @@ def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
     ]
 
 
-def _failures(report: Report) -> Iterator[str]:
-    if report.checks.trouble:
-        yield "untrusted"
-    for row in report.rows:
-        if row.verdict == "worse":
-            yield "worse"
-        if row.guardrail_verdict == "broken":
-            yield "guardrail"
-
-
-def _content(result: CompareResult) -> object:
-    """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
-    return {
-        "experiment": msgspec.to_builtins(result.experiment),
-        "method": result.method,
-        "confidence": result.report.intervals.confidence,
-        "precision": result.report.intervals.precision,
-        "checks": msgspec.to_builtins(result.report.checks),
-        "comparisons": list(map(_record, result.report.rows)),
-        "segments": list(map(_record, result.report.segments)),
-    }
-
-
 def _record(row: Compared) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(row)
     return {name: fields[name] for name in ("metric", "variant", "control", "treatment")} | fields
@@ -350,37 +341,16 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
 
 def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
-    rows, segments = result.report.rows, result.report.segments
-    yield from _promises(result)
-    yield from (comparison_table(of) for of in (rows, segments) if of)
-    yield from _checks(result)
-    for row in rows:
-        if row.guardrail is not None:
-            yield f"{row.metric}: {guardrail_text(row)}."
-    yield from _reasons(rows)
-
-
-def _promises(result: CompareResult) -> Iterator[str]:
-    """What to know before the verdicts: why not to trust them, or what they promise."""
-    troubles = result.report.checks.trouble
-    for trouble in troubles:
+    rows, segments, checks = result.report.rows, result.report.segments, result.report.checks
+    for trouble in checks.trouble:
         yield f"Do not trust these numbers: {trouble}."
-    if not troubles:
+    if not checks.trouble:
         yield promise(result.method, result.report.intervals.confidence)
     if result.against is not None:
         yield f"Control is {result.against} of the same lists."
-    if any(row.primary for row in result.report.rows):
+    if any(row.primary for row in rows):
         yield "* primary metric: it decides."
-
-
-def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
-    for row in rows:
-        if row.lift_low is None and row.verdict != "do not trust":
-            yield f"{row.metric} of {row.variant}: {row.sentence}"
-
-
-def _checks(result: CompareResult) -> Iterator[str]:
-    checks, rows = result.report.checks, result.report.rows
+    yield from (comparison_table(of) for of in (rows, segments) if of)
     since = result.experiment.since
     days = "" if since is None else f" since {since}"
     yield (
@@ -394,3 +364,9 @@ def _checks(result: CompareResult) -> Iterator[str]:
         yield f"Note: {note}."
     if checks.left_out:
         yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
+    for row in rows:
+        if row.guardrail is not None:
+            yield f"{row.metric}: {guardrail_text(row)}."
+    for row in rows:
+        if row.lift_low is None and row.verdict != "do not trust":
+            yield f"{row.metric} of {row.variant}: {row.sentence}"

@@ -10,10 +10,8 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import has_user_means, ungrouped, unlike_metrics
-from streameval.accumulator.table import Table
 from streameval.analyses.experiments.adjustment import Before
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.planned_shares import day_number
 from streameval.analyses.experiments.reader import (
     before_in,
     everyone_in,
@@ -21,9 +19,9 @@ from streameval.analyses.experiments.reader import (
     variants_in,
     with_strata,
 )
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import (
     Experiment,
+    day_number,
     deciding_metrics,
     pre_period_of,
 )
@@ -33,6 +31,7 @@ from streameval.analyses.experiments.statistics import (
     compare_with_control,
     with_segments,
 )
+from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.config import Config
@@ -105,6 +104,8 @@ class ArmCounts(NamedTuple):
         before: what users did in the days before the experiment; None if it is not kept.
     """
 
+    experiment: Experiment
+    intervals: Intervals
     metrics: Sequence[Metric]
     variants: Mapping[str, Variant]
     left_out: Mapping[str, str]
@@ -113,55 +114,29 @@ class ArmCounts(NamedTuple):
     before: Before | None = None
 
 
-def count_arms(
-    request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, ArmCounts]:
-    """The counts of files, or of saved states, all partitions together."""
-    counted, experiment, intervals = _counted(request, options, around)
-    families, label = counted.families, experiment.label
-    counted_metrics, variants = variants_in(families, label)
-    metrics: Sequence[Metric] = counted_metrics
-    if request.given.is_state:
-        metrics = chosen_metrics(request._replace(added=deciding_metrics(experiment)), metrics)
-    segment = options.segment(experiment)
-    arms = ArmCounts(
-        metrics,
-        variants,
-        _left_out(families),
-        counted.is_doubtful,
-        {} if segment is None else segments_in(families, label, segment),
-        before_in(families, label),
-    )
-    return experiment, intervals, arms
-
-
 def _counted(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[FileCounts | StateCounts, Experiment, Intervals]:
     """What files or saved states count, by label unless two metrics of all lists are compared."""
     counted: FileCounts | StateCounts
-    if request.given.is_state:
-        counted = restore_states(request, around)
-        experiment = experiment_of(counted.config, counted.config.event, request, options)
-        if options.against is None:
-            _check_state(counted.config, experiment, options)
-    else:
+    if not request.given.is_state:
         setup, experiment = experiment_setup(request, options, around)
         counted = count(setup if options.against is None else setup.without_labels(), around)
+    else:
+        counted = restore_states(request, around)
+        config = counted.config
+        experiment = experiment_of(config, config.event, request, options)
+        if options.against is None:
+            labels, by = config.series_labels(), options.segment(experiment)
+            if experiment.label not in labels:
+                problem = f"no such label in the state; its labels: {', '.join(labels) or 'none'}."
+                raise UsageError(f"--label {experiment.label}: {problem}")
+            names = [*labels, *config.segments]
+            if by is not None and by not in names:
+                option = Setting("within" if options.by is None else "by", by)
+                problem = f"neither a label nor a segment of the state: {', '.join(names)}."
+                raise InputError("{option}: {problem}", option=option, problem=problem)
     return counted, experiment, msgspec.structs.replace(counted.intervals, **options.intervals)
-
-
-def _check_state(config: Config, experiment: Experiment, options: ExperimentOptions) -> None:
-    """Refuse a label or a segment that a saved state has not."""
-    labels = config.series_labels()
-    if experiment.label not in labels:
-        problem = f"no such label in the state; its labels: {', '.join(labels) or 'none'}."
-        raise UsageError(f"--label {experiment.label}: {problem}")
-    by, names = options.segment(experiment), [*labels, *config.segments]
-    if by is not None and by not in names:
-        option = Setting("within" if options.by is None else "by", by)
-        problem = f"neither a label nor a segment of the state: {', '.join(names)}."
-        raise InputError("{option}: {problem}", option=option, problem=problem)
 
 
 def experiment_setup(
@@ -203,33 +178,29 @@ def experiment_of(
     return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
 
 
-def count_models(
-    request: Request, options: ExperimentOptions, around: Surroundings
-) -> tuple[Experiment, Intervals, ArmCounts]:
+def count_arms(request: Request, options: ExperimentOptions, around: Surroundings) -> ArmCounts:
+    """The counts of files, or of saved states, all partitions together."""
+    counted, experiment, intervals = _counted(request, options, around)
+    families, label = counted.families, experiment.label
+    metrics, variants = variants_in(families, label)
+    if request.given.is_state:
+        added = request._replace(added=deciding_metrics(experiment))
+        metrics = [*chosen_metrics(added, metrics)]
+    segment = options.segment(experiment)
+    return ArmCounts(
+        experiment,
+        intervals,
+        metrics,
+        variants,
+        _left_out(families),
+        counted.is_doubtful,
+        {} if segment is None else segments_in(families, label, segment),
+        before_in(families, label),
+    )
+
+
+def count_models(request: Request, options: ExperimentOptions, around: Surroundings) -> ArmCounts:
     """The counts of files of recommendations with one truth; the users are the same."""
-    _check_models(request, options)
-    whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
-    setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
-    if "control" not in options.experiment and experiment.control not in options.models:
-        experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
-    setup = setup.without_labels()
-    variants: dict[str, Variant] = {}
-    metrics: Sequence[Metric] = ()
-    left_out: Mapping[str, str] = {}
-    models, first = options.models, next(iter(options.models.values()))
-    if first.kind == "pair":
-        # The rows of the truth that the models share are read once.
-        truth = truth_of(first.truth, request.options)
-        models = {name: model._replace(truth=truth) for name, model in models.items()}
-    for name, model in models.items():
-        families = count(setup._replace(given=model), around.about(name)).families
-        metrics, variants[name] = everyone_in(families)
-        left_out = _left_out(families)
-    return experiment, setup.intervals or Intervals(), ArmCounts(metrics, variants, left_out)
-
-
-def _check_models(request: Request, options: ExperimentOptions) -> None:
-    """Refuse what files of recommendations with a truth do not have: labels, times, a split."""
     given = {
         "label": request.options.by,
         "by": options.by,
@@ -244,6 +215,24 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
             "model, once. Leave it out.",
             setting=Setting(name),
         )
+    whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
+    setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
+    if "control" not in options.experiment and experiment.control not in options.models:
+        experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
+    setup = setup.without_labels()
+    models, first = options.models, next(iter(options.models.values()))
+    if first.kind == "pair":
+        # The rows of the truth that the models share are read once.
+        truth = truth_of(first.truth, request.options)
+        models = {name: model._replace(truth=truth) for name, model in models.items()}
+    families = {
+        name: count(setup._replace(given=model), around.about(name)).families
+        for name, model in models.items()
+    }
+    variants = {name: everyone_in(of_model)[1] for name, of_model in families.items()}
+    *_, last = families.values()
+    metrics, left_out = everyone_in(last)[0], _left_out(last)
+    return ArmCounts(experiment, setup.intervals or Intervals(), metrics, variants, left_out)
 
 
 def _left_out(families: Iterable[SliceTable]) -> dict[str, str]:
@@ -290,50 +279,49 @@ def compare_variants(
         ConfigError: a primary metric, guardrail or share does not fit.
     """
     refuse_idle(request.options, *(options.models.values() or [request.given]))
-    counting = count_models if options.models else count_arms
-    experiment, intervals, counted = counting(request, options, around)
-    judged = [metric for metric in counted.metrics if metric.text not in counted.left_out]
+    counted = (count_models if options.models else count_arms)(request, options, around)
+    experiment, metrics, variants = counted.experiment, counted.metrics, counted.variants
+    judged = [metric for metric in metrics if metric.text not in counted.left_out]
     experiment.check(judged, "the options")
-    _check_variants(counted.variants, request, experiment)
+    _check_variants(variants, request, experiment)
+    segment = options.segment(experiment) or ""
     if set(counted.segments) == {MISSING_LABEL}:
-        name, option = options.segment(experiment) or "", "within" if options.by is None else "by"
+        option = "within" if options.by is None else "by"
         raise InputError(
             "{problem} of {option}; name it with {field} or {column}.",
-            problem=f"no event in {', '.join(request.files)} has the field {name!r}",
+            problem=f"no event in {', '.join(request.files)} has the field {segment!r}",
             option=Setting(option),
             field=Setting(option, "FIELD"),
-            column=column(name, "FIELD"),
+            column=column(segment, "FIELD"),
         )
-    missing = counted.variants.get(MISSING_LABEL)
+    missing = variants.get(MISSING_LABEL)
     # Lists from before the experiment need no variant.
     unnamed = missing.since(day_number(experiment.since)).audience.lists if missing else 0
     if unnamed:
-        lists = f"{unnamed:,} lists"
-        around.note(f"{lists} have no {experiment.label} and are left out.")
-    for metric, reason in counted.left_out.items():
-        around.note(f"{metric} is not compared: {reason}")
+        around.note(f"{unnamed:,} lists have no {experiment.label} and are left out.")
+    for text, reason in counted.left_out.items():
+        around.note(f"{text} is not compared: {reason}")
     method = method_of(request, options.method, around, options.looks)
-    variants = counted.variants
+    lists = sum(variant.audience.lists for variant in variants.values())
     if experiment.within is not None:
         variants = with_strata(variants, counted.segments)
-    metrics, before = counted.metrics, counted.before
+    intervals, before = counted.intervals, counted.before
     report = compare_with_control(experiment, metrics, variants, intervals, method, before=before)
     if options.by is not None:
         report = with_segments(report, experiment, metrics, counted.segments, method, before=before)
     if counted.segments:
         audiences = {
-            value: {name: variant.audience for name, variant in variants.items()}
-            for value, variants in counted.segments.items()
+            value: {name: variant.audience for name, variant in arms.items()}
+            for value, arms in counted.segments.items()
         }
-        report = check_segment(report, experiment, options.segment(experiment) or "", audiences)
+        report = check_segment(report, experiment, segment, audiences)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    total = sum(variant.audience.lists for variant in counted.variants.values())
-    result = CompareResult(report, experiment, method, counted.invalid, lists=total)
-    return with_caution(result, counted.metrics)
+    result = CompareResult(report, experiment, method, counted.invalid, lists=lists)
+    return _with_caution(result, metrics)
 
 
-def with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareResult:
+def _with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareResult:
     """The result with a note if any of its metrics estimates a policy that was not shown."""
     if not has_estimates(metrics):
         return result
@@ -346,32 +334,27 @@ def _check_variants(
     variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
     """Raise a UsageError if variants, the control or users are missing."""
-    files, label = ", ".join(request.files), experiment.label
+    label, names = experiment.label, [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variants:
         raise NoEventsError(request.files)
-    variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
-    if not variant_names:
+    if not names:
         raise InputError(
             "{problem}; name the field of the variant with {label=FIELD} or {column}.",
-            problem=f"no event in {files} has the label {label!r}",
+            problem=f"no event in {', '.join(request.files)} has the label {label!r}",
             column=column(label, "FIELD"),
         )
     if experiment.control not in variants:
-        hint = suggestion(experiment.control, variant_names)
-        found = ", ".join(variant_names)
         raise InputError(
             "{problem}. Name the control variant with {baseline}.{hint}",
-            problem=f"no event has {label}={experiment.control}; found: {found}",
-            hint=hint,
+            problem=f"no event has {label}={experiment.control}; found: {', '.join(names)}",
+            hint=suggestion(experiment.control, names),
         )
-    if len(variant_names) < 2:
-        raise UsageError(
-            f"every event has {label}={variant_names[0]}; there is nothing to compare."
-        )
-    check_users([variant.audience for variant in variants.values()], request)
+    if len(names) < 2:
+        raise UsageError(f"every event has {label}={names[0]}; there is nothing to compare.")
+    _check_users([variant.audience for variant in variants.values()], request)
 
 
-def check_users(audiences: Sequence[Audience], request: Request) -> None:
+def _check_users(audiences: Sequence[Audience], request: Request) -> None:
     """Raise a UsageError if no list names its user."""
     if all(audience.anonymous == audience.lists for audience in audiences):
         raise InputError(
@@ -413,14 +396,26 @@ def compare_policies(
     """
     against = options.against or ""
     control = parse(against)
-    _refuse_options(request, options)
-    metrics = [*request.options.metrics, control.text]
+    # All lists are of one log, so that no option about variants says anything.
+    given = {
+        "--label": request.options.by,
+        "--by": options.by,
+        "--recommendations": options.models,
+        "--truth": request.given.truth,
+        "--control": options.experiment.get("control"),
+        "--shares": options.experiment.get("shares"),
+        "--within": options.experiment.get("within"),
+    }
+    for option in filter(given.get, given):
+        raise UsageError(
+            f"{option} is for variants; --against compares two metrics of one log. Leave it out."
+        )
     if {parse(text) for text in request.options.metrics} <= {control}:
         raise UsageError(
             f"--against {against}: name the metric to compare with it, for example "
             '-m "snips(target=uniform)".'
         )
-    request = request.with_options(metrics=metrics)
+    request = request.with_options(metrics=[*request.options.metrics, control.text])
     # Every user meets both policies.
     whole = {"control": control.text, "same_users": True, "shares": {}}
     deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
@@ -429,75 +424,39 @@ def compare_policies(
     counted, everyone = everyone_in(log.families)
     if not everyone.audience.lists:
         raise NoEventsError(request.files)
-    check_users([everyone.audience], request)
+    _check_users([everyone.audience], request)
     tables = {metric: family.table for family in log.families for metric in family.metrics}
     if control not in counted:
         texts = ", ".join(metric.text for metric in counted)
         raise UsageError(f"--against {against}: not counted here; there are {texts}.")
     if reason := ungrouped(control, tables[control]):
         raise UsageError(f"--against {against}: {reason}")
-    chosen = [metric for metric in chosen_metrics(request, counted) if metric != control]
-    compared = _compared(chosen, control, tables, around)
+    compared: list[Metric] = []
+    left_out: dict[str, str] = {}
+    for metric in chosen_metrics(request, counted):
+        if metric == control:
+            continue
+        if reason := ungrouped(metric, tables[metric]) or unlike_metrics(control, metric):
+            left_out[metric.text] = reason
+        else:
+            compared.append(metric)
+    if not compared:
+        raise UsageError(f"nothing to compare with {control.text}: {' '.join(left_out.values())}")
+    for text, reason in left_out.items():
+        around.note(f"{text} is not compared: {reason}")
     experiment.check(compared, "command line")
     method = method_of(request, options.method, around, options.looks)
-    variants = {
-        control.text: _as_control(everyone, control, compared),
-        POLICY: everyone,
-    }
-    report = compare_with_control(experiment, compared, variants, intervals, method)
-    result = CompareResult(
-        report,
-        experiment,
-        method,
-        log.is_doubtful,
-        control.text,
-        everyone.audience.lists,
-    )
-    return with_caution(result, [control, *compared])
-
-
-def _refuse_options(request: Request, options: ExperimentOptions) -> None:
-    """Refuse options about variants: all lists are of one log."""
-    experiment = {name: options.experiment.get(name) for name in ("control", "shares", "within")}
-    given = {
-        "--label": request.options.by,
-        "--by": options.by,
-        "--recommendations": options.models,
-        "--truth": request.given.truth,
-        **{f"--{name}": value for name, value in experiment.items()},
-    }
-    for option in filter(given.get, given):
-        raise UsageError(
-            f"{option} is for variants; --against compares two metrics of one log. Leave it out."
-        )
-
-
-def _compared(
-    chosen: Sequence[Metric],
-    control: Metric,
-    tables: Mapping[Metric, Table],
-    around: Surroundings,
-) -> list[Metric]:
-    """The metrics that can be compared with control; notes or raises why others cannot."""
-    reasons = {
-        metric: ungrouped(metric, tables[metric]) or unlike_metrics(control, metric)
-        for metric in chosen
-    }
-    left_out = {metric: reason for metric, reason in reasons.items() if reason is not None}
-    if len(left_out) == len(chosen):
-        raise UsageError(f"nothing to compare with {control.text}: {' '.join(left_out.values())}")
-    for metric, reason in left_out.items():
-        around.note(f"{metric.text} is not compared: {reason}")
-    return [metric for metric in chosen if metric not in left_out]
-
-
-def _as_control(everyone: Variant, control: Metric, compared: Sequence[Metric]) -> Variant:
-    """All lists, with the sums of the control metric under the name of each other one."""
+    # All lists, with what is counted of the control metric under the name of each other one.
     name, others = control.text, [metric.text for metric in compared]
-    return everyone._replace(
+    as_control = everyone._replace(
         sums=dict.fromkeys(others, everyone.sums[name]),
-        objections={
-            other: everyone.objections[name] for other in others if name in everyone.objections
-        },
-        values={other: everyone.values[name] for other in others if name in everyone.values},
+        objections=dict.fromkeys(others, everyone.objections[name])
+        if name in everyone.objections
+        else {},
+        values=dict.fromkeys(others, everyone.values[name]) if name in everyone.values else {},
     )
+    variants = {name: as_control, POLICY: everyone}
+    report = compare_with_control(experiment, compared, variants, intervals, method)
+    lists = everyone.audience.lists
+    result = CompareResult(report, experiment, method, log.is_doubtful, name, lists)
+    return _with_caution(result, [control, *compared])

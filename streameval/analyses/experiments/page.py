@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 from streameval.analyses.experiments.checks import imbalance_text, planned_text
 from streameval.analyses.experiments.comparison import e_value_text, verdict_text
 from streameval.analyses.experiments.course import Day, SpanLift
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.analyses.experiments.verdicts import (
     Compared,
+    Report,
     guardrail_text,
     heaviest_weight,
     open_reason,

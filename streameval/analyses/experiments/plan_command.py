@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -75,9 +74,13 @@ def plan(
         )
     with as_usage_error(SourceError, InvalidEventError):
         plans, is_doubtful = plan_experiments(read.request(), wanted, intervals.given, SURROUNDINGS)
-    forms = Forms(
-        partial(_parts, plans), partial(msgspec.to_builtins, plans), partial(_records, plans)
-    )
+    records = [
+        {"metric": plan.metric, "value": plan.value, "lift": plan.lift}
+        | msgspec.structs.asdict(effort)
+        for plan in plans
+        for effort in plan.efforts
+    ]
+    forms = Forms(lambda: _parts(plans), lambda: msgspec.to_builtins(plans), lambda: records)
     read.write(forms, format, is_doubtful=is_doubtful)
 
 
@@ -133,24 +136,14 @@ def _number(option: str, text: str) -> float:
     return number
 
 
-def _records(plans: Sequence[ExperimentPlan]) -> Iterator[dict[str, object]]:
-    for of_metric, effort in _efforts(plans):
-        named = {name: getattr(of_metric, name) for name in ("metric", "value", "lift")}
-        yield {**named, **msgspec.structs.asdict(effort)}
-
-
-def _efforts(plans: Sequence[ExperimentPlan]) -> list[tuple[ExperimentPlan, Effort]]:
-    return [(of_metric, effort) for of_metric in plans for effort in of_metric.efforts]
-
-
 def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
-    first = plans[0]
+    first, rows = plans[0], [(plan, effort) for plan in plans for effort in plan.efforts]
     split = " : ".join(percent(share) for share in first.shares)
     yield (
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
         f"{confidence_text(first.confidence)} confidence and users split {split}:"
     )
-    is_adjusted = any(effort.adjusted is not None for _, effort in _efforts(plans))
+    is_adjusted = any(effort.adjusted is not None for _, effort in rows)
     adjusted: TextColumn[tuple[ExperimentPlan, Effort]] = TextColumn(
         "if adjusted", lambda row: _needed(row[1].adjusted), "right"
     )
@@ -167,7 +160,7 @@ def _parts(plans: Sequence[ExperimentPlan]) -> Iterator[str | TextTable[Any]]:
             "right",
         ),
     ]
-    yield TextTable(columns, _efforts(plans))
+    yield TextTable(columns, rows)
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
     yield (
         f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "

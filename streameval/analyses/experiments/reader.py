@@ -20,13 +20,13 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.analyses.experiments.adjustment import Before
-from streameval.analyses.experiments.report import Report
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import (
     Variant,
     check_segment,
     compare_with_control,
 )
+from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.rankers import RANKER, shown_slices

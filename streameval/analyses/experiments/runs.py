@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_args, overload
 
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.analyses.experiments import comparison as pairwise
-from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.comparison import (
+    Comparison,
+    compare_accumulators,
+    verdict_text,
+)
 from streameval.analyses.experiments.files import (
     CompareResult,
     ExperimentOptions,
@@ -19,11 +22,9 @@ from streameval.analyses.experiments.files import (
     page_of_report,
     variant_of,
 )
-from streameval.analyses.experiments.planned_shares import DatedShares, Shares
-from streameval.analyses.experiments.report import comparison_table
-from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.settings import DatedShares, Experiment, Shares
 from streameval.analyses.experiments.statistics import compare_with_control
-from streameval.analyses.experiments.verdicts import Compared, promise
+from streameval.analyses.experiments.verdicts import Compared, comparison_table, promise
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import (
@@ -35,12 +36,16 @@ from streameval.evaluation.evaluation import (
     warned_notes,
 )
 from streameval.evaluation.options import Options
+from streameval.evaluation.plot import DrawnRow, axes_of, draw_rows
 from streameval.evaluation.setup import Request, given_options
 from streameval.evaluation.sources import Given, given_of, is_path
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of
-from streameval.events.errors import NotComparableError, UsageError
+from streameval.events.errors import MetricError, NotComparableError, UsageError
 from streameval.inference.table import TextTable
 from streameval.statistics.intervals import Intervals, Method, check_method
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class ComparisonKey(NamedTuple):
@@ -87,20 +92,16 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         self._rows = {ComparisonKey(row.metric, row.variant, row.segment): row for row in rows}
 
     def __getitem__(self, key: str | tuple[str, str] | tuple[str, str, str | None]) -> Compared:
-        return self._rows[self._only(key) if isinstance(key, str) else ComparisonKey(*key)]
-
-    def _only(self, metric: str) -> ComparisonKey:
-        """The key of the only variant of a metric, of all users."""
-        keys = [key for key in self._rows if key.metric == metric and key.segment is None]
-        if len(keys) == 1:
-            return keys[0]
-        texts = dict.fromkeys(key.metric for key in self._rows)
-        names = ", ".join(f"[{metric!r}, {key.variant!r}]" for key in keys)
-        raise KeyError(
-            f"{metric!r}: of several variants; name one: {names}"
-            if keys
-            else f"{metric!r}: not compared; there is {', '.join(texts)}"
-        )
+        if not isinstance(key, str):
+            return self._rows[ComparisonKey(*key)]
+        keys = [known for known in self if known.metric == key and known.segment is None]
+        if not keys:
+            texts = dict.fromkeys(known.metric for known in self)
+            raise KeyError(f"{key!r}: not compared; there is {', '.join(texts)}")
+        if len(keys) > 1:
+            names = ", ".join(f"[{key!r}, {known.variant!r}]" for known in keys)
+            raise KeyError(f"{key!r}: of several variants; name one: {names}")
+        return self._rows[keys[0]]
 
     def __iter__(self) -> Iterator[ComparisonKey]:
         return iter(self._rows)
@@ -134,9 +135,8 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         Raises:
             MissingExtraError: no library of frames is installed.
         """
-        rows = list(self._rows.values())
         columns: dict[str, list[Any]] = {
-            name: [getattr(row, name) for row in rows]
+            name: [getattr(row, name) for row in self.values()]
             for name in (
                 *("metric", "variant", "segment", "control", "treatment"),
                 *("lift", "lift_low", "lift_high", "p_value", "evidence"),
@@ -144,7 +144,7 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         }
         if not any(columns["segment"]):
             del columns["segment"]
-        columns["verdict"] = [row.text for row in rows]
+        columns["verdict"] = [row.text for row in self.values()]
         return frame_of(columns, library)
 
     def to_html(self, title: str = "Comparison") -> str:
@@ -174,18 +174,6 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))
-
-
-class _Call(NamedTuple):
-    """What `compare` was called with.
-
-    Attributes:
-        runs: by name, the control first.
-        metrics: texts.
-    """
-
-    runs: dict[str, Any]
-    metrics: list[str]
 
 
 @overload
@@ -285,32 +273,41 @@ def compare(  # noqa: PLR0913  each is an option
         >>> compare(one, other, "hit_rate").verdict
         'better'
     """
-    call = _call_of(control, runs_and_metrics, names)
+    runs, metrics = _runs(control, runs_and_metrics, names)
     check_method(method or "fixed", get_args(Method))
-    _check_kind("by", by or "", str, "the name of a field")
-    _check_kind("primary", primary, Sequence, "a metric, or a list of metrics")
-    _check_kind("guardrails", guardrails or {}, Mapping, "limits of lifts by metric")
-    _check_kind("looks", looks, int, "a whole number of at least 1")
+    for name, value, kind, what in (
+        ("by", by or "", str, "the name of a field"),
+        ("primary", primary, Sequence, "a metric, or a list of metrics"),
+        ("guardrails", guardrails or {}, Mapping, "limits of lifts by metric"),
+        ("looks", looks, int, "a whole number of at least 1"),
+    ):
+        if not isinstance(value, kind):
+            raise UsageError(f"{name}=: found {value!r:.80}; give {what}.")
     if looks < 1:
         raise UsageError(f"looks=: found {looks}; give a whole number of at least 1.")
-    chosen = given_options(confidence=confidence, precision=precision)
-    of_events = {
-        "label": label,
-        "by": by,
-        "within": within,
-        "baseline": baseline,
-        "since": since,
-        "shares": shares,
-        "exclude": exclude,
-        "looks": looks > 1,
-    }
-    decided = {"pre_period": pre_period, "primary": primary, "guardrails": guardrails, **reading}
-    if _are_counted(call, truth, given_options(**of_events, **decided)):
-        return _of_counts(call, method or "fixed", chosen, against)
+    bounds = given_options(confidence=confidence, precision=precision)
+    counted = [run for run in runs.values() if isinstance(run, Accumulator | Evaluation)]
+    if counted:
+        others = given_options(
+            label=label,
+            by=by,
+            within=within,
+            baseline=baseline,
+            since=since,
+            shares=shares,
+            exclude=exclude,
+            looks=looks > 1,
+            pre_period=pre_period,
+            primary=primary,
+            guardrails=guardrails,
+            **reading,
+        )
+        _refuse_others(runs.values(), truth, others)
+        return _of_counts(runs, metrics, method or "fixed", bounds, against)
     if against is not None:
         raise UsageError("against= is for two accumulators and one metric.")
     experiment = given_options(
-        control=baseline or (next(iter(call.runs)) if len(call.runs) > 1 else None),
+        control=baseline or (next(iter(runs)) if len(runs) > 1 else None),
         since=since,
         pre_period=pre_period,
         shares=shares,
@@ -319,44 +316,22 @@ def compare(  # noqa: PLR0913  each is an option
         same_users=same_users,
         within=within,
     )
-    options = ExperimentOptions(experiment, chosen, method, looks, by)
     with warned_notes() as around:
-        how = options_of(reading, metrics=call.metrics, by=[label] if label else [])
-        given = _given(call, truth, exclude, how)
+        how = options_of(reading, metrics=metrics, by=[label] if label else [])
+        given = _given(runs, truth, exclude, how)
         added = [*experiment.get("primary", []), *experiment.get("guardrails", {})]
         request = Request(next(iter(given.values())), how, added)
-        options = options._replace(models=given if len(given) > 1 else {})
+        models = given if len(given) > 1 else {}
+        options = ExperimentOptions(experiment, bounds, method, looks, by, models)
         return ComparisonReport(compare_variants(request, options, around))
 
 
-def _check_kind(name: str, given: object, kind: type, what: str) -> None:
-    if not isinstance(given, kind):
-        raise UsageError(f"{name}=: found {given!r:.80}; give {what}.")
-
-
-def _are_counted(call: _Call, truth: Any, options: Mapping[str, Any]) -> bool:
-    """Whether the runs are counted already; refuses some that are and others that are not."""
-    runs = list(call.runs.values())
-    given = [run for run in runs if not isinstance(run, Accumulator | Evaluation)]
-    if len(given) == len(runs):
-        return False
-    if given:
-        raise UsageError(
-            f"{given[0]!r:.80} is neither a metric nor counted already, as other runs are; give "
-            "accumulators and evaluations, or recommendations with truth=."
-        )
-    if truth is not None:
-        raise UsageError("truth= is for recommendations; these runs are counted already.")
-    for name in options:
-        raise UsageError(
-            f"{name}= is for events or recommendations; these runs are counted already."
-        )
-    return True
-
-
-def _call_of(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Call:
+def _runs(
+    control: Any, others: Sequence[Any], names: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The runs by name, the control first, and the texts of the metrics."""
     runs = [control]
-    metrics = []
+    metrics: list[str] = []
     for given in others:
         if is_metric(given):
             metrics += metric_texts([given])
@@ -366,71 +341,129 @@ def _call_of(control: Any, others: Sequence[Any], names: Sequence[str]) -> _Call
             runs.append(given)
     if names and len(names) != len(runs):
         raise UsageError(f"names={list(names)!r}: give one for each of {len(runs)} runs.")
-    chosen = list(names) or [_name_of(run, index) for index, run in enumerate(runs)]
-    if len(set(chosen)) < len(chosen):
-        raise UsageError(f"several runs are called alike ({', '.join(chosen)}); give names=.")
-    return _Call(dict(zip(chosen, runs, strict=True)), metrics)
+    known = list(names)
+    for index, run in enumerate(() if names else runs):
+        name = getattr(run, "name", None)
+        if is_path(run):
+            name = os.path.basename(os.fspath(run)).split(".")[0] or str(run)  # noqa: PTH119  a URL
+        elif not isinstance(name, str) or not name:
+            usual = ("control", "treatment")
+            name = usual[index] if index < len(usual) else f"treatment {index}"
+        known.append(name)
+    if len(set(known)) < len(known):
+        raise UsageError(f"several runs are called alike ({', '.join(known)}); give names=.")
+    return dict(zip(known, runs, strict=True)), metrics
 
 
-def _name_of(run: Any, index: int) -> str:
-    if is_path(run):
-        return os.path.basename(os.fspath(run)).split(".")[0] or str(run)  # noqa: PTH119  a URL
-    name = getattr(run, "name", None)
-    if isinstance(name, str) and name:
-        return name
-    usual = ("control", "treatment")
-    return usual[index] if index < len(usual) else f"treatment {index}"
+def _refuse_others(runs: Iterable[Any], truth: Any, options: Mapping[str, Any]) -> None:
+    """Refuse, beside runs that are counted already, others and what only these need."""
+    for run in runs:
+        if not isinstance(run, Accumulator | Evaluation):
+            raise UsageError(
+                f"{run!r:.80} is neither a metric nor counted already, as other runs are; give "
+                "accumulators and evaluations, or recommendations with truth=."
+            )
+    if truth is not None:
+        raise UsageError("truth= is for recommendations; these runs are counted already.")
+    for name in options:
+        raise UsageError(
+            f"{name}= is for events or recommendations; these runs are counted already."
+        )
 
 
-def _given(call: _Call, truth: Any, exclude: Any, options: Options) -> dict[str, Given]:
+def _given(runs: Mapping[str, Any], truth: Any, exclude: Any, options: Options) -> dict[str, Given]:
     """What is counted for each run; one without a name of its own for events and stores."""
-    runs = list(call.runs.values())
     if len(runs) == 1:
+        (run,) = runs.values()
         if truth is not None:
             raise UsageError("one run alone: give the others, too, before the metrics.")
-        if exclude is None and is_path(runs[0]) and is_store(os.fspath(runs[0])):
-            return {"": Given("state", [os.fspath(runs[0])])}
-        return {"": given_of(runs[0], None, exclude, options)}
+        if exclude is None and is_path(run) and is_store(os.fspath(run)):
+            return {"": Given("state", [os.fspath(run)])}
+        return {"": given_of(run, None, exclude, options)}
     if truth is None:
         raise UsageError("several runs need truth=, the interactions that they share.")
-    return {name: given_of(run, truth, exclude, options) for name, run in call.runs.items()}
+    return {name: given_of(run, truth, exclude, options) for name, run in runs.items()}
 
 
 def _of_counts(
-    call: _Call, method: Method, chosen: Mapping[str, float], against: str | None
+    runs: Mapping[str, Accumulator | Evaluation],
+    metrics: Sequence[str],
+    method: Method,
+    bounds: Mapping[str, float],
+    against: str | None,
 ) -> Comparison | ComparisonReport:
     """Compare what is counted already; the split of the users is not checked."""
+    if len(runs) < 2:
+        raise UsageError("there is one run; give another one to compare it with.")
     counts = {
         name: run.accumulator() if isinstance(run, Evaluation) else run
-        for name, run in call.runs.items()
+        for name, run in runs.items()
     }
-    if len(counts) < 2:
-        raise UsageError("there is one run; give another one to compare it with.")
-    first, *_ = counts.values()
-    if (
-        len(counts) == 2
-        and len(call.metrics) == 1
-        and isinstance(next(iter(call.runs.values())), Accumulator)
-    ):
-        one, other = counts.values()
-        if "confidence" in chosen:
+    first, other, *_ = counts.values()
+    if len(counts) == 2 and len(metrics) == 1 and isinstance(runs[next(iter(runs))], Accumulator):
+        if "confidence" in bounds:
             raise UsageError("confidence= of two accumulators is that of their intervals.")
-        precision = chosen.get("precision")
-        return pairwise.compare_accumulators(
-            one, other, call.metrics[0], against=against, method=method, precision=precision
+        precision = bounds.get("precision")
+        return compare_accumulators(
+            first, other, metrics[0], against=against, method=method, precision=precision
         )
     if against is not None:
         raise UsageError("against= is for two accumulators and one metric.")
-    texts = call.metrics or [metric.text for metric in first.metrics]
+    texts = metrics or [metric.text for metric in first.metrics]
     for name, counted in counts.items():
         if counted.intervals is None:
             reason = f"Count {name} with intervals=Intervals()."
             raise NotComparableError(texts[0], reason)
-    intervals = msgspec.structs.replace(first.intervals or Intervals(), **chosen)
+    intervals = msgspec.structs.replace(first.intervals or Intervals(), **bounds)
     variants = {name: variant_of(counted) for name, counted in counts.items()}
-    metrics = [metric for metric in first.metrics if metric.text in texts]
-    whole = Experiment(control=next(iter(counts)), same_users=True)
-    report = compare_with_control(whole, metrics, variants, intervals, method)
+    compared = [metric for metric in first.metrics if metric.text in texts]
+    experiment = Experiment(control=next(iter(counts)), same_users=True)
+    report = compare_with_control(experiment, compared, variants, intervals, method)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    return ComparisonReport(CompareResult(report, whole, method))
+    return ComparisonReport(CompareResult(report, experiment, method))
+
+
+def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Axes:
+    """Draw the lift of each comparison with its interval, and a line at no lift.
+
+    The verdicts better and worse are green and red, the others grey. A comparison without an
+    interval has only its name.
+
+    Args:
+        comparisons: of `compare`, or by name, for example the metric; drawn from top to bottom.
+        axes: matplotlib axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MetricError: an argument is not valid.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> nothing = Comparison(kind="fixed", confidence=0.95)
+        >>> bounds = {"lift": 0.2, "lift_low": 0.1, "lift_high": 0.3}
+        >>> better = Comparison(**bounds, verdict="better", kind="fixed", confidence=0.95)
+        >>> drawn = lifts({"ndcg@10": better, "ctr": nothing})
+        >>> [text.get_text() for text in drawn.get_yticklabels()]
+        ['ndcg@10: better: by at least 10.0 %', 'ctr: too few users']
+    """
+    if not isinstance(comparisons, Mapping):
+        raise MetricError(f"comparisons={comparisons!r:.80}: give name -> result of compare")
+    for name, comparison in comparisons.items():
+        if not isinstance(comparison, Comparison):
+            raise MetricError(
+                f"comparisons[{name!r}]={comparison!r:.80}: give the result of compare"
+            )
+    drawn = axes_of(axes)
+    rows = []
+    for name, row in comparisons.items():
+        text, colours = f"{name}: {verdict_text(row)}", {"better": "green", "worse": "red"}
+        ends = row.lift, row.lift_low, row.lift_high
+        lift, low, high = (None if None in ends or end is None else 100.0 * end for end in ends)
+        rows.append(DrawnRow(text, lift, low, high, f"tab:{colours.get(row.verdict, 'gray')}"))
+    draw_rows(drawn, rows)
+    drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
+    drawn.set(xlabel="lift, %")
+    return drawn

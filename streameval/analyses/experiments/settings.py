@@ -1,27 +1,108 @@
-"""The [experiment] table: the variants, and the metrics that decide."""
+"""The [experiment] table: the variants with their planned shares, and the metrics that decide."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.accumulator.activity import USER_METRICS, Counted, Judged
 from streameval.accumulator.plan import PrePeriod
-from streameval.analyses.experiments.planned_shares import DatedShares, Shares, shares_problem
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Kept, KeptFamily, Problem
 from streameval.engine.rankers import RANKER
 from streameval.events.errors import ConfigError, unknown_name_problem
+from streameval.events.ids import is_number
 from streameval.events.problems import check_types
+from streameval.inference.days import number_of_day
+
+SINCE: Final = "since"
+"""Key of the first day in shares with dates."""
+
+Shares: TypeAlias = dict[str, float]
+"""The share of each variant, in any unit."""
+
+DatedShares: TypeAlias = list[dict[str, Any]]
+"""Entries of `since`, a day, and the share of each variant from then on."""
+
+_EXAMPLE: Final = '{ since = "2026-03-01", control = 99, treatment = 1 }'
+
+
+class PlannedShares(NamedTuple):
+    """The planned shares of variants from a day on.
+
+    Attributes:
+        since: the day (UTC); None: from the start.
+        shares: by variant, in any unit; empty: equal.
+    """
+
+    since: date | None
+    shares: Shares
+
+
+def day_number(day: date | None) -> int | None:
+    """Days since the epoch."""
+    return None if day is None else number_of_day(day)
+
+
+def plans_of(shares: Shares | DatedShares) -> list[PlannedShares]:
+    """The planned shares, the oldest first; at least one."""
+    if isinstance(shares, dict):
+        return [PlannedShares(None, shares)]
+    return [
+        PlannedShares(
+            _since(entry), {name: share for name, share in entry.items() if name != SINCE}
+        )
+        for entry in shares
+    ]
+
+
+def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
+    """The reason that shares are not valid, in a sentence; None if they are."""
+    if shares == []:
+        return f"the list is empty; give entries like {_EXAMPLE}."
+    for entry in shares if isinstance(shares, list) else ():
+        if SINCE not in entry:
+            return f"an entry has no date; give {_EXAMPLE}."
+        if _since(entry) is None:
+            return f"since = {entry[SINCE]!r:.80}; give a day, like 2026-03-01."
+    plans = plans_of(shares)
+    for earlier, later in pairwise(plans):
+        if (day_number(earlier.since) or 0) >= (day_number(later.since) or 0):
+            problem = f"{later.since} follows {earlier.since}"
+            return f"{problem}; give the oldest first, and each day once."
+        if earlier.shares.keys() != later.shares.keys():
+            names = " and ".join(", ".join(part.shares) for part in (earlier, later))
+            return f"they are of {names}; give each variant in every entry."
+    for plan in plans:
+        planned: Mapping[str, Any] = plan.shares
+        for name, share in planned.items():
+            if not (is_number(share) and share > 0):
+                found = f"{share:g}" if isinstance(share, float) else repr(share)
+                return f"{name} = {found:.80}; give a number above 0."
+        if planned and (control not in planned or len(planned) < 2):
+            problem = f"they are of {', '.join(planned)}; give one for {control!r}, too"
+            return f"{problem}, and one for each other variant."
+    return None
+
+
+def _since(entry: Mapping[str, Any]) -> date | None:
+    """The first day of an entry; None if it is not a day."""
+    given = entry.get(SINCE)
+    try:
+        given = date.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        return None
+    return given if type(given) is date else None
+
 
 _LONGEST: Final = 366
 """Most days of a pre-period."""
-
 
 _PER_USER: Final = frozenset(metric.text for metric in USER_METRICS)
 

@@ -48,17 +48,19 @@ from streameval.analyses.experiments.notes import (
     short_week,
     unlike_lengths,
 )
-from streameval.analyses.experiments.planned_shares import (
+from streameval.analyses.experiments.sample_ratio import ALARM
+from streameval.analyses.experiments.settings import (
+    Experiment,
     day_number,
+    judged_metric,
+    judged_metrics,
     plans_of,
 )
-from streameval.analyses.experiments.report import Report
-from streameval.analyses.experiments.sample_ratio import ALARM
-from streameval.analyses.experiments.settings import Experiment, judged_metric, judged_metrics
 from streameval.analyses.experiments.verdicts import (
     Compared,
     DraftComparison,
     GuardrailVerdict,
+    Report,
     correct_for_number,
     explain_row,
     guardrail_verdict,
@@ -137,10 +139,10 @@ def compare_with_control(
     """
     named = {name for name in variants if name not in NOT_VALUES}
     plans, first = plans_of(experiment.shares), day_number(experiment.since)
-    chosen = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
+    treatments = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
     nothing = Variant({}, NOBODY)
     arms = {
-        name: variants.get(name, nothing).since(first) for name in (experiment.control, *chosen)
+        name: variants.get(name, nothing).since(first) for name in (experiment.control, *treatments)
     }
     checks = check_audiences(
         {name: variant.audience for name, variant in arms.items()},
@@ -151,34 +153,38 @@ def compare_with_control(
     if experiment.within is not None:
         checks = _check_within(checks, experiment, arms, experiment.within)
     judged = judged_metrics(metrics)
-    primary = [metric for metric in judged if metric.text in experiment.primary]
-    primaries = max(len(primary) * len(chosen), 1)
-    guardrails = max(len(experiment.guardrails) * len(chosen), 1)
-    comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails)
-    comparisons = comparisons.joined(before)
-    checks = comparisons.balanced(checks)
+    comparisons = _Comparisons(experiment, judged, arms, intervals, method, before=before)
+    checks = _with(checks, trouble=(*checks.trouble, *comparisons.unlike_before()))
     comparable = [metric for metric in judged if comparisons.has(metric)]
-    followed = primary or comparable[:1]
+    followed = comparisons.primary or comparable[:1]
+    rows: list[Compared] = []
     # Metrics per user are selected by themselves: asking for a metric must not cost it evidence.
-    rows = [
-        comparisons.with_course(row, metric, daily=metric in followed)
-        for added in (False, True)
-        for row, metric in _select(
-            comparisons,
-            [metric for metric in comparable if (metric in USER_METRICS) is added],
-            chosen,
-        )
-    ]
+    for per_user in (False, True):
+        pairs = [
+            (metric, name)
+            for metric in comparable
+            if (metric in USER_METRICS) is per_user
+            for name in treatments
+        ]
+        corrected = correct_for_number([comparisons.draft(metric, name) for metric, name in pairs])
+        rows += [
+            comparisons.with_course(row, metric, daily=metric in followed)
+            for row, (metric, _) in zip(corrected, pairs, strict=True)
+        ]
     days = comparisons.days(comparable)
-    checks = msgspec.structs.replace(checks, period=period(days))
+    checks = _with(checks, period=period(days))
     if days.any() and (experiment.since is not None or not experiment.same_users):
         text = adjustment_text(experiment, before, sorted(rows, key=lambda row: not row.primary))
-        checks = msgspec.structs.replace(checks, adjustment=text)
+        checks = _with(checks, adjustment=text)
     if not checks.trouble:
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
-        checks = msgspec.structs.replace(checks, notes=notes)
+        checks = _with(checks, notes=notes)
     rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, experiment.label, intervals)
+
+
+def _with(checks: Checks, **fields: object) -> Checks:
+    return msgspec.structs.replace(checks, **fields)
 
 
 def with_segments(
@@ -197,32 +203,29 @@ def with_segments(
 
     `segments`: value of the segment -> variants. `before`: see `compare_with_control`.
     """
-    first, (control, *chosen) = day_number(experiment.since), [*report.checks.users]
+    first, (control, *treatments) = day_number(experiment.since), [*report.checks.users]
     plain = msgspec.structs.replace(experiment, primary=[], guardrails={}, within=None)
-    drafts = []
+    judged, nothing = judged_metrics(metrics), Variant({}, NOBODY)
+    drafts, folded = [], []
     for name, variants in sorted(segments.items()):
-        arms = {
-            each: variants.get(each, Variant({}, NOBODY)).since(first)
-            for each in (control, *chosen)
-        }
-        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1).joined(before)
-        drafts += [
+        arms = {each: variants.get(each, nothing).since(first) for each in (control, *treatments)}
+        comparisons = _Comparisons(plain, judged, arms, report.intervals, method, before=before)
+        of_segment = [
             comparisons.draft(metric, variant, segment=name)
-            for metric in judged_metrics(metrics)
+            for metric in judged
             if metric.counted is None and comparisons.has(metric)
-            for variant in chosen
+            for variant in treatments
         ]
-    judged = [draft for draft in drafts if draft.row.segment not in NOT_VALUES]
-    folded = [
-        msgspec.structs.replace(draft.row, verdict="not judged")
-        for draft in drafts
-        if draft.row.segment in NOT_VALUES
-    ]
-    rows = [
-        explain_row(row, report.checks.trouble, control)
-        for row in (*correct_for_number(judged), *folded)
-    ]
-    return report._replace(segments=rows)
+        if name in NOT_VALUES:
+            folded += [
+                msgspec.structs.replace(draft.row, verdict="not judged") for draft in of_segment
+            ]
+        else:
+            drafts += of_segment
+    rows = [*correct_for_number(drafts), *folded]
+    return report._replace(
+        segments=[explain_row(row, report.checks.trouble, control) for row in rows]
+    )
 
 
 def _split_within(
@@ -271,12 +274,12 @@ def check_segment(
         segment,
     )
     largest = max(evidence, report.checks.segment_evidence or 0.0)
-    checks = msgspec.structs.replace(report.checks, segment_evidence=largest)
+    checks = _with(report.checks, segment_evidence=largest)
     if evidence >= ALARM > checks.ratio_evidence:
         trouble = (
             f"{worst}, although in all they are: compare within {segment} (--within {segment})"
         )
-        checks = msgspec.structs.replace(checks, trouble=(*checks.trouble, trouble))
+        checks = _with(checks, trouble=(*checks.trouble, trouble))
     rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
     return report._replace(checks=checks, rows=rows)
 
@@ -303,15 +306,6 @@ def _check_within(
     return within_values(checks, evidence, [trouble] * (evidence >= ALARM))
 
 
-def _select(
-    comparisons: _Comparisons, metrics: Sequence[Judged], variants: Sequence[str]
-) -> Iterator[tuple[Compared, Judged]]:
-    """The comparisons of these metrics, corrected for their number."""
-    pairs = [(metric, name) for metric in metrics for name in variants]
-    rows = correct_for_number([comparisons.draft(metric, name) for metric, name in pairs])
-    return zip(rows, (metric for metric, _ in pairs), strict=True)
-
-
 def _items_read(arm: Variant, metric: Metric) -> float:
     """The items of a list that a metric per item reads; 1 for other metrics."""
     if metric.definition.per != "item" or arm.activity is None:
@@ -324,33 +318,64 @@ def _items_read(arm: Variant, metric: Metric) -> float:
     return items / lists if items > 0 else 1.0
 
 
-def _visits(rows: Sequence[Compared], control: str) -> Iterator[str]:
-    """Variants whose users come more or less often than those of control."""
-    for row in rows:
-        if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= MUCH:
-            how = "more" if row.lift > 0 else "less"
-            yield (
-                f"users of {row.variant} come {percent(abs(row.lift))} {how} often than those of "
-                f"{control}: metrics per list compare different visits, so read lists_per_user "
-                "and clicks_per_user with them"
-            )
-
-
-class _Comparisons(NamedTuple):
+class _Comparisons:
     """Common data of the comparisons of an experiment.
 
     Attributes:
-        before: variant -> its users and those of control with what they did before; empty if that
-            adjusts nothing.
+        primary: the metrics that decide.
+        values: of the segment within which variants are compared; empty without one.
+        cells: rows of a day in the sums of `_pair`.
     """
 
-    experiment: Experiment
-    arms: Mapping[str, Variant]
-    intervals: Intervals
-    method: Method
-    primaries: int
-    guardrails: int
-    before: Mapping[str, UsersBefore] = MappingProxyType({})
+    def __init__(
+        self,
+        experiment: Experiment,
+        judged: Sequence[Judged],
+        arms: Mapping[str, Variant],
+        intervals: Intervals,
+        method: Method,
+        *,
+        before: Before | None,
+    ) -> None:
+        self._experiment, self._arms = experiment, arms
+        self._intervals, self._method = intervals, method
+        self.primary = [metric for metric in judged if metric.text in experiment.primary]
+        self._primaries = max(len(self.primary) * (len(arms) - 1), 1)
+        self._guardrails = max(len(experiment.guardrails) * (len(arms) - 1), 1)
+        self.values = sorted(set[str]().union(*(arm.strata for arm in arms.values())))
+        self.cells = max(len(self.values), 1)
+        nothing = Variant({}, NOBODY)
+        self._parts = {
+            name: [arm.strata.get(value, nothing) for value in self.values] or [arm]
+            for name, arm in arms.items()
+        }
+        empty = np.zeros((0, intervals.groups))
+        self._nothing = GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
+        # Users of the variants who cannot be compared one by one.
+        self._unlike_users: str | None = None
+        if experiment.same_users:
+            self._unlike_users = "users are the same by design"
+        elif not isinstance(experiment.shares, dict):
+            self._unlike_users = "users of a ramp have come for unlike times"
+        # Variant -> its users and those of control with what they did before; empty if that adjusts
+        # nothing.
+        self._before: dict[str, UsersBefore] = {}
+        if (
+            before is not None
+            and not experiment.same_users
+            and before.anonymous <= MOST_ANONYMOUS
+            and (before.period.since, before.period.days)
+            == (experiment.since, experiment.pre_period)
+        ):
+            control = self._parts[experiment.control]
+            for name in self._treatments:
+                pairs = zip(control, self._parts[name], strict=True)
+                audiences = [(one.audience, other.audience) for one, other in pairs]
+                self._before[name] = UsersBefore(before, audiences, intervals.groups)
+
+    @property
+    def _treatments(self) -> list[str]:
+        return [name for name in self._arms if name != self._experiment.control]
 
     def has(self, metric: Judged) -> bool:
         """Whether any variant has the sums of a metric.
@@ -358,7 +383,7 @@ class _Comparisons(NamedTuple):
         Metrics per user need users of their own in each variant who have come for equally long,
         unlike those of a ramp.
         """
-        parts = [part for arm in self.arms.values() for part in self._parts(arm)]
+        parts = [part for of_arm in self._parts.values() for part in of_arm]
         if metric.counted is None:
             return any(metric.text in part.sums for part in parts)
         if self._unlike_users is not None:
@@ -368,55 +393,16 @@ class _Comparisons(NamedTuple):
         begun = [part for part in parts if part.audience.lists]
         return len(begun) > 0 and all(part.activity is not None for part in begun)
 
-    @property
-    def values(self) -> list[str]:
-        """The values of the segment within which variants are compared; empty without one."""
-        return sorted(set[str]().union(*(arm.strata for arm in self.arms.values())))
+    def _settings(self, method: Method) -> Settings:
+        """Settings of what is compared beside the metrics, which has no better direction."""
+        precision, confidence = self._intervals.precision, self._intervals.confidence
+        return Settings(method, precision, confidence, higher_is_better=None)
 
-    def _parts(self, arm: Variant) -> Sequence[Variant]:
-        """An arm in each value of the segment, or as a whole."""
-        nothing = Variant({}, NOBODY)
-        return [arm.strata.get(value, nothing) for value in self.values] or [arm]
-
-    @property
-    def _unlike_users(self) -> str | None:
-        """The reason that users of the variants cannot be compared one by one, or None."""
-        if self.experiment.same_users:
-            return "users are the same by design"
-        if not isinstance(self.experiment.shares, dict):
-            return "users of a ramp have come for unlike times"
-        return None
-
-    @property
-    def _begun(self) -> list[Variant]:
-        return [arm for arm in self.arms.values() if arm.audience.lists]
-
-    def joined(self, before: Before | None) -> _Comparisons:
-        """With the users of each variant and what they did before, if that adjusts the values."""
-        experiment = self.experiment
-        days = experiment.since, experiment.pre_period
-        if before is None or experiment.same_users or before.anonymous > MOST_ANONYMOUS:
-            return self
-        if (before.period.since, before.period.days) != days:
-            return self
-        control, *others = self.arms
-        users = {}
-        for name in others:
-            arms = (self._parts(self.arms[arm]) for arm in (control, name))
-            audiences = [(one.audience, other.audience) for one, other in zip(*arms, strict=True)]
-            users[name] = UsersBefore(before, audiences, self.intervals.groups)
-        return self._replace(before=users)
-
-    def balanced(self, checks: Checks) -> Checks:
-        """The checks with those that users of the variants were alike before."""
-        precision, confidence = self.intervals.precision, self.intervals.confidence
-        settings = Settings("anytime", precision, confidence, higher_is_better=None)
-        unlike = tuple(
-            trouble
-            for name, users in self.before.items()
-            for trouble in users.troubles((self.experiment.control, name), settings)
-        )
-        return msgspec.structs.replace(checks, trouble=(*checks.trouble, *unlike))
+    def unlike_before(self) -> Iterator[str]:
+        """Reasons not to trust the variants: users who differed before the experiment."""
+        for name, users in self._before.items():
+            names = self._experiment.control, name
+            yield from users.troubles(names, self._settings("anytime"))
 
     def days(self, metrics: Sequence[Judged]) -> IntArray:
         """The days that control and any variant have of the metrics."""
@@ -424,8 +410,7 @@ class _Comparisons(NamedTuple):
             on_common_days(*self._pair(metric, name))[0].days // self.cells
             for metric in metrics
             if metric.counted is None
-            for name in self.arms
-            if name != self.experiment.control
+            for name in self._treatments
         ]
         return distinct(np.concatenate([np.zeros(0, np.int64), *days]))
 
@@ -433,23 +418,7 @@ class _Comparisons(NamedTuple):
         self, metrics: Sequence[Metric], rows: Sequence[Compared], users: Mapping[str, float]
     ) -> Iterator[str]:
         """What to know about the metrics: `rows` are those compared."""
-        yield from self._within(rows)
-        yield from _visits(rows, self.experiment.control)
-        yield from self._lengths(metrics)
-        yield from one_account(rows, users)
-        yield from self._later()
-        for metric in metrics:
-            if not metric.has_interval or self.has(judged_metric(metric)):
-                continue
-            if metric.is_per_user:
-                reason = self._unlike_users or "users' means are not kept by event day"
-                yield f"{metric.text} is not compared: {reason}"
-            elif self.values:
-                yield f"{metric.text} is not compared: not counted by {self.experiment.within}"
-
-    def _within(self, rows: Sequence[Compared]) -> Iterator[str]:
-        """How many of the lists are compared, where it is within the values of a segment."""
-        control, segment = self.experiment.control, self.experiment.within
+        control, segment = self._experiment.control, self._experiment.within
         shares = {row.variant: row.comparable for row in reversed(rows)}
         for name, share in sorted(shares.items()):
             if share is not None:
@@ -457,46 +426,58 @@ class _Comparisons(NamedTuple):
                     f"compared within {segment}: {percent(share)} of the lists of {control} and "
                     f"{name} are in values that both have"
                 )
-
-    def _lengths(self, metrics: Sequence[Metric]) -> Iterator[str]:
-        """Variants whose lists are longer or shorter than those of control."""
-        control = self.arms[self.experiment.control]
-        precision, confidence = self.intervals.precision, self.intervals.confidence
-        settings = Settings(self.method, precision, confidence, higher_is_better=None)
-        for name, arm in self.arms.items():
-            if arm is control or arm.activity is None or control.activity is None:
+        for row in rows:
+            if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= MUCH:
+                how = "more" if row.lift > 0 else "less"
+                yield (
+                    f"users of {row.variant} come {percent(abs(row.lift))} {how} often than those "
+                    f"of {control}: metrics per list compare different visits, so read "
+                    "lists_per_user and clicks_per_user with them"
+                )
+        one = self._arms[control]
+        for name in self._treatments:
+            other = self._arms[name]
+            if one.activity is None or other.activity is None:
                 continue
-            contrast = contrast_of(control.activity.lengths, arm.activity.lengths)
+            lengths = judge(
+                contrast_of(one.activity.lengths, other.activity.lengths),
+                self._settings(self._method),
+            )
             ratios = [
-                (metric, _items_read(arm, metric) / _items_read(control, metric))
+                (metric, _items_read(other, metric) / _items_read(one, metric))
                 for metric in metrics
-                if all(metric.text in side.sums for side in (arm, control))
+                if metric.text in one.sums and metric.text in other.sums
             ]
             read = [*(["clicks_per_user"] if self.has(LISTS_PER_USER) else []), "hit_rate"]
-            lengths = judge(contrast, settings)
-            yield from unlike_lengths(name, self.experiment.control, lengths, ratios, read)
-
-    def _later(self) -> Iterator[str]:
-        """That metrics per user begin after the experiment, where earlier clicks are not kept."""
-        if not self.has(LISTS_PER_USER):
-            return
-        first = max(map(self._first_day, self._begun))
-        if NEVER > first > min(int(arm.audience.days.min()) for arm in self._begun):
-            yield (
-                f"lists_per_user and clicks_per_user count from {date_of(first)} on: before, "
-                "clicks at every rank were not kept by user"
-            )
+            yield from unlike_lengths(name, control, lengths, ratios, read)
+        yield from one_account(rows, users)
+        if self.has(LISTS_PER_USER):
+            begun = [arm for arm in self._arms.values() if arm.audience.lists]
+            first = max(map(_first_day, begun))
+            if NEVER > first > min(int(arm.audience.days.min()) for arm in begun):
+                yield (
+                    f"lists_per_user and clicks_per_user count from {date_of(first)} on: before, "
+                    "clicks at every rank were not kept by user"
+                )
+        for metric in metrics:
+            if not metric.has_interval or self.has(judged_metric(metric)):
+                continue
+            if metric.is_per_user:
+                reason = self._unlike_users or "users' means are not kept by event day"
+                yield f"{metric.text} is not compared: {reason}"
+            elif self.values:
+                yield f"{metric.text} is not compared: not counted by {segment}"
 
     def draft(self, metric: Judged, name: str, segment: str | None = None) -> DraftComparison:
         """A comparison before the selection among all."""
         control, treatment = self._pair(metric, name)
-        arms = self.arms[self.experiment.control], self.arms[name]
-        primary = metric.text in self.experiment.primary
-        alpha = 1.0 - self.intervals.confidence
+        arms = self._arms[self._experiment.control], self._arms[name]
+        primary = metric in self.primary
+        alpha = 1.0 - self._intervals.confidence
         settings = Settings(
-            self.method,
-            self.intervals.precision,
-            1.0 - alpha / self.primaries if primary else self.intervals.confidence,
+            self._method,
+            self._intervals.precision,
+            1.0 - alpha / self._primaries if primary else self._intervals.confidence,
             metric.higher_is_better,
             cells=self.cells,
         )
@@ -509,32 +490,33 @@ class _Comparisons(NamedTuple):
         comparison = judge(contrast, settings)
         if objection is not None:
             comparison = distrusted(comparison, objection)
-        limit = self.experiment.guardrails.get(metric.text)
+        limit = self._experiment.guardrails.get(metric.text)
         guardrail: GuardrailVerdict | None = None
         if limit is not None:
-            guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
+            guarded = settings._replace(confidence=1.0 - alpha / self._guardrails)
             guardrail = guardrail_verdict(contrast, guarded, limit)
             guardrail = guardrail if objection is None else "do not trust"
         common = on_common_days(control, treatment)
-        shown = common if common[0].days.size else (control, treatment)
-        more = dict(zip(("control", "treatment"), map(_value, shown), strict=True))
-        if contrast is not None:
-            more = {}
-        if covariates is not None and contrast is not raw:
+        fields = msgspec.structs.asdict(comparison)
+        if contrast is None:
+            shown = common if common[0].days.size else (control, treatment)
+            for key, sums in zip(("control", "treatment"), shown, strict=True):
+                fields[key] = pool_days(sums).value if sums.denominators.any() else None
+        elif covariates is not None and contrast is not raw:
             plain = judge(raw, settings)
-            saved = narrower(plain, comparison)
-            more = {"raw_lift": plain.lift, "known": covariates.known, "narrower": saved}
+            fields["raw_lift"], fields["known"] = plain.lift, covariates.known
+            fields["narrower"] = narrower(plain, comparison)
         some, lists = (
-            sum(float(sums.denominators.sum()) for sums in arms_of)
-            for arms_of in (common, (control, treatment))
+            sum(float(sums.denominators.sum()) for sums in pair)
+            for pair in (common, (control, treatment))
         )
         comparable = some / lists if lists else None
         row = Compared(
-            **(msgspec.structs.asdict(comparison) | more),
+            **fields,
             metric=metric.text,
             variant=name,
             primary=primary,
-            among=self.primaries if primary else 1,
+            among=self._primaries if primary else 1,
             guardrail=limit,
             guardrail_verdict=guardrail,
             segment=segment,
@@ -544,16 +526,16 @@ class _Comparisons(NamedTuple):
 
     def _covariates(self, metric: Judged, name: str) -> Covariates | None:
         """What adjusts a metric of a variant; None if nothing does."""
-        users = self.before.get(name)
+        users = self._before.get(name)
         return None if users is None else users.covariates(metric.text)
 
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
         """The row with its outlook; `daily` adds its results by day and week."""
         arms = self._pair(metric, row.variant)
         level = 1.0 - row.confidence
-        alpha = level if row.primary else 1.0 - self.intervals.confidence
+        alpha = level if row.primary else 1.0 - self._intervals.confidence
         settings = Settings(
-            self.method, self.intervals.precision, 1.0 - alpha, level=level, cells=self.cells
+            self._method, self._intervals.precision, 1.0 - alpha, level=level, cells=self.cells
         )
         course = course_of(*arms, self._covariates(metric, row.variant), cells=self.cells)
         if row.lift_low is not None:
@@ -564,52 +546,37 @@ class _Comparisons(NamedTuple):
             )
         if not daily or row.reason is not None or metric.counted is not None:
             return row
-        alone = settings._replace(confidence=self.intervals.confidence)
+        alone = settings._replace(confidence=self._intervals.confidence)
         return msgspec.structs.replace(
             row,
-            days=tuple(compare_days(course, settings) if self.method == "anytime" else ()),
+            days=tuple(compare_days(course, settings) if self._method == "anytime" else ()),
             daily=tuple(lifts_alone(*arms, alone, days=1)),
             weekly=tuple(lifts_alone(*arms, alone, days=7)),
         )
 
-    @property
-    def cells(self) -> int:
-        """Rows of a day in the sums of `_pair`."""
-        return max(len(self.values), 1)
-
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
-        arms = (self._parts(self.arms[arm]) for arm in (self.experiment.control, name))
-        pairs = [self._pair_of(metric, *parts) for parts in zip(*arms, strict=True)]
+        """The sums of a metric of control and of a variant."""
+        pairs = []
+        names = self._experiment.control, name
+        for arms in zip(*(self._parts[arm] for arm in names), strict=True):
+            if metric.counted in ("clicks", "lists"):
+                first = max(map(_first_day, arms))
+                one, other = (
+                    arm.activity.per_user(arm.audience, metric.counted, first)
+                    if arm.activity
+                    else self._nothing
+                    for arm in arms
+                )
+            else:
+                kind = "sums" if metric.counted is None else "means"
+                one, other = (getattr(arm, kind).get(metric.text, self._nothing) for arm in arms)
+            pairs.append((one, other))
         if not self.values:
             return pairs[0]
-        first, other = (by_cell(sums) for sums in zip(*pairs, strict=True))
-        return first, other
-
-    def _pair_of(self, metric: Judged, *arms: Variant) -> tuple[GroupSums, GroupSums]:
-        counted = metric.counted
-        if counted in ("clicks", "lists"):
-            first_day = max(map(self._first_day, arms))
-            first, other = (
-                arm.activity.per_user(arm.audience, counted, first_day)
-                if arm.activity
-                else self._nothing
-                for arm in arms
-            )
-        else:
-            kind = "sums" if counted is None else "means"
-            first, other = (getattr(arm, kind).get(metric.text, self._nothing) for arm in arms)
-        return first, other
-
-    @staticmethod
-    def _first_day(arm: Variant) -> int:
-        """The first day with all lists and clicks by user; NEVER if there is none."""
-        return arm.activity.first_day(arm.audience) if arm.activity else NEVER
-
-    @property
-    def _nothing(self) -> GroupSums:
-        empty = np.zeros((0, self.intervals.groups))
-        return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
+        one, other = (by_cell(sums) for sums in zip(*pairs, strict=True))
+        return one, other
 
 
-def _value(sums: GroupSums) -> float | None:
-    return pool_days(sums).value if sums.denominators.any() else None
+def _first_day(arm: Variant) -> int:
+    """The first day with all lists and clicks by user; NEVER if there is none."""
+    return arm.activity.first_day(arm.audience) if arm.activity else NEVER

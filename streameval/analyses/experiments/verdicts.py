@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import (
     DECIDED,
     Comparison,
@@ -26,10 +27,12 @@ from streameval.analyses.experiments.comparison import (
     verdict_text,
 )
 from streameval.analyses.experiments.course import Day, SpanLift
+from streameval.exporters.view import figure, lift_bounds
 from streameval.inference.contrasts import Contrast
 from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
-from streameval.statistics.intervals import Method
+from streameval.statistics.intervals import Intervals, Method
 
 GuardrailVerdict: TypeAlias = Literal[
     "kept", "broken", "not enough evidence", "too few users", "do not trust"
@@ -93,6 +96,51 @@ class Compared(Comparison, frozen=True, kw_only=True):
         return level if self.kind == "fixed" else 1.0 / level
 
 
+class Comparisons(msgspec.Struct, frozen=True, kw_only=True):
+    """Variants against control.
+
+    Attributes:
+        checks: checks of the experiment's validity.
+        comparisons: one for each metric and variant.
+    """
+
+    checks: Checks
+    comparisons: list[Compared]
+
+
+class Report(NamedTuple):
+    """The current results of an experiment.
+
+    Attributes:
+        checks: of the experiment's validity.
+        rows: the comparisons of all users.
+        label: whose values are the variants.
+        intervals: settings; the share `confidence` of verdicts and bounds is right, however many
+            there are.
+        segments: comparisons of each segment by itself, which share the error among themselves.
+    """
+
+    checks: Checks
+    rows: list[Compared]
+    label: str
+    intervals: Intervals
+    segments: Sequence[Compared] = ()
+
+    @property
+    def control(self) -> str:
+        """The variant that the others are compared with."""
+        return next(iter(self.checks.users))
+
+    def untrusted(self, trouble: str) -> Report:
+        """The report with all verdicts withdrawn, for one more reason."""
+        checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
+        rows, segments = (
+            [explain_row(row, checks.trouble, self.control) for row in rows]
+            for rows in (self.rows, self.segments)
+        )
+        return self._replace(checks=checks, rows=rows, segments=segments)
+
+
 class DraftComparison(NamedTuple):
     """A comparison before the selection among all, with what it is made of."""
 
@@ -109,22 +157,22 @@ def correct_for_number(drafts: Sequence[DraftComparison]) -> list[Compared]:
     if its comparison is selected.
     """
     p_values = sorted(draft.row.p_value for draft in drafts if not draft.row.primary)
-    among = len(p_values)
-    return [
-        draft.row if draft.row.primary else _correct(draft, p_values, among) for draft in drafts
-    ]
-
-
-def _correct(draft: DraftComparison, p_values: Sequence[float], among: int) -> Compared:
-    alpha = draft.settings.alpha
-    passed = [rank for rank, p in enumerate(p_values, 1) if p * among <= rank * alpha]
-    selected = max(passed, default=0)
-    is_selected = selected > 0 and draft.row.p_value <= p_values[selected - 1]
-    level = alpha * min(selected + (not is_selected), among) / among
-    if draft.contrast is None:
-        return msgspec.structs.replace(draft.row, among=among, confidence=1.0 - level)
-    comparison = judge(draft.contrast, draft.settings._replace(level=level))
-    return msgspec.structs.replace(draft.row, among=among, **msgspec.structs.asdict(comparison))
+    among, rows = len(p_values), []
+    for draft in drafts:
+        if draft.row.primary:
+            rows.append(draft.row)
+            continue
+        alpha = draft.settings.alpha
+        passed = [rank for rank, p in enumerate(p_values, 1) if p * among <= rank * alpha]
+        selected = max(passed, default=0)
+        is_selected = selected > 0 and draft.row.p_value <= p_values[selected - 1]
+        level = alpha * min(selected + (not is_selected), among) / among
+        fields: dict[str, Any] = {"confidence": 1.0 - level}
+        if draft.contrast is not None:
+            corrected = judge(draft.contrast, draft.settings._replace(level=level))
+            fields = msgspec.structs.asdict(corrected)
+        rows.append(msgspec.structs.replace(draft.row, among=among, **fields))
+    return rows
 
 
 def guardrail_verdict(
@@ -300,3 +348,30 @@ def _not_enough(row: Compared, control: str) -> OpenReason:
         state,
         f"the lift lies {where}, so {row.variant} may be better or worse than {control}.",
     )
+
+
+def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
+    """A line for each comparison; the variant has a column only if there are several."""
+    first, several = rows[0], len({row.variant for row in rows}) > 1
+    divided = any(row.segment is not None for row in rows)
+    evidence = "p-value" if first.kind == "fixed" else "evidence"
+
+    def mean(value: float | None) -> str:
+        return "" if value is None else figure(value)
+
+    segment: TextColumn[Compared] = TextColumn("segment", lambda row: row.segment or "")
+    variant: TextColumn[Compared] = TextColumn("variant", lambda row: row.variant)
+    columns: list[TextColumn[Compared]] = [
+        TextColumn("metric", lambda row: f"{row.metric}{' *' * row.primary}"),
+        *[segment][:divided],
+        *[variant][:several],
+        TextColumn("control", lambda row: mean(row.control), "right"),
+        TextColumn("value" if several else first.variant, lambda row: mean(row.treatment), "right"),
+        TextColumn("lift", lambda row: "" if row.lift is None else percent(row.lift, "+"), "right"),
+        TextColumn(
+            "interval of the lift", lambda row: lift_bounds(row.lift_low, row.lift_high), "right"
+        ),
+        TextColumn(f"{evidence}, needed", needed_text, "right"),
+        TextColumn("verdict", lambda row: row.text, tone=lambda row: row.verdict),
+    ]
+    return TextTable(columns, rows)
