@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import email
 import hashlib
 import os
@@ -260,38 +259,6 @@ def test_an_editable_install_compiles_into_the_checkout_and_leaves_no_older_kern
         pytest.skip("no C compiler works here")
     assert first.startswith((b"\x7fELF", b"\xcf\xfa\xed\xfe"))
     assert kernel("false") is None
-
-
-_EMBEDDED = """
-import importlib, sys, numpy, msgspec
-sys.path.insert(0, sys.argv[1])
-import streameval, streameval.evaluation.partials, streameval.evaluation.spark, streameval.testing
-accumulator = streameval.Accumulator("ndcg@10", "hit_rate@1")
-accumulator.update(["a", "b"], ["a"])
-print(accumulator.read("hit_rate@1").value)
-print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
-from streameval.cli import run_command
-run_command()
-"""
-
-
-def test_with_numpy_and_msgspec_alone_it_counts_and_the_command_names_its_extra(
-    installed: Path, tmp_path: Path
-) -> None:
-    for module in ("numpy", "msgspec"):
-        for path in Path(sysconfig.get_path("purelib")).glob(f"{module}*"):
-            (tmp_path / path.name).symlink_to(path)
-    result = finished(
-        [sys.executable, "-S", "-c", _EMBEDDED, str(installed)], env={"PYTHONPATH": str(tmp_path)}
-    )
-    value, imported = result.stdout.splitlines()
-    assert value == "1.0"
-    assert set(ast.literal_eval(imported)) - {"__main__"} == {"msgspec", "numpy", "streameval"}
-    assert result.returncode == 2
-    assert result.stderr == (
-        "streameval: the command line needs the extra 'daemon' (No module named 'typer'); "
-        "pip install 'streameval[daemon]', or '.[daemon]' in a checkout.\n"
-    )
 
 
 def test_an_unreachable_registry_is_an_error_with_a_remedy(
