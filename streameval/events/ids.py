@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from numbers import Real
 from typing import Any, Final, Literal, TypeAlias
 
@@ -37,8 +36,11 @@ def kind_of(item: Any, where: str) -> IdKind:
     # Booleans first, because NumPy before 2.0 warns of the index of its own; tensors always have
     # __index__, even tensors of floats.
     if not isinstance(item, (bool, np.bool_, np.ndarray)):
-        with suppress(TypeError):
+        try:
             operator.index(item)
+        except TypeError:
+            pass
+        else:
             return "integer"
     hint = ""
     if isinstance(item, (float, np.floating)):

@@ -114,14 +114,15 @@ class Ragged:
 
     def between(self, start: int, stop: int | None) -> Ragged:
         """The entries start, ..., stop - 1 of each list."""
-        counts = np.maximum(np.minimum(self.lengths, _most(stop)) - start, 0)
+        last = np.iinfo(np.int64).max if stop is None else stop
+        counts = np.maximum(np.minimum(self.lengths, last) - start, 0)
         if int(counts.sum()) == self.values.size:
             return self
         if self.width is not None:
             values = self.values.reshape(len(self), self.width)[:, start:stop].ravel()
         else:
             rank = np.arange(self.values.size) - self.spread(self.offsets[:-1])
-            values = self.values[(rank >= start) & (rank < _most(stop))]
+            values = self.values[(rank >= start) & (rank < last)]
         return Ragged.of_lengths(values, counts)
 
     def prefixes(self, lengths: IntArray) -> Ragged:
@@ -142,10 +143,6 @@ class Ragged:
     def cut(self, entries: list[T]) -> list[list[T]]:
         """Other entries cut into lists of these lengths."""
         return [entries[start:stop] for start, stop in pairwise(self.offsets.tolist())]
-
-
-def _most(stop: int | None) -> int:
-    return np.iinfo(np.int64).max if stop is None else stop
 
 
 def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
@@ -177,13 +174,36 @@ def ragged_column(name: str, column: Any) -> Ragged:
     if isinstance(column, Ragged):
         column = column.values, column.offsets
     if isinstance(column, tuple) and len(column) == 2:
-        return _check(name, np.asarray(column[0]), np.asarray(column[1]))
+        values, offsets = map(np.asarray, column)
+        sound = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
+        if sound:
+            offsets = offsets.astype(np.int64, copy=False)
+            within = offsets[0] >= 0 and offsets[-1] <= values.size
+            sound = within and bool((np.diff(offsets) >= 0).all())
+        if not sound:
+            detail = "(values, offsets): offsets must not decrease, and must end within the values"
+            raise InvalidEventError("wrong_type", f"{name}: {detail}")
+        return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
     if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind == "O":
         column = column.tolist()
     if not isinstance(column, list):
         forms = "a matrix, (values, offsets), a list of arrays, or an Arrow array of lists"
         raise InvalidEventError("wrong_type", f"{name}: give {forms}, found {column!r:.80}")
-    return _join(name, column)
+    # Interactions may be sets; all other columns need an order.
+    refused = () if name == "interactions" else (set, frozenset)
+    for row in column:
+        if isinstance(row, refused) or not (is_list(row) and hasattr(row, "__len__")):
+            detail = f"{name}: an entry is not a list, but {row!r:.80}"
+            raise InvalidEventError("wrong_type", detail)
+        if isinstance(row, set | frozenset):
+            _ = without_padding(name, row)
+    lengths = np.fromiter(map(len, column), np.int64, len(column))
+    if any(not isinstance(row, np.ndarray) for row in column):
+        return Ragged.of_lengths(_array(list(chain.from_iterable(column))), lengths)
+    arrays = [row for row in column if row.size]
+    if len({row.dtype.kind for row in arrays}) > 1:
+        return Ragged.of_lengths(_array([item for row in arrays for item in row.tolist()]), lengths)
+    return Ragged.of_lengths(np.concatenate(arrays) if arrays else np.zeros(0, np.int64), lengths)
 
 
 def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
@@ -197,37 +217,6 @@ def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
     if inside.any():
         raise in_row(int(rows[inside][0]), len(lists), misplaced_error(name))
     return lengths
-
-
-def _check(name: str, values: Array, offsets: Array) -> Ragged:
-    flat = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
-    if flat:
-        offsets = offsets.astype(np.int64, copy=False)
-        rising = bool((np.diff(offsets) >= 0).all())
-        flat = rising and bool(offsets[0] >= 0 and offsets[-1] <= values.size)
-    if not flat:
-        detail = "(values, offsets): offsets must not decrease, and must end within the values"
-        raise InvalidEventError("wrong_type", f"{name}: {detail}")
-    return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
-
-
-def _join(name: str, rows: Sequence[Any]) -> Ragged:
-    # Interactions may be sets; all other columns need an order.
-    refused = () if name == "interactions" else (set, frozenset)
-    for row in rows:
-        if isinstance(row, refused) or not (is_list(row) and hasattr(row, "__len__")):
-            raise InvalidEventError(
-                "wrong_type", f"{name}: an entry is not a list, but {row!r:.80}"
-            )
-        if isinstance(row, set | frozenset):
-            _ = without_padding(name, row)
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    if any(not isinstance(row, np.ndarray) for row in rows):
-        return Ragged.of_lengths(_array(list(chain.from_iterable(rows))), lengths)
-    arrays = [row for row in rows if row.size]
-    if len({row.dtype.kind for row in arrays}) > 1:
-        return Ragged.of_lengths(_array([item for row in arrays for item in row.tolist()]), lengths)
-    return Ragged.of_lengths(np.concatenate(arrays) if arrays else np.zeros(0, np.int64), lengths)
 
 
 def _array(values: list[Any]) -> Array:
@@ -362,11 +351,16 @@ def encode_columns(columns: Sequence[IdColumn]) -> list[IdColumn]:
         return list(columns)
     codes: dict[Id, int] = {}
     if all(map(_fits, columns)):
-        codes_of_columns = [column.ragged.values.astype(np.int64, copy=False) for column in columns]
+        coded = [column.ragged.values.astype(np.int64, copy=False) for column in columns]
     else:
-        codes_of_columns = [_encode(column, codes) for column in columns]
-    pairs = zip(codes_of_columns, columns, strict=True)
+        coded = [
+            _codes(ids_of(column.ragged.values), codes)
+            if column.names is None
+            else _codes(column.names, codes)[column.ragged.values]
+            for column in columns
+        ]
     names = list(codes) or None
+    pairs = zip(coded, columns, strict=True)
     return [IdColumn(Ragged(values, column.ragged.offsets), names) for values, column in pairs]
 
 
@@ -381,12 +375,6 @@ def ids_of(values: Array) -> list[Id]:
             if type(item) is not int and type(item) is not str:
                 raise _no_id(f"{item!r:.80}")
     return listed
-
-
-def _encode(column: IdColumn, codes: dict[Id, int]) -> IntArray:
-    if column.names is not None:
-        return _codes(column.names, codes)[column.ragged.values]
-    return _codes(ids_of(column.ragged.values), codes)
 
 
 def _codes(ids: Sequence[Id], codes: dict[Id, int]) -> IntArray:

@@ -53,11 +53,16 @@ def printed(*arguments: str | Path, stdin: bytes = b"") -> str:
     return done.stdout
 
 
+def from_json(*arguments: str | Path, stdin: bytes = b"") -> Any:
+    """What a command prints as JSON."""
+    done = run(*arguments, "--format", "json", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:
     """The JSON output of `evaluate`."""
-    done = run("evaluate", *arguments, "--format", "json", stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    entries: list[dict[str, Any]] = json.loads(done.stdout)
+    entries: list[dict[str, Any]] = from_json("evaluate", *arguments, stdin=stdin)
     return entries
 
 

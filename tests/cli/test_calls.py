@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from streameval.events.errors import (
     UnsavedStateError,
 )
 from streameval.statistics.kernel import KERNEL
-from tests.cli.program import command, printed, run
+from tests.cli.program import command, from_json, printed, run
 from tests.effort import PATIENCE
 
 
@@ -112,9 +111,7 @@ def test_one_metric_is_documented_in_full() -> None:
 
 
 def test_json_has_every_metric_with_its_parameters() -> None:
-    metrics = {
-        metric["name"]: metric for metric in json.loads(run("metrics", "--format", "json").stdout)
-    }
+    metrics = {metric["name"]: metric for metric in from_json("metrics")}
     assert list(metrics) == list(catalogue())
     assert metrics["ndcg"]["parameters"]["gain"] == {
         "default": "linear",
@@ -122,7 +119,7 @@ def test_json_has_every_metric_with_its_parameters() -> None:
     }
     assert (metrics["dcg"]["bounds"], metrics["novelty"]["bounds"]) == ([0, None], [None, None])
     assert metrics["novelty"]["needs"] == ["popularity"]
-    assert json.loads(run("metrics", "ctr", "--format", "json").stdout) == metrics["ctr"]
+    assert from_json("metrics", "ctr") == metrics["ctr"]
 
 
 def test_a_metric_is_explained_under_its_convention() -> None:

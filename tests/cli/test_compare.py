@@ -20,7 +20,7 @@ from streameval import Accumulator, Intervals, compare
 from streameval.events import Event
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
-from tests.cli.program import json_lines, run, usage_error
+from tests.cli.program import from_json, json_lines, run, usage_error
 from tests.daemon.running import running
 
 METRICS = ("ctr", "ndcg@3")
@@ -64,9 +64,7 @@ def file_of(folder: Path, **how: Any) -> Path:
 
 
 def compared(*arguments: str | Path) -> dict[str, Any]:
-    done = run("compare", *arguments, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    comparison: dict[str, Any] = json.loads(done.stdout)
+    comparison: dict[str, Any] = from_json("compare", *arguments)
     return comparison
 
 
@@ -378,7 +376,7 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
         "lists_per_user": False,
         "clicks_per_user": False,
     }
-    segments = json.loads(run("compare", state, "--by", "country", "--format", "json").stdout)
+    segments = compared(state, "--by", "country")
     lines = run(
         "compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME, "--by", "country"
     )

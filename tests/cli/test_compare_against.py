@@ -14,7 +14,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, compare
 from streameval.events.errors import NotComparableError
-from tests.cli.program import json_lines, run, usage_error
+from tests.cli.program import from_json, json_lines, run, usage_error
 from tests.daemon.running import running
 from tests.strategies import event_of
 
@@ -62,7 +62,7 @@ def compare_arguments(folder: Path, *others: str, scale: float = 1.0) -> list[An
 
 
 def test_policies_of_one_log_compare_as_in_python(tmp_path: Path) -> None:
-    shown = json.loads(run("compare", *compare_arguments(tmp_path), "--format", "json").stdout)
+    shown = from_json("compare", *compare_arguments(tmp_path))
     (comparison,) = shown["comparisons"]
     log = Accumulator(UNIFORM, "value_per_list", intervals=Intervals())
     log.update_many(

@@ -12,7 +12,7 @@ import pytest
 
 from streameval import Accumulator, Intervals
 from streameval import compare as compare_accumulators
-from tests.cli.program import run, usage_error
+from tests.cli.program import from_json, run, usage_error
 from tests.strategies import event_of
 
 METRICS = ("ndcg@3", "recbole:map@3")
@@ -64,10 +64,8 @@ def arguments(truth: Path, *models: str | Path) -> list[str | Path]:
     return given
 
 
-def compared(*given: str | Path) -> dict[str, Any]:
-    done = run("compare", *given, *_ASKED, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    comparison: dict[str, Any] = json.loads(done.stdout)
+def compared(*arguments: str | Path) -> dict[str, Any]:
+    comparison: dict[str, Any] = from_json("compare", *arguments, *_ASKED)
     return comparison
 
 

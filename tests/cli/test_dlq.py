@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
-from tests.cli.program import printed, run
+from tests.cli.program import from_json, printed, run
 from tests.dead_letters.places import deliver, destination, letter, records_in
 from tests.kafka.topics import create, options
 
@@ -50,7 +49,7 @@ def test_show_prints_the_same_as_json(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, *(letter(offset, topic=topic) for offset in (1, 2, 2)))
     config = _kafka(tmp_path, broker, topic)
-    shown = json.loads(run("dlq", config, "--format", "json").stdout)
+    shown = from_json("dlq", config)
     (group,) = shown["reasons"]
     assert shown["records"] == group["count"] == 2
     assert (group["first_ms"], group["last_ms"]) == (1_700_000_000_001, 1_700_000_000_002)
@@ -74,7 +73,7 @@ def test_show_says_which_letters_are_truncated(broker: Broker, tmp_path: Path) -
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
     assert done.stdout.count("truncated") == 1
     assert "truncated: 1 letter; their logs have the records." in done.stderr
-    shown = json.loads(run("dlq", config, "--format", "json").stdout)
+    shown = from_json("dlq", config)
     (group,) = shown["reasons"]
     assert group["truncated"] == 1
     assert [(sample["size"], sample["truncated"]) for sample in group["samples"]] == [

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 from streameval import Accumulator, Intervals, gap
-from tests.cli.program import json_lines, printed, run
+from tests.cli.program import from_json, json_lines, printed, run
 from tests.daemon.running import running
 
 LEVELS = {"de": 3, "nl": 3, "fr": 1}
@@ -35,9 +34,7 @@ ASKED = ("-m", "ndcg@2", "--by", "country")
 
 
 def _json(*arguments: str | Path) -> list[dict[str, Any]]:
-    done = run("gaps", *arguments, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    document = from_json("gaps", *arguments)
     assert document["by"] == "country"
     gaps: list[dict[str, Any]] = document["gaps"]
     return gaps

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import pytest
 
 from streameval import Accumulator, Intervals, plan
-from tests.cli.program import run
+from tests.cli.program import from_json, run
 from tests.cli.test_compare import CONFIG, as_counted, drawn, file_of
 from tests.daemon.running import running
 
@@ -20,9 +19,7 @@ TIME = ("--time", "ts", "--time-unit", "s")
 def test_a_plan_of_files_is_that_of_an_accumulator(tmp_path: Path) -> None:
     path = file_of(tmp_path)
     options = ("--lift", "5%", "--shares", "90:10", "--power", "0.9")
-    done = run("plan", path, "-m", "ctr", *TIME, *options, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    (planned,) = json.loads(done.stdout)
+    (planned,) = from_json("plan", path, "-m", "ctr", *TIME, *options)
     counted = Accumulator("ctr", intervals=Intervals())
     counted.update_many(map(as_counted, drawn()))
     expected = plan(counted, "ctr", lift=0.05, shares=(90, 10), power=0.9)

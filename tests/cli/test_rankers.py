@@ -17,7 +17,7 @@ from streameval import Accumulator, Columns, Intervals, compare
 from streameval.evaluation.partials import arrow_table, partials
 from streameval.events import Event
 from streameval.events.errors import InvalidEventError
-from tests.cli.program import json_lines, printed, readings, run
+from tests.cli.program import from_json, json_lines, printed, readings, run
 from tests.daemon.running import running
 
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
@@ -91,7 +91,7 @@ def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
     assert shown.returncode == 1, "of shown variants, half the clicks are worse"
     table = run("compare", log, *COLUMN, *asked, "--fail-on", "worse")
     assert (table.returncode, f"challenger: {SENTENCE}" in table.stdout) == (0, True), table
-    document = json.loads(run("compare", log, *COLUMN, *asked, "--format", "json").stdout)
+    document = from_json("compare", log, *COLUMN, *asked)
     row = document["comparisons"][0]
     assert (row["metric"], row["verdict"], row["lift"]) == ("ctr", "do not trust", None)
     assert (row["sentence"], row["overlap"]) == (f"B{SENTENCE[1:]}; see ips.", 0.5)

@@ -54,8 +54,7 @@ def test_a_function_of_the_catalogue_is_the_metric_of_the_catalogue() -> None:
 def test_a_name_of_the_catalogue_can_be_used_again() -> None:
     accumulator = Accumulator(declared.ndcg_, "ndcg")
     assert accumulator.metrics[0] == parse(f"{MODULE}:ndcg")
-    accumulator.update(["a"], ["a"])
-    assert [reading.value for reading in accumulator.compute().values()] == [0.25, 1.0]
+    assert values(accumulator) == [0.25, 1.0]
     names = [family_name(metric_) for metric_ in accumulator.metrics]
     assert names == ["streameval_tests_testing_declared_ndcg", "streameval_ndcg"]
 
@@ -68,14 +67,18 @@ def test_a_convention_takes_precedence_over_a_module_of_its_name(
     assert parse("recbole:ndcg@7").convention == "recbole"
 
 
+def values(accumulator: Accumulator) -> list[float]:
+    """Of one list with one hit."""
+    accumulator.update(["a"], ["a"])
+    return [reading.value for reading in accumulator.compute().values()]
+
+
 def test_a_local_function_can_be_counted() -> None:
     def local(event: Event, k: int | None) -> float:
         return float(len(event.recommendations) + (k or 0))
 
-    metric_here = metric_at(metric(bounds=(0, 9), source="a notebook")(local), k=4)
-    accumulator = Accumulator(metric_here)
-    accumulator.update(["a"], [])
-    assert accumulator.read(metric_here.text).value == 5.0
+    declaration = metric(bounds=(0, 9), source="a notebook")(local)
+    assert values(Accumulator(metric_at(declaration, k=4))) == [5.0]
 
 
 def test_an_accumulator_of_functions_can_be_pickled() -> None:
@@ -96,41 +99,37 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
         metric(bounds=(0, 1))
 
 
-def test_annotations_that_only_type_checkers_see_are_left_alone() -> None:
-    source = "def ours(event: 'Nowhere', k: 'Nowhere', *, power: float = 0.5) -> 'Nowhere': "
-    ours = in_a_notebook(source + "return power")
-    accumulator = Accumulator(metric_at(ours, k=3, power=0.25))
-    accumulator.update(["a"], ["a"])
-    assert [reading.value for reading in accumulator.compute().values()] == [0.25]
+_WRAPPED = """
+def ours(event, *, price: float = 1.0): return price
+ours = wraps(ours)(lambda *given, inner=ours, **named: inner(*given, **named))
+"""
 
 
-@pytest.mark.parametrize("given", [0.25, np.float64(0.25), np.float32(0.25)])
-def test_a_number_may_have_a_whole_default_and_be_a_number_of_numpy(given: Any) -> None:
-    ours = in_a_notebook("def ours(event, *, price: float = 1): return price")
-    texts = [metric_at(ours, price=price).text for price in (given, 2, 1)]
-    assert texts == ["a_notebook:ours(price=0.25)", "a_notebook:ours(price=2)", "a_notebook:ours"]
-    accumulator = Accumulator(metric_at(ours, price=given))
-    accumulator.update(["a"], ["a"])
-    assert [reading.value for reading in accumulator.compute().values()] == [0.25]
+@pytest.mark.parametrize(
+    ("source", "chosen"),
+    [
+        # Annotations that only type checkers see are left alone.
+        ("def ours(event: 'No', k: 'No', *, price: float = 0.5) -> 'No': return price", 0.25),
+        # A number may have a whole default, and be a number of NumPy.
+        ("def ours(event, k=None, *, price: float = 1): return price", 0.25),
+        ("def ours(event, k=None, *, price: float = 1): return price", np.float64(0.25)),
+        ("def ours(event, k=None, *, price: float = 1): return price", np.float32(0.25)),
+        # A function in a wrapper gets its parameters.
+        (_WRAPPED, 0.25),
+    ],
+)
+def test_a_parameter_reaches_the_function_and_its_text(source: str, chosen: Any) -> None:
+    ours = in_a_notebook(source)
+    assert values(Accumulator(metric_at(ours, price=chosen))) == [0.25]
+    texts = [metric_at(ours, price=price).text for price in (chosen, 2)]
+    assert texts == ["a_notebook:ours(price=0.25)", "a_notebook:ours(price=2)"]
 
 
 def test_an_input_with_none_as_default_is_optional() -> None:
-    ours = in_a_notebook(
-        "def ours(event, k=None, catalog=None): return 1 / (k or 1) / (catalog or 1)"
-    )
-    accumulators = [Accumulator(ours), Accumulator(metric_at(ours, k=2), catalog=2)]
-    for accumulator in accumulators:
-        accumulator.update(["a"], ["a"])
-    values = [reading.value for counter in accumulators for reading in counter.compute().values()]
-    assert values == [1.0, 0.25]
-
-
-def test_a_function_in_a_wrapper_gets_its_parameters() -> None:
-    wrapped = "def ours(event, *, price: float = 1.0): return price\n"
-    wrapped += "ours = wraps(ours)(lambda *given, inner=ours, **named: inner(*given, **named))"
-    accumulator = Accumulator(metric_at(in_a_notebook(wrapped), price=0.25))
-    accumulator.update(["a"], ["a"])
-    assert [reading.value for reading in accumulator.compute().values()] == [0.25]
+    source = "def ours(event, k=None, catalog=None): return 1 / (k or 1) / (catalog or 1)"
+    ours = in_a_notebook(source)
+    assert values(Accumulator(ours)) == [1.0]
+    assert values(Accumulator(metric_at(ours, k=2), catalog=2)) == [0.25]
 
 
 def test_a_metric_of_the_program_has_one_name_in_spawned_processes() -> None:
@@ -172,9 +171,7 @@ def test_a_text_names_the_latest_declaration(monkeypatch: pytest.MonkeyPatch) ->
             in_a_notebook(f"def again(event): return {value}\nours = again"),
             raising=False,
         )
-        accumulator = Accumulator(f"{MODULE}:again")
-        accumulator.update(["a"], ["a"])
-        assert accumulator.read(f"{MODULE}:again").value == value
+        assert values(Accumulator(f"{MODULE}:again")) == [value]
 
 
 def test_a_parameter_with_the_name_of_a_shared_one_is_refused() -> None:
