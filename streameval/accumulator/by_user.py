@@ -22,7 +22,7 @@ from streameval.events.errors import NotKeptError
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.intervals import GroupSums
-from streameval.statistics.user_sums import UserMeans, UserSums
+from streameval.statistics.user_sums import UserSums, UserTotals
 
 
 class SliceSums(NamedTuple):
@@ -113,7 +113,7 @@ def user_means_by_group(metric: Metric, table: Table, cells: IntArray) -> SliceS
     return SliceSums(_by_group(metric, table, means), uncovered(_shares(statistic, cells)))
 
 
-def _by_group(metric: Metric, table: Table, means: UserMeans) -> GroupSums:
+def _by_group(metric: Metric, table: Table, means: UserTotals) -> GroupSums:
     return means.by_group(table.plan.groups, zeros=metric.values["statistic"] == "zeros")
 
 

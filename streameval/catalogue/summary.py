@@ -55,19 +55,13 @@ def summary(
         return values.maximum
     if statistic == "effective_share":
         return values.effective_share
-    error = _standard_error(values, single=rules["deviation"] == "single")
+    error = values.standard_error
+    if rules["deviation"] == "single":
+        root = math.sqrt(values.count) if values.count else math.nan
+        with np.errstate(over="ignore"):
+            error = 0.0 if values.count == 1 else float(np.float32(error * root)) / root
     if statistic == "half_width":
         from statistics import NormalDist  # noqa: PLC0415  slow to import, rarely used
 
         error *= NormalDist().inv_cdf((1.0 + float(parameters["confidence"])) / 2.0)
     return error
-
-
-def _standard_error(values: Distribution, *, single: bool) -> float:
-    if not single:
-        return values.standard_error
-    if values.count == 1:
-        return 0.0
-    root = math.sqrt(values.count) if values.count else math.nan
-    with np.errstate(over="ignore"):
-        return float(np.float32(values.standard_error * root)) / root

@@ -53,7 +53,11 @@ def limbs(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray
 def squares(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
     """`limbs` of the exact squares, with twice as many rows."""
     mantissas, exponents = np.frexp(values)
-    (high, shifts), (low, small) = map(np.frexp, _square(mantissas))
+    # The rounded squares of the mantissas, and their rounding errors (Dekker, 1971).
+    high = np.round(mantissas * 2.0**26) / 2.0**26
+    low, square = mantissas - high, mantissas * mantissas
+    errors = ((high * high - square) + 2.0 * high * low) + low * low
+    (high, shifts), (low, small) = np.frexp(square), np.frexp(errors)
     return _limbs(
         np.concatenate((high, low)),
         2 * np.concatenate((exponents, exponents)) + np.concatenate((shifts, small)),
@@ -93,11 +97,3 @@ def _limbs(
     below = (1 << _LIMB) - 1
     parts = (whole & below, (whole >> _LIMB) & below, whole >> 2 * _LIMB)
     return exponents.astype(np.int64), [part * counts for part in parts]
-
-
-def _square(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rounded squares of values below 1, and their rounding errors (Dekker, 1971)."""
-    high = np.round(values * 2.0**26) / 2.0**26
-    low = values - high
-    square = values * values
-    return square, ((high * high - square) + 2.0 * high * low) + low * low

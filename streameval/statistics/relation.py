@@ -231,9 +231,16 @@ class Relation:
 
     def saved(self, cells: IntArray, items: IntArray | None) -> list[Ext]:
         """The encoded columns of these cells; a cell is saved as its index in `cells`."""
-        columns = self._numbered(cells)
+        cells_here, *others = self.columns
+        by_cell = np.argsort(cells)
+        ascending = cells[by_cell]
+        rows = np.flatnonzero(among(cells_here, ascending))
+        numbers = by_cell[np.searchsorted(ascending, cells_here[rows])]
+        # A stable sort keeps the order of the rows of one cell.
+        order = np.argsort(numbers, kind="stable")
+        columns = [numbers[order], *(column[rows[order]] for column in others)]
         keys = self.shape.keys
-        if self.shape.items is not None and items is not None and columns[0].size:
+        if self.shape.items is not None and items is not None and rows.size:
             columns[self.shape.items] = items[columns[self.shape.items]]
             distinct_keys, counts = group_sum(columns[:keys], columns[keys:], self.shape.combine)
             columns = [*distinct_keys, *counts]
@@ -261,22 +268,6 @@ class Relation:
         twin = Relation(self.shape)
         twin._parts, twin.size = self._parts.copy(), self.size
         return twin
-
-    def _numbered(self, cells: IntArray) -> Columns:
-        """The rows of these cells in their order, with a cell's index as its number."""
-        cells_here, *others = self.columns
-        if not cells.size:
-            return [column[:0] for column in (cells_here, *others)]
-        by_cell = np.argsort(cells)
-        ascending = cells[by_cell]
-        at = np.minimum(np.searchsorted(ascending, cells_here), cells.size - 1)
-        places = by_cell[at]
-        # A stable sort keeps the order of the rows of one cell.
-        order = np.argsort(places, kind="stable")
-        given = ascending[at] == cells_here
-        if not given.all():
-            order = order[given[order]]
-        return [column[order] for column in (places, *others)]
 
     def _note(self, parts: Sequence[Columns]) -> None:
         size = sum(part[0].size for part in parts)

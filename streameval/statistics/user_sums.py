@@ -33,24 +33,15 @@ class UserTotals(NamedTuple):
     denominators: IntArray
     share: float
 
-
-class UserMeans(NamedTuple):
-    """The mean of each user of one slice, ascending by hash.
-
-    Attributes:
-        means: of the users with a value; shape (users,).
-        hashes: of these users, as signed integers with the bits of their hashes.
-        share: sampled share of all users; 1 if all are kept.
-    """
-
-    means: FloatArray
-    hashes: IntArray
-    share: float
+    @property
+    def means(self) -> FloatArray:
+        """The mean of each user, whose denominators must be above 0; shape (users,)."""
+        return self.numerators * UNIT / self.denominators
 
     @property
     def users(self) -> int:
-        """Number of users with a value; an estimate above the cap."""
-        return round(self.means.size / self.share)
+        """Number of users; an estimate above the cap."""
+        return round(self.hashes.size / self.share)
 
     def by_group(self, groups: int, *, zeros: bool = False) -> GroupSums:
         """The users' means by user group: each mean is rounded once, so that sums are exact.
@@ -155,12 +146,11 @@ class UserSums(MetricSums):
             relation.merge(*(other.relations[name] for other in others))
         self.reduce()
 
-    def over(self, metric: str, cells: Sequence[int]) -> UserMeans:
-        """The users' means of one metric over all of these cells together."""
+    def over(self, metric: str, cells: Sequence[int]) -> UserTotals:
+        """The sums of the users who have a mean, over all of these cells together."""
         hashes, numerators, denominators, share = self.totals(metric, cells)
         some = denominators > 0
-        means = numerators[some] * UNIT / denominators[some]
-        return UserMeans(means, hashes[some], share)
+        return UserTotals(hashes[some], numerators[some], denominators[some], share)
 
     def totals(self, metric: str, cells: Sequence[int]) -> UserTotals:
         """The users' sums of one metric over all of these cells together."""
