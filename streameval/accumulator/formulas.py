@@ -368,10 +368,12 @@ def of_events(
     single = single_values(results)
     # A sum of finite numbers may overflow; then they are looked at one by one.
     if single is not None and math.isfinite(sum(single.values)):
-        if single.given is None:
+        if single.has_value is None:
             return single.values, [1] * len(results)
         values = iter(single.values)
-        return [next(values) if has else 0.0 for has in single.given], list(map(int, single.given))
+        return [next(values) if has else 0.0 for has in single.has_value], list(
+            map(int, single.has_value)
+        )
     numerators, denominators = zip(*map(of_event, results), strict=True)
     return list(numerators), list(denominators)
 

@@ -69,9 +69,9 @@ def group_sum(
         occurs = np.zeros(room, np.bool_)
         occurs[codes] = True
         occupied = np.flatnonzero(occurs)
-        places = zip(lows, np.unravel_index(occupied, spans), strict=True)
+        offsets = zip(lows, np.unravel_index(occupied, spans), strict=True)
         added = [np.bincount(codes, weights=each)[occupied].astype(np.int64) for each in counts]
-        return [low + place for low, place in places], added
+        return [low + offset for low, offset in offsets], added
     # A merge sort is up to ten times as fast where codes are runs that ascend, as of joined parts.
     falls = np.count_nonzero(codes[1:] < codes[:-1])
     order = np.argsort(codes, kind="stable" if falls < _FEW_FALLS * codes.size else None)

@@ -218,11 +218,11 @@ class SingleValues(NamedTuple):
 
     Attributes:
         values: of the events that have one.
-        given: whether each event has one; None if all have.
+        has_value: whether each event has one; None if all have.
     """
 
     values: list[float]
-    given: list[bool] | None
+    has_value: list[bool] | None
 
 
 def single_values(results: Sequence[float | Sequence[float] | None]) -> SingleValues | None:
@@ -230,7 +230,7 @@ def single_values(results: Sequence[float | Sequence[float] | None]) -> SingleVa
 
     Example:
         >>> single_values([0.5, None]), single_values([[0.5, 1.0]])
-        (SingleValues(values=[0.5], given=[True, False]), None)
+        (SingleValues(values=[0.5], has_value=[True, False]), None)
     """
     kinds = set(map(type, results))
     if not kinds <= _ONE_OR_NONE:
@@ -238,8 +238,8 @@ def single_values(results: Sequence[float | Sequence[float] | None]) -> SingleVa
     values = cast("list[float]", list(results))
     if type(None) not in kinds:
         return SingleValues(values, None)
-    given = [value is not None for value in results]
-    return SingleValues(list(compress(values, given)), given)
+    has_value = [value is not None for value in results]
+    return SingleValues(list(compress(values, has_value)), has_value)
 
 
 class Values(Statistic):
@@ -291,7 +291,7 @@ class Values(Statistic):
         self._mark(_LISTS, cells, np.ones_like(cells))
         if (single := single_values(results)) is not None:
             values = single.values
-            where = cells if single.given is None else cells[np.array(single.given)]
+            where = cells if single.has_value is None else cells[np.array(single.has_value)]
         else:
             of_events = [
                 [result] if isinstance(result, (int, float)) else result or () for result in results
@@ -385,9 +385,9 @@ class Distribution:
             return math.nan
         if method == "lower":
             return self._at(max(0, math.ceil(q * total) - 1))
-        place = q * (total - 1)
-        low, high = self._at(math.floor(place)), self._at(math.ceil(place))
-        return low if low == high else low + (high - low) * (place - math.floor(place))
+        index = q * (total - 1)
+        low, high = self._at(math.floor(index)), self._at(math.ceil(index))
+        return low if low == high else low + (high - low) * (index - math.floor(index))
 
     @property
     def maximum(self) -> float:
@@ -423,12 +423,12 @@ class Distribution:
         ends: IntArray = np.cumsum(self._counts)
         return ends
 
-    def _at(self, place: int) -> float:
-        """The value at a place, from 0, in ascending order."""
-        place -= self._below
-        if place < 0:
+    def _at(self, index: int) -> float:
+        """The value at a index, from 0, in ascending order."""
+        index -= self._below
+        if index < 0:
             return -math.inf
-        at = int(np.searchsorted(self._ends, place, side="right"))
+        at = int(np.searchsorted(self._ends, index, side="right"))
         return math.inf if at == self._ends.size else float(self._values[at])
 
     def _moment(self, power: int) -> int:

@@ -72,7 +72,7 @@ def scaled_sum(exponents: IntArray, parts: list[IntArray]) -> int:
     for exponent, *limb in zip(
         distinct_exponents.tolist(), *(limb_column.tolist() for limb_column in summed), strict=True
     ):
-        whole = sum(part << _LIMB * place for place, part in enumerate(limb))
+        whole = sum(part << _LIMB * limb_number for limb_number, part in enumerate(limb))
         total += whole << (exponent + _BITS - 53)
     return total
 
@@ -85,8 +85,8 @@ def approximate(exponents: IntArray, parts: Sequence[IntArray]) -> FloatArray:
         [1.5, 3.0]
     """
     whole = np.zeros(exponents.size)
-    for place, part in enumerate(parts):
-        whole += np.ldexp(part.astype(np.float64), _LIMB * place)
+    for limb_number, part in enumerate(parts):
+        whole += np.ldexp(part.astype(np.float64), _LIMB * limb_number)
     return np.ldexp(whole, (exponents - 53).astype(np.int32))
 
 

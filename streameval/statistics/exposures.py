@@ -74,10 +74,10 @@ class ItemsShown(Statistic):
         else:
             shown = self.items.coded(lists)
             # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
-            distinct_cells, places = place_values(where)
-            rows = [shown.spread(places), shown.values]
-            (places, codes), (counts,) = group_sum(rows, [np.ones_like(shown.values)])
-            cells = distinct_cells[places]
+            distinct_cells, indices = place_values(where)
+            rows = [shown.spread(indices), shown.values]
+            (indices, codes), (counts,) = group_sum(rows, [np.ones_like(shown.values)])
+            cells = distinct_cells[indices]
         self.relations["shown"].add([cells, codes], [counts])
 
     def view(self, cells: IntArray) -> list[Exposures]:
@@ -86,8 +86,10 @@ class ItemsShown(Statistic):
         lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
         shown_by_cell = self.relations["shown"].by_cell(cells)
         return [
-            Exposures(lists=seen, share=kept, lost=gone, codes=codes, shown=shown, items=self.items)
-            for seen, kept, gone, (codes, shown) in zip(
+            Exposures(
+                lists=count, share=share, lost=gone, codes=codes, shown=shown, items=self.items
+            )
+            for count, share, gone, (codes, shown) in zip(
                 lists, self.cap.shares(cells), lost, shown_by_cell, strict=True
             )
         ]
@@ -202,11 +204,13 @@ def _of_users(batch: Batch, *, hits: bool) -> Batch:
     ranks: list[list[int]] = []
     for event in batch.events():
         items = event.recommendations
-        given = event.positions or range(1, len(items) + 1)
+        positions = event.positions or range(1, len(items) + 1)
         if hits:
             relevant = relevant_items(event.interactions)
-            given = [rank for item, rank in zip(items, given, strict=True) if item in relevant]
-        first = min(given, default=None)
+            positions = [
+                rank for item, rank in zip(items, positions, strict=True) if item in relevant
+            ]
+        first = min(positions, default=None)
         if first is None or event.user is None:
             shown.append([])
             ranks.append([])

@@ -80,15 +80,15 @@ class Groups(MetricSums):
         keys = [users.cells, users.days, nameless]
         self.relations["lists"].add(keys, [np.ones_like(users.cells)])
         # The owner of a list is the index of its cell, day and group.
-        known, place = place_values(users.cells)
+        known, index = place_values(users.cells)
         first = int(users.days.min())
         span = int(users.days.max()) - first + 1
-        owner = (place * span + (users.days - first)) * width + groups
+        owner = (index * span + (users.days - first)) * width + groups
         owners = np.arange(min(known.size * span * width, _DENSE * owner.size + width))
         if owners.size < known.size * span * width:
             owners, owner = np.unique(owner, return_inverse=True)
-        place, rest = np.divmod(owners, span * width)
-        keys = [known[place], rest // width + first, rest % width]
+        index, rest = np.divmod(owners, span * width)
+        keys = [known[index], rest // width + first, rest % width]
         owner = np.where(users.grouped, owner, owners.size)
         totals = owner_totals(owners.size, owner, parts, columns)
         self.add_sums(keys, totals.sums)
@@ -208,9 +208,9 @@ class Groups(MetricSums):
         self.reduce()
         _, (days, anonymous, lists) = self.relations["lists"].of(cells)
         distinct_days = distinct(days)
-        place = np.searchsorted(distinct_days, days)
+        index = np.searchsorted(distinct_days, days)
         listed, nameless = (
-            sums(place, column, distinct_days.size) for column in (lists, lists * anonymous)
+            sums(index, column, distinct_days.size) for column in (lists, lists * anonymous)
         )
         return distinct_days, listed, nameless
 

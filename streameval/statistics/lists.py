@@ -262,9 +262,9 @@ def lists_of(
         kind += POSITIONED * positioned
         ranks, there = explicit_ranks(batch), positioned[owner]
         rank[there] = ranks.values[ranks.offsets[owner[there]] + hits.place[there]]
-        kept = np.flatnonzero(rank <= options.last)
+        inside = np.flatnonzero(rank <= options.last)
         # The sort is stable, so items at one rank keep the order of the list.
-        order = kept[np.lexsort((rank[kept], owner[kept]))]
+        order = inside[np.lexsort((rank[inside], owner[inside]))]
         if options.repeats != "every":
             order = order[first_hits(owner[order], hits.item[order])]
         owner, rank, gain = owner[order], rank[order], gain[order]
@@ -298,8 +298,8 @@ def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, IntArray, F
     if not hits.graded.size and not options.needs_gains:
         return hits._replace(interacted=interacted), hits.graded, hits.gains
     rows = np.repeat(hits.graded, hits.interacted[hits.graded])
-    kept = _are_relevant(options, hits.gains)
-    rows = rows[kept]
+    relevant_gains = _are_relevant(options, hits.gains)
+    rows = rows[relevant_gains]
     # An interaction without a gain counts 1.
     interacted = np.zeros_like(interacted) if options.needs_gains else interacted.copy()
     interacted[hits.graded] = 0
@@ -307,7 +307,7 @@ def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, IntArray, F
     gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
     relevant = np.flatnonzero(_are_relevant(options, gain))
     hits = with_hits(hits, relevant)._replace(interacted=interacted, gain=gain[relevant])
-    return hits, rows, hits.gains[kept]
+    return hits, rows, hits.gains[relevant_gains]
 
 
 def _are_relevant(options: HitsOptions, gains: FloatArray) -> BoolArray:
@@ -318,21 +318,21 @@ def _are_relevant(options: HitsOptions, gains: FloatArray) -> BoolArray:
 
 def explicit_ranks(batch: Batch) -> Ragged:
     """The explicit rank of each item of a batch; no entries for a list without them."""
-    given: Any = batch.positions
-    if isinstance(given, Ragged):
-        return given
-    positions = [ranks if ranks is not None else () for ranks in given or ()]
-    lengths = np.fromiter(map(len, positions), np.int64, len(positions))
-    values = np.fromiter(chain.from_iterable(positions), np.int64, int(lengths.sum()))
+    positions: Any = batch.positions
+    if isinstance(positions, Ragged):
+        return positions
+    ranks = [() if of_list is None else of_list for of_list in positions or ()]
+    lengths = np.fromiter(map(len, ranks), np.int64, len(ranks))
+    values = np.fromiter(chain.from_iterable(ranks), np.int64, int(lengths.sum()))
     return Ragged.of_lengths(values, lengths)
 
 
 def _positioned(batch: Batch) -> BoolArray | None:
     """Which lists have explicit positions; None if none has."""
-    given: Any = batch.positions
-    if given is None:
+    positions: Any = batch.positions
+    if positions is None:
         return None
-    if isinstance(given, Ragged):
+    if isinstance(positions, Ragged):
         return np.ones(len(batch), np.bool_)
-    has_positions = np.array([ranks is not None for ranks in given], np.bool_)
+    has_positions = np.array([ranks is not None for ranks in positions], np.bool_)
     return has_positions if has_positions.any() else None

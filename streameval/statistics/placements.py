@@ -34,8 +34,8 @@ class ItemPlacements(Statistic):
     and kinds may be added to the attribute later.
 
     Relations:
-        places: (cell, kind, rank) -> times shown, hits; a repeated item is a hit at its first rank.
-        acts: (cell, kind) -> items interacted with.
+        ranks: (cell, kind, rank) -> times shown, hits; a repeated item is a hit at its first rank.
+        interacted: (cell, kind) -> items interacted with.
         lists: (cell) -> lists.
 
     Attributes:
@@ -50,8 +50,8 @@ class ItemPlacements(Statistic):
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {
-        "places": Shape(keys=3, counts=2),
-        "acts": Shape(keys=2),
+        "ranks": Shape(keys=3, counts=2),
+        "interacted": Shape(keys=2),
         "lists": Shape(keys=1),
     }
     options: PlacementsOptions
@@ -72,36 +72,35 @@ class ItemPlacements(Statistic):
             batch = batch.of_type(self.options.type)
         where = cell_of_each(cells, len(batch))
         self.relations["lists"].add([where], [np.ones_like(where)])
-        wanted, shown = [*map(relevant_items, batch.interactions)], [*batch.recommendations]
+        relevant, shown = [*map(relevant_items, batch.interactions)], [*batch.recommendations]
         # Items interacted with, by kind.
-        acts, places = self._kinds([item for items in wanted for item in items])
-        owner = np.repeat(where, np.fromiter(map(len, wanted), np.int64, len(wanted)))
-        self.relations["acts"].add([owner[places], acts], [np.ones_like(acts)])
+        codes, index = self._kinds([item for items in relevant for item in items])
+        owner = np.repeat(where, np.fromiter(map(len, relevant), np.int64, len(relevant)))
+        self.relations["interacted"].add([owner[index], codes], [np.ones_like(codes)])
         # Items shown, and hits, by kind and rank.
         lengths = np.fromiter(map(len, shown), np.int64, len(shown))
         starts = np.cumsum(lengths) - lengths
         ranks = np.arange(1, int(lengths.sum()) + 1) - np.repeat(starts, lengths)
         hits = np.zeros_like(ranks)
         positions = batch.positions or [None] * len(shown)
-        rows = zip(starts.tolist(), shown, positions, wanted, strict=True)
-        for start, items, explicit, items_wanted in rows:
+        rows = zip(starts.tolist(), shown, positions, relevant, strict=True)
+        for start, items, explicit, relevant_of_list in rows:
             if explicit is not None:
                 ranks[start : start + len(items)] = explicit
-            if not items_wanted.isdisjoint(items):
-                hits[[start + place for place in _hits(items, explicit, items_wanted)]] = 1
-        codes, places = self._kinds([item for items in shown for item in items])
-        owner, hits = np.repeat(where, lengths), hits[places]
-        keys = [owner[places], codes, ranks[places]]
-        self.relations["places"].add(keys, [np.ones_like(hits), hits])
+            if not relevant_of_list.isdisjoint(items):
+                hits[[start + row for row in _first_hits(items, explicit, relevant_of_list)]] = 1
+        codes, index = self._kinds([item for items in shown for item in items])
+        owner, hits = np.repeat(where, lengths), hits[index]
+        keys = [owner[index], codes, ranks[index]]
+        self.relations["ranks"].add(keys, [np.ones_like(hits), hits])
 
     def view(self, cells: IntArray) -> list[Placements]:
         """The argument of metrics for each of these cells."""
-        places, acts = (self.relations[name].by_cell(cells) for name in ("places", "acts"))
+        ranks, interacted = (
+            self.relations[name].by_cell(cells) for name in ("ranks", "interacted")
+        )
         lists = self.relations["lists"].value(cells).tolist()
-        return [
-            Placements(lists=seen, places=shown, acts=acted)
-            for seen, shown, acted in zip(lists, places, acts, strict=True)
-        ]
+        return [Placements(*columns) for columns in zip(lists, ranks, interacted, strict=True)]
 
     def _kinds(self, items: Sequence[Id]) -> tuple[IntArray, IntArray]:
         """The codes of the kinds of all items, and the index of the item that each is of."""
@@ -111,28 +110,28 @@ class ItemPlacements(Statistic):
         return flat, np.repeat(np.arange(len(codes)), lengths)
 
 
-def _hits(items: Sequence[Id], ranks: Sequence[int] | None, wanted: set[Id]) -> list[int]:
-    """The first place, by rank, of each item of a list that is wanted."""
+def _first_hits(items: Sequence[Id], ranks: Sequence[int] | None, relevant: set[Id]) -> list[int]:
+    """The index of each relevant item of a list; of a repeated one that of its first rank."""
     order = range(len(items)) if ranks is None else sorted(range(len(items)), key=ranks.__getitem__)
     first: dict[Id, int] = {}
-    for place in order:
-        if items[place] in wanted:
-            first.setdefault(items[place], place)
+    for index in order:
+        if items[index] in relevant:
+            first.setdefault(items[index], index)
     return [*first.values()]
 
 
-class Placements(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Placements(msgspec.Struct, frozen=True, eq=False):
     """The ranks of the items of each kind in one cell: the argument `placements` of a metric.
 
     Attributes:
         lists: number of lists.
-        places: columns of kinds (codes), ranks, times shown, and hits.
-        acts: columns of kinds, and items interacted with.
+        ranks: columns of kinds (codes), ranks, times shown, and hits.
+        interacted: columns of kinds, and items interacted with.
     """
 
     lists: int
-    places: Columns
-    acts: Columns
+    ranks: Columns
+    interacted: Columns
 
     def exposure(self, kind: str, k: int | None, discount: Discount = "log2") -> float:
         """What the ranks at which items of a kind were shown are worth together."""
@@ -152,11 +151,11 @@ class Placements(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def interactions(self, kind: str) -> int:
         """Items of a kind interacted with, shown or not."""
-        kinds, acts = self.acts
-        return int(acts[kinds == kind_code(kind)].sum())
+        kinds, items = self.interacted
+        return int(items[kinds == kind_code(kind)].sum())
 
     def _up_to(self, kind: str, k: int | None) -> tuple[IntArray, IntArray, IntArray]:
-        kinds, ranks, shown, hits = self.places
+        kinds, ranks, shown, hits = self.ranks
         here = (kinds == kind_code(kind)) & up_to(ranks, k)
         return ranks[here], shown[here], hits[here]
 

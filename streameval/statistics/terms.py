@@ -175,12 +175,12 @@ def owner_totals(
         limit: of the values, which are rounded to UNIT; None sums those that are unbounded or large
             exactly instead.
     """
-    places = {column: place for place, column in enumerate(columns)}
+    index_of = {column: index for index, column in enumerate(columns)}
     # Lists without an owner are summed in an extra last column, which is left out.
     totals = np.zeros((2, len(columns), owners + 1), np.int64)
     exact: list[tuple[list[IntArray], list[IntArray]]] = []
     for part in parts:
-        terms = [term for term in part.terms if term.column in places]
+        terms = [term for term in part.terms if term.column in index_of]
         of_list, pairs = owner[part.rows], None
         kinds = terms[0].numerators.size if terms else 0
         if terms and (owners + 1) * kinds <= of_list.size:
@@ -189,7 +189,7 @@ def owner_totals(
             pairs = pairs.reshape(owners + 1, kinds)
         shared: dict[bytes, IntArray] = {}
         for term in terms:
-            place, values = places[term.column], term.numerators
+            index, values = index_of[term.column], term.numerators
             if limit is not None:
                 values = np.clip(values, -limit, limit)
             else:
@@ -199,16 +199,16 @@ def owner_totals(
                     keys = [of_list[here], part.codes[here]]
                     (who, codes), (counts,) = group_sum(keys, [np.ones_like(keys[0])])
                     exponents, limbed = limbs(values[codes], counts)
-                    exact.append(([who, np.full_like(who, place), exponents], limbed))
+                    exact.append(([who, np.full_like(who, index), exponents], limbed))
                 values = np.where(loose, 0.0, values)
             whole = np.rint(values / UNIT).astype(np.int64)
-            totals[0, place] += _by_owner(whole, of_list, part.codes, pairs, owners)
+            totals[0, index] += _by_owner(whole, of_list, part.codes, pairs, owners)
             # Most metrics have the same denominators.
             key = term.denominators.tobytes()
             if key not in shared:
                 below = term.denominators
                 shared[key] = _by_owner(below, of_list, part.codes, pairs, owners)
-            totals[1, place] += shared[key]
+            totals[1, index] += shared[key]
     return OwnerTotals([*totals[0, :, :-1], *totals[1, :, :-1]], exact)
 
 

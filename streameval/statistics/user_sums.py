@@ -25,7 +25,7 @@ class UserTotals(NamedTuple):
         hashes: of the users with a row, as signed integers with their bits, ascending.
         numerators: in UNIT; shape (users,).
         denominators: shape (users,).
-        share: sampled share of all users; 1 if all are kept.
+        share: sampled share of all users; 1 if all are sampled.
     """
 
     hashes: IntArray
@@ -123,9 +123,9 @@ class UserSums(MetricSums):
         if not here.any():
             return
         cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
-        known, place = place_values(cells)
+        known, index = place_values(cells)
         ids, which = np.unique(hashes, return_inverse=True)
-        every, codes = np.unique(place * ids.size + which, return_inverse=True)
+        every, codes = np.unique(index * ids.size + which, return_inverse=True)
         owner = np.full(users.cells.size, every.size)
         owner[here] = codes
         # Only in the past are there values without bounds: they explain, and are not estimated.
@@ -160,7 +160,7 @@ class UserSums(MetricSums):
         column, width = self.options.metrics.index(metric), len(self.options.metrics)
         _, (hashes, *counts) = self.relations["sums"].of(here)
         # Cells may be thinned at unlike thresholds; all users below the smallest are in each.
-        kept = self.cap.unit_hashes(hashes) < share
-        chosen = [counts[column][kept], counts[width + column][kept]]
-        (users,), (numerators, denominators) = group_sum([hashes[kept]], chosen)
+        sampled = self.cap.unit_hashes(hashes) < share
+        sums_of_metric = [counts[column][sampled], counts[width + column][sampled]]
+        (users,), (numerators, denominators) = group_sum([hashes[sampled]], sums_of_metric)
         return UserTotals(users, numerators, denominators, share)

@@ -45,11 +45,11 @@ def user_hashes(users: Sequence[Id]) -> HashArray:
     words = np.ndarray(len(data) - _WORD + 1, "<u8", data, strides=(1,))
     hashes = _SEED ^ (lengths.astype(np.uint64) * _STEP)
     shortest = int(lengths.min(initial=0 if not lengths.size else lengths[0]))
-    for place in range(0, int(lengths.max(initial=0)), _WORD):
-        rows = slice(None) if shortest > place else np.flatnonzero(lengths > place)
-        mixed = words[starts[rows] + place]
-        if shortest < place + _WORD:
-            mixed &= _MASKS[np.minimum(lengths[rows] - place, _WORD)]
+    for offset in range(0, int(lengths.max(initial=0)), _WORD):
+        rows = slice(None) if shortest > offset else np.flatnonzero(lengths > offset)
+        mixed = words[starts[rows] + offset]
+        if shortest < offset + _WORD:
+            mixed &= _MASKS[np.minimum(lengths[rows] - offset, _WORD)]
         mixed ^= hashes[rows]
         mixed *= _STEP
         hashes[rows] = mixed ^ (mixed >> _HALF)

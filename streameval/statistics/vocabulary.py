@@ -102,8 +102,8 @@ class Items(Codes[Id]):
     def coded(self, lists: Sequence[Sequence[Id]]) -> Ragged:
         """The codes of the items of lists."""
         if isinstance(lists, IdColumn):
-            distinct_codes, places = place_values(lists.ragged.values)
-            return Ragged(self.codes_of(lists.named(distinct_codes))[places], lists.ragged.offsets)
+            distinct_codes, indices = place_values(lists.ragged.values)
+            return Ragged(self.codes_of(lists.named(distinct_codes))[indices], lists.ragged.offsets)
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         codes = self.codes(chain.from_iterable(lists), int(lengths.sum()))
         return Ragged.of_lengths(codes, lengths)
@@ -154,12 +154,12 @@ def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
         rows = order[start:stop]
         bucket = [names[row] for row in rows.tolist()]
         try:
-            places = sorted(range(len(bucket)), key=bucket.__getitem__)
+            indices = sorted(range(len(bucket)), key=bucket.__getitem__)
         except TypeError:  # Users and items may be of two kinds: numbers first.
             kinds = [(isinstance(name, str), name) for name in bucket]
-            places = sorted(range(len(bucket)), key=kinds.__getitem__)
-        written.append(codes[rows[places]])
-        bucket = [bucket[place] for place in places]
+            indices = sorted(range(len(bucket)), key=kinds.__getitem__)
+        written.append(codes[rows[indices]])
+        bucket = [bucket[index] for index in indices]
         if set(map(type, bucket)) - _BUILT_IN:
             bucket = [*map(builtin_id, bucket)]
         try:
