@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -309,7 +309,7 @@ def metric(
     higher_is_better: bool | None = True,
     per: Per | None = None,
     empty: Empty = "zero",
-    graded: Callable[..., Any] | None = None,
+    graded: Callable[..., Any] | Literal[True] | None = None,
     finish: Callable[[float], float] | None = None,
     listwise: Mapping[str, tuple[Value, ...]] = MappingProxyType({}),
     interactions: bool = True,
@@ -336,7 +336,8 @@ def metric(
         per: unit of the mean, or "total" for a sum of hits; by default "list", or "slice" for
             statistics other than `hits`, `lists` and `event`.
         empty: default of the parameter `empty`: how lists without interactions count.
-        graded: formula per list for lists with gains, if the mean is not linear in the hits.
+        graded: formula per list for lists with gains, if the mean is not linear in the hits; True
+            if the function itself reads their gains.
         finish: function applied to the mean, for example the root of rmse.
         listwise: parameter -> values for which `hits` are read list by list; with an empty tuple,
             all values but the default.
@@ -373,10 +374,11 @@ def metric(
             "per": unit,
             "empty": empty,
         }
-        formulas: dict[str, Any] = {"graded": graded, "finish": finish}
+        of_lists = function if graded is True else graded
+        formulas: dict[str, Any] = {"graded": of_lists, "finish": finish}
         for problem in declaration_problems(function, bounds, options, formulas):
             raise MetricDeclarationError(problem, function)
-        signature = signature_of(function, graded)
+        signature = signature_of(function, of_lists)
         reads_kinds = "attribute" in signature.inputs or signature.reads == "placements"
         if reads_kinds and signature.parameters.keys().isdisjoint({BY, AMONG}):
             problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"

@@ -13,26 +13,11 @@ from streameval.catalogue.cumulative_gain import (
 )
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitrows import HitsView, Total
-from streameval.statistics.lists import Lists
-
-
-def _graded_dcg(
-    lists: Lists,
-    k: int | None,
-    *,
-    gain: Gain = "linear",
-    discount_by: Discount = "log2",
-    base: Base = 2.0,
-    cap: Cap = 0.0,
-) -> Total:
-    rows = lists.by_interacted(k)
-    discounted = gain_value(rows.gain, gain) * discount(rows.rank, discount_by)
-    return cap_values(rows.total(discounted * math.log2(base)), cap)
 
 
 @metric(
     bounds=(0, float("inf")),
-    graded=_graded_dcg,
+    graded=True,
     listwise={"cap": ()},
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
@@ -43,6 +28,7 @@ def dcg(
     discount_by: Discount = "log2",
     base: Base = 2.0,
     cap: Cap = 0.0,
+    gain: Gain = "linear",
 ) -> Total:
     """Discounted cumulative gain of the first k items.
 
@@ -62,5 +48,5 @@ def dcg(
         1.5
     """
     rows = hits.by_interacted(k)
-    discounted = rows.hits * discount(rows.rank, discount_by)
+    discounted = rows.hits * gain_value(rows.gain, gain) * discount(rows.rank, discount_by)
     return cap_values(rows.total(discounted * math.log2(base)), cap)

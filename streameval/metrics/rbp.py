@@ -7,29 +7,17 @@ import numpy as np
 from streameval.catalogue.cumulative_gain import Gain, cap_values, gain_value
 from streameval.catalogue.metric import metric
 from streameval.catalogue.signature import Span
-from streameval.statistics.hitrows import HitRows, HitsView, Total
-from streameval.statistics.lists import Lists
-
-_Chance = Annotated[float, Span(0, 1)]
-_Grade = Annotated[float, Span(0, 1000)]
+from streameval.statistics.hitrows import HitsView, Total
 
 
-def _graded_rbp(
-    lists: Lists, k: int | None, *, p: _Chance = 0.8, gain: Gain = "binary", max_grade: _Grade = 1.0
-) -> Total:
-    return _expected_rbp(lists.by_interacted(k), p, gain, max_grade)
-
-
-@metric(
-    bounds=(0, 1), graded=_graded_rbp, source="Moffat and Zobel, Rank-biased precision, TOIS 2008"
-)
+@metric(bounds=(0, 1), graded=True, source="Moffat and Zobel, Rank-biased precision, TOIS 2008")
 def rbp(
     hits: HitsView,
     k: int | None,
     *,
-    p: _Chance = 0.8,
+    p: Annotated[float, Span(0, 1)] = 0.8,
     gain: Gain = "binary",
-    max_grade: _Grade = 1.0,
+    max_grade: Annotated[float, Span(0, 1000)] = 1.0,
 ) -> Total:
     """Rank-biased precision: hits per item seen, by a user who continues with probability p.
 
@@ -47,10 +35,7 @@ def rbp(
         >>> accumulator.read("rbp(p=0.5)@10").value
         0.75
     """
-    return _expected_rbp(hits.by_interacted(k), p, gain, max_grade)
-
-
-def _expected_rbp(rows: HitRows, p: float, gain: Gain, max_grade: float) -> Total:
+    rows = hits.by_interacted(k)
     seen = np.array([p ** (rank - 1) for rank in rows.rank.tolist()])
     useful = rows.gain if gain == "binary" else cap_values(rows.gain, max_grade)
     most = gain_value(np.array([max_grade]), gain)[0] or 1.0

@@ -3,17 +3,11 @@
 from streameval.catalogue.cumulative_gain import Cap, cap_values, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitrows import HitsView, Total
-from streameval.statistics.lists import Lists
-
-
-def _graded_value(lists: Lists, k: int | None, *, cap: Cap = 0.0) -> Total:
-    rows = lists.by_interacted(k)
-    return cap_values(rows.total(gain_value(rows.gain, "linear")), cap)
 
 
 @metric(
     bounds=(0, float("inf")),
-    graded=_graded_value,
+    graded=True,
     listwise={"cap": ()},
     source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
 )
@@ -36,4 +30,4 @@ def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
         8.0
     """
     rows = hits.by_interacted(k)
-    return cap_values(rows.total(rows.hits / 1), cap)
+    return cap_values(rows.total(rows.hits * gain_value(rows.gain, "linear")), cap)
