@@ -217,10 +217,10 @@ def _size(catalog: Catalog) -> int:
 def recbole_shannon_entropy(exposures: Exposures) -> float | Bounded:
     """In nats, divided by the items shown."""
     value, low, high = entropies(exposures, "nats")
+    distinct, fewest, most = exposures.bounded()
     if not exposures.estimated:
-        return value / exposures.distinct if exposures.distinct else math.nan
-    fewest, most = exposures.bounds()
-    low, value, high = low / most, value / exposures.distinct, high / fewest
+        return value / distinct if distinct else math.nan
+    low, value, high = low / most, value / distinct, high / fewest
     return Bounded(min(max(value, low), high), low, high)
 
 

@@ -1,7 +1,5 @@
 """Distinct items shown."""
 
-import math
-
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
 from streameval.statistics.exposures import Exposures
@@ -27,6 +25,4 @@ def distinct_items(exposures: Exposures) -> Bounded:
         >>> accumulator.read("distinct_items@2").value
         2.0
     """
-    if not exposures.lists:
-        return Bounded(math.nan, math.nan, math.nan)
-    return Bounded(exposures.distinct, *exposures.bounds())
+    return Bounded(*exposures.bounded())

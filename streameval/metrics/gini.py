@@ -60,6 +60,6 @@ def gini(
         return value
     least = exposures.lost if among is None else 0
     low, high = evenness(np.array(counts), exposures.share, least, exposures.lost)
-    fewest, most = (max(catalogued, bound) for bound in exposures.bounds(among))
+    fewest, most = (max(catalogued, bound) for bound in exposures.bounded(among)[1:])
     low, high = max(0.0, 1.0 - high / fewest), 1.0 - low / most
     return Bounded(min(max(value, low), high), low, high)

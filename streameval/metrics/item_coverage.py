@@ -39,8 +39,5 @@ def item_coverage(
     items = catalog if isinstance(catalog, int) else len(catalog)
     if not items:
         raise UndefinedMetricError("item_coverage", "the catalogue is empty")
-    if not exposures.lists:
-        return Bounded(math.nan, math.nan, math.nan)
     among = None if isinstance(catalog, int) or unknown == "count" else catalog
-    distinct = exposures.distinct if among is None else exposures.distinct_among(among)
-    return Bounded(*(count / items for count in (distinct, *exposures.bounds(among))))
+    return Bounded(*(distinct / items for distinct in exposures.bounded(among)))

@@ -1,7 +1,5 @@
 """Users covered."""
 
-import math
-
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
 from streameval.statistics.exposures import Exposures
@@ -30,6 +28,4 @@ def users_covered(users: Exposures) -> Bounded:
         >>> [reading.value for reading in accumulator.compute().values()]
         [2.0, 1.0]
     """
-    if not users.lists:
-        return Bounded(math.nan, math.nan, math.nan)
-    return Bounded(users.distinct, *users.bounds())
+    return Bounded(*users.bounded())

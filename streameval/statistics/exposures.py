@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -167,26 +168,25 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             items=values,
         )
 
-    def distinct_among(self, items: frozenset[Id]) -> float:
-        """Distinct items shown that belong to `items`."""
-        kept = len(items.intersection(self.items.named(self.codes)))
-        return min(kept / self.share, float(len(items)))
+    def bounded(self, among: frozenset[Id] | None = None) -> tuple[float, float, float]:
+        """Distinct items shown, or those in `among`, with the bounds of their number.
+
+        The three are equal if the number is exact; otherwise the bounds have a confidence of
+        99.9 %. NaN without lists.
+        """
+        if not self.lists:
+            return math.nan, math.nan, math.nan
+        sampled, most = self.codes.size, math.inf
+        if among is not None:
+            sampled = len(among.intersection(self.items.named(self.codes)))
+            most = float(len(among))
+        low, high = bounds_of(sampled, self.share)
+        return min(sampled / self.share, most), low, min(high, most)
 
     def meets(self, items: frozenset[Id]) -> bool:
         """Whether any item shown belongs to `items`; the first ones nearly always decide."""
         parts = (self.codes[:_FIRST], self.codes[_FIRST:])
         return not all(items.isdisjoint(self.items.named(part)) for part in parts)
-
-    def bounds(self, among: frozenset[Id] | None = None) -> tuple[float, float]:
-        """Bounds of the number of distinct items, or of those in `among`.
-
-        Both equal the number if it is exact; otherwise their confidence is 99.9 %.
-        """
-        if among is None:
-            return bounds_of(self.codes.size, self.share)
-        kept = len(among.intersection(self.items.named(self.codes)))
-        low, high = bounds_of(kept, self.share)
-        return low, min(high, float(len(among)))
 
     def counts(self, among: frozenset[Id] | None = None) -> list[int]:
         """How often each sampled item, or each in `among`, was shown; ascending."""

@@ -54,9 +54,10 @@ def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
     assert exposures.estimated
     union = {item for items in lists for item in items[:k]}
     assert exposures.distinct == pytest.approx(len(union), rel=6 / max_items**0.5)
+    assert exposures.bounded()[0] == exposures.distinct
     catalog_items = frozenset(CATALOG[::2])
     truth = len(union & catalog_items)
-    assert exposures.distinct_among(catalog_items) == pytest.approx(truth, rel=9 / max_items**0.5)
+    assert exposures.bounded(catalog_items)[0] == pytest.approx(truth, rel=9 / max_items**0.5)
 
 
 def test_items_that_never_repeat_are_bounded() -> None:
@@ -82,18 +83,18 @@ def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
         counted = _counted([items[start : start + 10] for start in range(0, 2_000, 10)], 150)
         exposures = _of(counted)
         assert exposures.estimated
-        low, high = exposures.bounds()
-        assert low <= 2_000 <= high < 2 * exposures.distinct
+        distinct, low, high = exposures.bounded()
+        assert low <= 2_000 <= high < 2 * distinct
         catalog_items = frozenset(items[::2])
-        low, high = exposures.bounds(catalog_items)
+        distinct, low, high = exposures.bounded(catalog_items)
         assert low <= 1_000 <= high <= 1_000
-        assert low <= exposures.distinct_among(catalog_items) <= high
+        assert low <= distinct <= high
 
 
 def test_the_bounds_of_an_exact_value_are_the_value() -> None:
     exposures = _of(_counted([["a", "b"]], 150))
-    assert exposures.bounds() == (2.0, 2.0)
-    assert exposures.bounds(frozenset("a")) == (1.0, 1.0)
+    assert exposures.bounded() == (2.0, 2.0, 2.0)
+    assert exposures.bounded(frozenset("a")) == (1.0, 1.0, 1.0)
 
 
 def test_without_known_users_nothing_is_counted() -> None:
