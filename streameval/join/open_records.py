@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import Decoded
 from streameval.engine.windows.sections import Section
-from streameval.events import Id
+from streameval.events import Id, plain
 from streameval.events.batch import ColumnSet
 from streameval.events.errors import TooManyOpenError
 from streameval.events.per_item import PerItem
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import decode_column, encode_column, next_version
-from streameval.statistics.vocabulary import Codes, builtin_id, decode_id, encode_id
+from streameval.statistics.vocabulary import Codes, decode_id, encode_id
 
 _PLACES: Final = 24
 """Bits of a row that are the place in its bucket; the others number buckets up to the year 9999."""
@@ -409,7 +409,7 @@ def _saved_column(column: Any, names: Sequence[Id]) -> Any:
         return encode_column(column)
     if isinstance(column, Ragged):
         items, numbers = _first_seen(column.values.astype(np.int64))
-        ids = [encode_id(builtin_id(names[item])) for item in items.tolist()]
+        ids = [encode_id(plain(names[item])) for item in items.tolist()]
         return ids, encode_column(numbers), encode_column(column.lengths)
     if isinstance(column[0], tuple):
         labels: Codes[tuple[str, ...]] = Codes()

@@ -161,7 +161,7 @@ def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
         written.append(codes[rows[indices]])
         bucket = [bucket[index] for index in indices]
         if set(map(type, bucket)) - _BUILT_IN:
-            bucket = [*map(builtin_id, bucket)]
+            bucket = [*map(plain, bucket)]
         try:
             yield packed(bucket)
         except (UnicodeEncodeError, OverflowError):
@@ -184,14 +184,6 @@ def decode_names(items: Items, buckets: SavedItems) -> IntArray:
         message = "an item appears twice"
         raise ValueError(message)
     return codes
-
-
-def builtin_id(item: Id) -> Id:
-    """The id as exactly str or int, not a subtype."""
-    if type(item) is str or type(item) is int:
-        return item
-    builtin = plain(item)
-    return int(builtin) if isinstance(builtin, int) else builtin
 
 
 def _crcs(names: Sequence[Id]) -> IntArray:
