@@ -59,11 +59,12 @@ class Convention(msgspec.Struct, frozen=True, dict=True):
         return {**dict(pairs), **self.aliases}
 
 
-_JULIA: Choices = {"empty_list": "zero"}
+_JULIA: Choices = {"empty_list": "zero", "counting": "every", "empty": "nan"}
+_EVERY: Choices = {"repeats": "every"}
 _CAPRI: Choices = {"counting": "every"}
 
 _ALL: Choices = {"relevant": "all"}
-_ROWS: Choices = {**_ALL, "repeats": "every"}
+_ROWS: Choices = {**_ALL, **_EVERY}
 _JOINED: Choices = {**_ROWS, "counting": "joined"}
 _LENSKIT: Choices = {"gain": "binary", "discount_by": "log2_rank"}
 _SKIP: Choices = {"empty": "skip"}
@@ -99,28 +100,16 @@ CONVENTIONS: Mapping[str, Convention] = {
         system="Recommenders.jl 0.1.0",
         names={
             "MeanPrecision": ("precision", {"denominator": "length"}),
-            "MeanRecall": ("recall", {**_JULIA, "counting": "every", "empty": "nan"}),
-            "MeanDCG": ("dcg", {"repeats": "every", "gain": "exp2"}),
-            "MeanNDCG": (
-                "ndcg",
-                {
-                    **_JULIA,
-                    "repeats": "every",
-                    "counting": "every",
-                    "empty": "nan",
-                    "gain": "binary",
-                },
-            ),
+            "MeanRecall": ("recall", _JULIA),
+            "MeanDCG": ("dcg", {**_EVERY, "gain": "exp2"}),
+            "MeanNDCG": ("ndcg", {**_JULIA, **_EVERY, "gain": "binary"}),
         },
     ),
     "lenskit": Convention(
         system="LensKit 0.5.0",
         names={
-            "precision": (
-                "precision",
-                {"repeats": "every", "denominator": "length", "empty_list": "skip"},
-            ),
-            "recall": ("recall", {"repeats": "every", "counting": "every"}),
+            "precision": ("precision", {**_EVERY, "denominator": "length", "empty_list": "skip"}),
+            "recall": ("recall", {**_EVERY, "counting": "every"}),
             "recip_rank": ("mrr", {}),
             "dcg": ("dcg", {**_ROWS, "discount_by": "log2_rank"}),
             "compute_ideal_dcgs": ("ideal_dcg", {**_ALL, "discount_by": "log2_rank"}),
