@@ -60,6 +60,7 @@ class RoundWriter:
 
     Attributes:
         name: of this process in the store.
+        held: the places in the directory of the newest round.
     """
 
     def __init__(self, storage: Storage, folder: str = "") -> None:
@@ -71,14 +72,9 @@ class RoundWriter:
         """Go on under a new name, with nothing held."""
         self.name = secrets.token_hex(8)
         self._number = 0
-        self._held: dict[Place, Held] = {}
+        self.held: dict[Place, Held] = {}
         self._needed: list[frozenset[int]] = []
         self._sizes: dict[int, int] = {}
-
-    @property
-    def held(self) -> Mapping[Place, Held]:
-        """The places in the directory of the newest round."""
-        return self._held
 
     def write(
         self,
@@ -106,7 +102,7 @@ class RoundWriter:
         written = {draft.header.place for draft in drafts}
         self._forget_missing(files, {*owned} - written)
         key = self._key(self._number)
-        held = {place: held for place, held in self._held.items() if place not in dropped}
+        held = {place: held for place, held in self.held.items() if place not in dropped}
         encoder = _Encoder(self.name, self._number, held, self._storage.path_of(key))
         absorbed = self._absorb(files, owned)
         # A number is never used twice: the file may be there although its write has failed.
@@ -116,9 +112,9 @@ class RoundWriter:
             self._begin()
             problem = "another process has written a round of this name"
             raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
-        self._held = encoder.held
+        self.held = encoder.held
         self._sizes[encoder.number] = encoder.size
-        needed = frozenset({encoder.number}.union(*(held.needs for held in self._held.values())))
+        needed = frozenset({encoder.number}.union(*(held.needs for held in self.held.values())))
         self._needed = [*self._needed[-1:], needed]
         keep = frozenset[int]().union(*self._needed)
         superseded = [self._key(number) for number in files if number not in keep]
@@ -147,7 +143,7 @@ class RoundWriter:
         """
         missing = {
             place: number
-            for place, held in self._held.items()
+            for place, held in self.held.items()
             for number in held.needs
             if number not in files
         }
@@ -155,7 +151,7 @@ class RoundWriter:
             # Others took this process for dead, and have removed its folder.
             self._begin()
         for place in missing:
-            self._held.pop(place, None)
+            self.held.pop(place, None)
         for place in missing.keys() & needed:
             path = self._storage.path_of(self._key(missing[place]))
             raise StoreError(path, f"the file of a part of {place} is missing", _REWRITTEN)
@@ -170,18 +166,18 @@ class RoundWriter:
         the fewest needed bytes is chosen.
         """
         needed = Counter[int]()
-        for place, held in self._held.items():
+        for place, held in self.held.items():
             if place in owned:
                 needed += held.needs
-        used = frozenset[int]().union(*(held.needs for held in self._held.values()))
+        used = frozenset[int]().union(*(held.needs for held in self.held.values()))
         many = len(used) >= _MOST_FILES
         candidates = [n for n in needed if many or 2 * needed[n] < files[n].size]
         number = min(candidates, key=lambda number: needed[number], default=None)
         rows = [
             row
             for place in owned
-            if place in self._held
-            for row in self._held[place].rows
+            if place in self.held
+            for row in self.held[place].rows
             if row.round == number and row.size
         ]
         data, begin = b"", min((row.start for row in rows), default=0)
@@ -193,7 +189,7 @@ class RoundWriter:
         def read(place: Place, row: Row) -> bytes:
             content = data[row.start - begin : row.start - begin + row.size] if row.size else b""
             if digest_of(content) != row.digest:
-                self._held.pop(place, None)
+                self.held.pop(place, None)
                 problem = f"part {row.name!r} of {place} is not what was written"
                 raise StoreError(self._storage.path_of(self._key(row.round)), problem, _REWRITTEN)
             return content

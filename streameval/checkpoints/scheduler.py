@@ -162,10 +162,10 @@ class CheckpointScheduler:
         chosen = [
             checkpoints
             for _, checkpoints in sorted(self._owned.items())
-            if checkpoints.is_due(held=self._store.holds(checkpoints.plan.place))
+            if checkpoints.is_due(held=checkpoints.plan.place in self._store.held)
         ]
         silent = self._clock.monotonic() - self._written_at
-        if chosen or (silent >= HEARTBEAT and self._store.is_holding):
+        if chosen or (silent >= HEARTBEAT and self._store.held):
             self._begin(chosen)
             self._take_done()
             return
@@ -269,7 +269,7 @@ class CheckpointScheduler:
         at = self._clock.wall()
         copies = {
             checkpoints.plan.place: checkpoints.copied(
-                self._settings, at, held=self._store.holds(checkpoints.plan.place)
+                self._settings, at, held=checkpoints.plan.place in self._store.held
             )
             for checkpoints in started.partitions
         }

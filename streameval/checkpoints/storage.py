@@ -402,5 +402,7 @@ def _make_folder(disk: Disk, folder: Path) -> None:
         if folder == folder.parent:
             raise
         _make_folder(disk, folder.parent)
-        disk.make_folder(folder)
+        # Another process may have created it meanwhile.
+        _make_folder(disk, folder)
+        return
     disk.sync_folder(folder.parent)

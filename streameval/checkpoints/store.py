@@ -526,14 +526,10 @@ class Store:
             parts[entry.name] = part
         return parts
 
-    def holds(self, place: Place) -> bool:
-        """Whether this process has saved the place, so that unchanged parts need no content."""
-        return place in self._writer.held
-
     @property
-    def is_holding(self) -> bool:
-        """Whether this process has saved any place that it has not dropped since."""
-        return bool(self._writer.held)
+    def held(self) -> Collection[Place]:
+        """The places that this process has saved, so that unchanged parts need no content."""
+        return self._writer.held.keys()
 
     def save(
         self,

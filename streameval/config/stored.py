@@ -8,7 +8,7 @@ is needed, and any mix of offsets is such a process.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Final, NamedTuple
@@ -117,7 +117,29 @@ class StoreReader:
 
         `ends`: offset after the last record of each log, as far as known.
         """
-        return tuple(self._stored(ends))
+        stored = []
+        for (topic, identity), count in sorted(self._known.items()):
+            for number in range(count if self._identities.get(topic) == identity else 0):
+                place = Place(topic, identity, number)
+                shown, problem = self._shown.get(place), self._problems.get(place)
+                if shown is None:
+                    problem = problem or "the store has no checkpoint of it"
+                    stored.append(StoredPartition(topic=topic, partition=number, problem=problem))
+                    continue
+                header = shown.header
+                offsets = offsets_saved(header, Partition(topic, number))
+                lags = [max(0, ends[log] - at) for log, at in offsets.items() if log in ends]
+                stored.append(
+                    StoredPartition(
+                        topic=topic,
+                        partition=number,
+                        written_at=header.written_at,
+                        offset=header.offset,
+                        lag=sum(lags) if len(lags) == len(offsets) else None,
+                        problem=problem,
+                    )
+                )
+        return tuple(stored)
 
     @staticmethod
     def unread(stored: Sequence[StoredPartition]) -> UnreadPartitions:
@@ -126,29 +148,6 @@ class StoreReader:
         if not missing:
             return UnreadPartitions()
         return UnreadPartitions(len(missing), f"{missing[0].log}: {missing[0].problem}")
-
-    def _stored(self, ends: Mapping[Partition, int]) -> Iterator[StoredPartition]:
-        for (topic, identity), count in sorted(self._known.items()):
-            if self._identities.get(topic) != identity:
-                continue
-            for number in range(count):
-                place = Place(topic, identity, number)
-                shown, problem = self._shown.get(place), self._problems.get(place)
-                if shown is None:
-                    problem = problem or "the store has no checkpoint of it"
-                    yield StoredPartition(topic=topic, partition=number, problem=problem)
-                    continue
-                header = shown.header
-                offsets = offsets_saved(header, Partition(topic, number))
-                lags = [max(0, ends[log] - at) for log, at in offsets.items() if log in ends]
-                yield StoredPartition(
-                    topic=topic,
-                    partition=number,
-                    written_at=header.written_at,
-                    offset=header.offset,
-                    lag=sum(lags) if len(lags) == len(offsets) else None,
-                    problem=problem,
-                )
 
     def _read(self, listing: Listing) -> None:
         places = self._current(listing)

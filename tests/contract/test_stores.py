@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -140,6 +142,22 @@ def test_the_first_claim_decides(opened: Opened) -> None:
     with pytest.raises(ForeignStoreError, match="belongs to group 'g1'"):
         opened().claim("c1", "g2")
     opened().claim("c1", "g1")
+
+
+@pytest.mark.parametrize("name", ["folder", pytest.param("S3", marks=pytest.mark.nightly)])
+def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path, name: str) -> None:
+    made = CASES[name](tmp_path)
+
+    def claimed(number: int) -> str | None:
+        with suppress(ForeignStoreError):
+            Store(made()).claim(f"c{number}", "g")
+            return f"c{number}"
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [claim for claim in pool.map(claimed, range(40)) if claim is not None]
+    assert won == [Store(made()).owner().cluster]
+    assert [*made().files()] == [CLAIM]
 
 
 def test_an_unknown_version_of_the_newest_is_refused(storages: Storages) -> None:

@@ -117,7 +117,7 @@ class Writer:
         new = {place: contents(place, offset) for place, offset in offsets.items()}
         drafts = []
         for place, offset in offsets.items():
-            last = self._last.pop(place, {}) if self.store.holds(place) else {}
+            last = self._last.pop(place, {}) if place in self.store.held else {}
             same = {name for name in last if last[name] == new[place][name]}
             drafts.append(draft(offset, place, unchanged=same, generation=generation))
         self.store.save(drafts, owned)

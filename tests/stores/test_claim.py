@@ -1,11 +1,9 @@
-"""Claims of a store: concurrent ones, malformed ones, and errors of the disk."""
+"""Claims of a store that are malformed or missing, and errors of the disk."""
 
 from __future__ import annotations
 
 import errno
 import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,20 +19,6 @@ from tests.crashes.simulated_disk import SimulatedDisk, refusing
 from tests.stores.drafts import PLACE, draft, whole
 
 STORE = Path("/disk/a/b/state")
-
-
-def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path) -> None:
-    def claimed(number: int) -> str | None:
-        with suppress(ForeignStoreError):
-            folder_store(tmp_path / "state").claim(f"c{number}", "g")
-            return f"c{number}"
-        return None
-
-    with ThreadPoolExecutor(8) as pool:
-        won = [claim for claim in pool.map(claimed, range(40)) if claim is not None]
-    assert len(won) == 1
-    folder_store(tmp_path / "state").claim(won[0], "g")
-    assert [path.name for path in (tmp_path / "state").iterdir()] == ["store.json"]
 
 
 def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:

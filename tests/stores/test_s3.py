@@ -126,20 +126,6 @@ def _call(path: str, call: str) -> object:
     return store.places() if call == "places" else is_store(path, s3.options())
 
 
-def test_only_one_of_many_processes_claims(path: str) -> None:
-    stores = [direct(path) for _ in range(8)]
-
-    def claimed(number: int) -> str:
-        with suppress(StoreError):
-            stores[number].claim(f"c{number}", "g")
-            return f"c{number}"
-        return ""
-
-    won = [name for name in stores[0].gather(claimed, range(8)) if name]
-    assert len(won) == 1
-    assert direct(path).owner().cluster == won[0]
-
-
 def test_commands_find_region_and_endpoint_in_the_environment(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
