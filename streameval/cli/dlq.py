@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from streameval.checkpoints.letters.topic import (
-    DeadLetterReader,
-    republish,
-    select_letters,
-    topics_for,
-)
+from streameval.checkpoints.letters.queue import dead_topics
+from streameval.checkpoints.letters.topic import DeadLetterReader, republish
 from streameval.config import Config, load
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
@@ -31,7 +27,6 @@ from streameval.evaluation.shell.terminal import Forms, quantity
 from streameval.events.errors import UsageError, suggestion
 from streameval.inference.table import TextColumn, TextTable
 from streameval.sources import kinds
-from streameval.sources.options import SourceOptions
 
 SAMPLES: Final = 3
 """Letters shown for each reason: the last ones."""
@@ -83,17 +78,14 @@ def show(
 
     A record counts once, even if several letters were written for it.
     """
-    _, letters = _open(config)
-    groups = by_reason(letters.found)
-    Forms(partial(_as_text, letters.where, groups), partial(_as_json, letters.where, groups)).write(
-        format
-    )
+    _, where, letters = _open(config)
+    groups = by_reason(letters)
+    Forms(partial(_as_text, where, groups), partial(_as_json, where, groups)).write(format)
     truncated = sum(group.truncated for group in groups)
     if truncated:
         report(f"truncated: {quantity(truncated, 'letter')}; their logs have the records.")
-    foreign = letters.foreign()
-    if foreign:
-        report(f"{foreign:,} records in {letters.where} are not dead letters.")
+    if letters.foreign:
+        report(f"{letters.foreign:,} records in {where} are not dead letters.")
 
 
 @dlq.command()
@@ -118,93 +110,60 @@ def replay(
     configuration has `dedup`. The records of truncated letters are read from their logs again.
     """
     reasons = frozenset(map(_reason, reason or ()))
-    settings, letters = _open(config)
+    settings, where, letters = _open(config)
     source = settings.source
-    topics: set[str] = set()
-    truncated: dict[Identity, DeadLetter] = {}
-    wanted = select_letters(_recording_topics(letters.found, topics), source.logs, reasons)
-    chosen = _whole(wanted, partial(_read_again, source), truncated)
-    client = kinds.topic_client(source, os.environ)
-    count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
-    done = "would be" if dry_run else "was" if count == 1 else "were"
+    foreign, whole, truncated = set[str](), set[Identity](), dict[Identity, DeadLetter]()
+
+    def chosen() -> Iterator[DeadLetter]:
+        """A letter for each record: one that was replayed and rejected again has several."""
+        for letter in letters:
+            if letter.partition.topic not in source.logs:
+                foreign.add(letter.partition.topic)
+            elif not reasons or letter.reason in reasons:
+                if letter.size is not None:
+                    truncated[letter.original] = letter
+                elif letter.original not in whole:
+                    whole.add(letter.original)
+                    yield letter
+        for record in [record for record in truncated if record not in whole]:
+            letter = truncated[record]
+            batch = kinds.record_at(source, os.environ, *letter.identity)
+            if batch is not None and letter.offset in batch.offsets:
+                whole.add(record)
+                place = batch.offsets.index(letter.offset)
+                yield letters_of(batch, [(place, InvalidEvent("uncountable", letter.message))])[0]
+
+    if dry_run:
+        count, done = sum(1 for _ in chosen()), "would be"
+    else:
+        count = republish(chosen(), kinds.topic_client(source, os.environ))
+        done = "was" if count == 1 else "were"
     with output():
-        sys.stdout.write(f"{quantity(count, 'record')} of {letters.where} {done} replayed.\n")
-    others = ", ".join(sorted(topics.difference(source.logs)))
-    if others:
-        report(f"letters of {others} were skipped: [source] topics does not have them.")
-    if truncated:
-        report(_truncation_notice(truncated))
+        sys.stdout.write(f"{quantity(count, 'record')} of {where} {done} replayed.\n")
+    if foreign:
+        named = ", ".join(sorted(foreign))
+        report(f"letters of {named} were skipped: [source] topics does not have them.")
+    if deleted := [str(record) for record in truncated if record not in whole]:
+        named = ", ".join(deleted[:SAMPLES]) + ", ..." * (len(deleted) > SAMPLES)
+        report(
+            "not replayed, because truncated, and their logs have deleted the records: "
+            f"{quantity(len(deleted), 'letter')} ({named}); publish these records again."
+        )
 
 
-def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:
-    """Yield the letters, and add their topics to `topics`."""
-    for letter in letters:
-        topics.add(letter.partition.topic)
-        yield letter
-
-
-def _truncation_notice(records: Collection[Identity]) -> str:
-    """The sentence about records that are not replayed."""
-    named = ", ".join(map(str, [*records][:SAMPLES])) + (", ..." * (len(records) > SAMPLES))
-    count = quantity(len(records), "letter")
-    return (
-        f"not replayed, because truncated, and their logs have deleted the records: {count} "
-        f"({named}); publish these records again."
-    )
-
-
-def _whole(
-    letters: Iterable[DeadLetter],
-    read: Callable[[DeadLetter], DeadLetter | None],
-    truncated: dict[Identity, DeadLetter],
-) -> Iterator[DeadLetter]:
-    """Yield whole letters, then those that `read` makes whole; leaves the others in `truncated`."""
-    for letter in letters:
-        if letter.size is None:
-            truncated.pop(letter.original, None)
-            yield letter
-        else:
-            truncated[letter.original] = letter
-    for record, letter in list(truncated.items()):
-        whole = read(letter)
-        if whole is not None:
-            del truncated[record]
-            yield whole
-
-
-def _read_again(options: SourceOptions, letter: DeadLetter) -> DeadLetter | None:
-    """The letter with the record of its log; None if the log has deleted it."""
-    batch = kinds.record_at(options, os.environ, *letter.identity)
-    if batch is None or letter.offset not in batch.offsets:
-        return None
-    place = batch.offsets.index(letter.offset)
-    (record,) = letters_of(batch, [(place, InvalidEvent("uncountable", letter.message))])
-    return msgspec.structs.replace(record, stage=letter.stage, reason=letter.reason)
-
-
-class _Letters(NamedTuple):
-    """The dead letters of a configuration."""
-
-    where: str
-    found: Iterable[DeadLetter]
-    foreign: Callable[[], int] = lambda: 0
-
-
-def _open(path: Path) -> tuple[Config, _Letters]:
-    """A configuration and its dead letters."""
+def _open(path: Path) -> tuple[Config, str, DeadLetterReader]:
+    """A configuration, where its dead letters are, and the letters."""
     config = load(path)
     options = config.dead_letters
     if not config.source.has_topics:
         problem = "only Kafka sources have dead letters; the daemon's log has examples"
         raise UsageError(f"{path}: {problem}.")
-
     with config_errors_in(path):
         client = kinds.topic_client(config.source, os.environ)
-        inputs = kinds.topic_names(config.source)
-        names = topics_for(inputs, None if options is None else options.topic)
-    reader = DeadLetterReader(client, names, inputs)
-    where = f"topic {', '.join(names)}"
-    return config, _Letters(where, reader if reader.present else (), lambda: reader.foreign)
+        topics = dead_topics(config.source, None if options is None else options.topic)
+    names = list(dict.fromkeys(topics.values()))
+    reader = DeadLetterReader(client, names, list(topics))
+    return config, f"topic {', '.join(names)}", reader
 
 
 class ReasonGroup(msgspec.Struct, kw_only=True):

@@ -23,7 +23,7 @@ from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import Tally
 from streameval.engine.snapshot import StoredPartition
-from streameval.engine.stored import StoredState, StoredStates
+from streameval.engine.stored import StoredStates
 from streameval.events.errors import (
     DamagedStateError,
     StateVersionError,
@@ -253,8 +253,8 @@ class StoreReader:
         shown = self._shown.get(place)
         if shown is None or shown.digests.get(entry.name) != entry.digest:
             return False
-        state = self.ingest.partitions[_partition(place)]
-        return isinstance(state, StoredState) and state.holds(entry.name)
+        families = self.ingest.partitions[_partition(place)].families.values()
+        return any(entry.name in family.loaded for family in families)
 
     def _deepen(self, headers: Sequence[Header]) -> bool:
         """Begin again with the depth of a state that is deeper; returns whether one is."""

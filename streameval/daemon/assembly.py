@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import msgspec
 
-from streameval.checkpoints.letters.queue import dead_letters_of, letter_topics
+from streameval.checkpoints.letters.queue import dead_letters_of, dead_topics
 from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
@@ -104,11 +104,34 @@ def assemble(
         limits=limits,
     )
     worker = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
-    parts = Assembly(
+    owner: Checkpointer | MemoryOnly
+    if checkpoints is None or config.state is None:
+        owner = MemoryOnly(ingest, letters, clock, worker)
+    else:
+        owner = Checkpointer(
+            ingest,
+            checkpoints,
+            CheckpointSettings(
+                release=version("streameval"),
+                cluster=lambda: source.cluster,
+                group=config.source.group_of(source.cluster),
+                fingerprint=config.settings(),
+                schema=schema(config),
+                policies=config.state,
+                interval=duration_of(config.state.interval) / SECOND,
+                budget=source.budget,
+            ),
+            commit=source.commit,
+            evidence=EvidenceReader(ingest),
+            letters=letters,
+            clock=clock,
+            worker=worker,
+        )
+    return Assembly(
         config=config,
         source=source,
         ingest=ingest,
-        owner=MemoryOnly(ingest, letters, clock, worker),
+        owner=owner,
         letters=letters,
         snapshots=snapshots_of(config, source, ingest.layout, clock.wall()),
         worker=worker,
@@ -117,35 +140,6 @@ def assemble(
         tails=newest_records(config.source, environment),
         schemas=schemas,
         member=member,
-    )
-    if checkpoints is not None and config.state is not None:
-        parts.owner = _checkpointer(parts, checkpoints, config.state, clock)
-    return parts
-
-
-def _checkpointer(
-    parts: Assembly, checkpoints: Store, options: StateOptions, clock: ProcessClock
-) -> Checkpointer:
-    config, source = parts.config, parts.source
-    settings = CheckpointSettings(
-        release=version("streameval"),
-        cluster=lambda: source.cluster,
-        group=config.source.group_of(source.cluster),
-        fingerprint=config.settings(),
-        schema=schema(config),
-        policies=options,
-        interval=duration_of(options.interval) / SECOND,
-        budget=source.budget,
-    )
-    return Checkpointer(
-        parts.ingest,
-        checkpoints,
-        settings,
-        commit=source.commit,
-        evidence=EvidenceReader(parts.ingest),
-        letters=parts.letters,
-        clock=clock,
-        worker=parts.worker,
     )
 
 
@@ -181,4 +175,5 @@ def dead_letter_topics(config: Config) -> list[str]:
         ConfigError: one is not valid.
     """
     options = config.letter_options
-    return [] if options is None else letter_topics(config.source, options.topic)
+    names = {} if options is None else dead_topics(config.source, options.topic)
+    return [*dict.fromkeys(names.values())]

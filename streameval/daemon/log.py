@@ -26,6 +26,24 @@ def emit(level: int, event: str, **fields: Any) -> None:
     _LOG.log(level, "%s", event, extra={"fields": fields})
 
 
+class Onsets:
+    """Logs a warning about each thing that is there and was not there when it looked last.
+
+    `event`: see `emit`. `once`: whether what was there before is never logged again.
+    """
+
+    def __init__(self, event: str, *, once: bool = False) -> None:
+        self._event, self._once = event, once
+        self._before: frozenset[Any] = frozenset()
+
+    def observe(self, things: Mapping[Any, Mapping[str, Any]]) -> None:
+        """Log the fields of the things that are new."""
+        for thing in things:
+            if thing not in self._before:
+                emit(logging.WARNING, self._event, **things[thing])
+        self._before = (self._before if self._once else frozenset()) | things.keys()
+
+
 class Logfmt(logging.Formatter):
     """Formats lines as `ts=... level=... event=...` followed by the fields of the event.
 

@@ -13,7 +13,7 @@ import msgspec
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config.pipeline import decodable_batches, join_frontend
 from streameval.daemon.assembly import Assembly
-from streameval.daemon.log import emit, level_of
+from streameval.daemon.log import Onsets, emit, level_of
 from streameval.daemon.reading import SnapshotReader
 from streameval.engine.analysis import UnreadPartitions
 from streameval.engine.capture import RuntimeStatus
@@ -59,9 +59,9 @@ class Loop:
         self._clock = clock
         self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
-        self._trouble, self._advice = SourceTrouble(clock.monotonic), AdviceLog()
-        self._jumps = ClockJumps()
-        self._backpressure = Backpressure(parts)
+        self._trouble = SourceTrouble(clock.monotonic)
+        self._advice, self._jumps = Onsets("advice", once=True), Onsets("clock_jumped")
+        self._paused: str | None = None
         self._joins = JoinDriver(parts, clock)
         self._owned: OwnedShare | None = None
         self._ready = False
@@ -93,7 +93,7 @@ class Loop:
             self._ready = False
             while self._parts.ingest.unfinished:
                 self._advance()
-            self._parts.owner.finish(self._log_saving)
+            self._parts.owner.finish(self._log_checkpoints)
         except StreamevalError:
             self._ready = False
             self._parts.owner.abandon()
@@ -112,7 +112,7 @@ class Loop:
             self._advance()
             self._reader.give_way()
         self._joins.advance()
-        self._backpressure.apply()
+        self._pause()
         self._parts.pulse.beat()
         self._advance()
         self._log_events()
@@ -126,7 +126,8 @@ class Loop:
             self._parts.ingest.proceed()
         else:
             self._parts.owner.advance()
-            self._snapshot_when_due()
+            if self._reader.due_in <= 0:
+                self._reader.begin(self._parts.ingest.copied(), self._status())
         self._parts.pulse.beat()
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
@@ -142,19 +143,12 @@ class Loop:
             self._parts.owner.waited(waited)
         return polled
 
-    def _snapshot_when_due(self) -> None:
-        if self._reader.due_in <= 0:
-            self._reader.begin(self._parts.ingest.copied(), self._status())
-
     def _status(self) -> RuntimeStatus:
         parts, source, owner = self._parts, self._parts.source.status, self._parts.owner
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.trouble
-                or self._backpressure.trouble
-                or owner.trouble
-                or source.advice,
+                trouble=source.trouble or self._paused or owner.trouble or source.advice,
                 checkpoint=owner.health,
                 dead_lettered=None if parts.letters is None else parts.letters.written,
                 recoveries=source.recoveries,
@@ -170,27 +164,40 @@ class Loop:
 
     def _published(self, snapshot: Snapshot, status: RuntimeStatus) -> None:
         self._publish(snapshot)
-        self._jumps.observe(snapshot.health)
-        if status.health.trouble is None:
-            self._advice.observe(snapshot.about, snapshot.health.trouble)
+        self._jumps.observe(
+            {
+                partition.log: {"partition": str(partition.log), "ahead_seconds": partition.ahead}
+                for partition in snapshot.health.partitions
+                if partition.ahead
+            }
+        )
+        advice = snapshot.health.trouble
+        if status.health.trouble is None and advice is not None:
+            self._advice.observe({snapshot.about: {"advice": advice}})
 
-    def _log_saving(self) -> None:
-        self._parts.pulse.beat()
-        self._log_checkpoints()
+    def _pause(self) -> None:
+        """Pause logs that lead too far in a join; all logs while dead letters cannot be written."""
+        letters, ingest = self._parts.letters, self._parts.ingest
+        full = letters is not None and letters.full
+        if full and self._paused is None:
+            self._paused = "reading is paused: too many dead letters wait, and none can be written."
+            emit(logging.WARNING, "reading_paused", trouble=self._paused)
+        elif not full and self._paused is not None:
+            self._paused = None
+            emit(logging.INFO, "reading_resumed")
+        self._parts.source.pause(ingest.positions if full else ingest.backpressured)
 
     def _log_checkpoints(self) -> None:
-        for take_log_event in self._parts.owner.take_log_events():
-            emit(
-                level_of(take_log_event.level),
-                take_log_event.event.replace(" ", "_"),
-                **take_log_event.fields,
-            )
+        self._parts.pulse.beat()
+        for event in self._parts.owner.take_log_events():
+            emit(level_of(event.level), event.event.replace(" ", "_"), **event.fields)
 
     def _log_events(self) -> None:
         self._log_checkpoints()
         status = self._parts.source.status
         self._trouble.observe(status.trouble)
-        self._advice.observe(("source", status.advice), status.advice)
+        if status.advice is not None:
+            self._advice.observe({("source", status.advice): {"advice": status.advice}})
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 
@@ -256,30 +263,6 @@ def _check_keys(parts: Assembly) -> None:
     if options is not None and parts.tails is not None:
         frontend = join_frontend(parts.config, options, parts.ingest.layout, parts.schemas)
         check_copartitioned(frontend, decodable_batches(parts.tails(), parts.schemas))
-
-
-class Backpressure:
-    """Pauses logs that lead too far in a join; all logs while dead letters cannot be written.
-
-    Attributes:
-        trouble: reason why all logs are paused, else None.
-    """
-
-    def __init__(self, parts: Assembly) -> None:
-        self.trouble: str | None = None
-        self._parts = parts
-
-    def apply(self) -> None:
-        """Pause and resume; called between batches."""
-        letters, ingest = self._parts.letters, self._parts.ingest
-        full = letters is not None and letters.full
-        if full and self.trouble is None:
-            self.trouble = "reading is paused: too many dead letters wait, and none can be written."
-            emit(logging.WARNING, "reading_paused", trouble=self.trouble)
-        elif not full and self.trouble is not None:
-            self.trouble = None
-            emit(logging.INFO, "reading_resumed")
-        self._parts.source.pause(ingest.positions if full else ingest.backpressured)
 
 
 class JoinDriver:
@@ -388,7 +371,6 @@ class JoinDriver:
         return now - since >= seconds and end is not None and end <= expected
 
 
-_EXAMPLES_PER_REASON = 3
 _SUMMARY_SECONDS = 10.0
 _TROUBLE_SECONDS = 2.0
 
@@ -407,17 +389,16 @@ class InvalidRecords:
     def observe(self, examples: Sequence[DeadLetter], counts: Mapping[str, int]) -> None:
         """Log the records that the pipeline found invalid."""
         for record in examples:
-            if self._logged[record.reason] < _EXAMPLES_PER_REASON:
-                self._logged[record.reason] += 1
-                emit(
-                    logging.WARNING,
-                    "invalid_record",
-                    reason=record.reason,
-                    partition=str(record.partition),
-                    offset=record.offset,
-                    detail=record.message,
-                    preview=record.preview,
-                )
+            self._logged[record.reason] += 1
+            emit(
+                logging.WARNING,
+                "invalid_record",
+                reason=record.reason,
+                partition=str(record.partition),
+                offset=record.offset,
+                detail=record.message,
+                preview=record.preview,
+            )
         if self._clock() >= self._next:
             self.summarize(counts)
 
@@ -456,35 +437,3 @@ class SourceTrouble:
             # Failed connections leave cycles of objects behind, and collections are rare.
             gc.collect()
         self._since = self._logged = None
-
-
-class ClockJumps:
-    """Logs each partition whose clock comes to be too far ahead of this machine's."""
-
-    def __init__(self) -> None:
-        self._ahead: set[Partition] = set()
-
-    def observe(self, health: Health) -> None:
-        """Log the partitions that are ahead and were not before."""
-        ahead = {
-            partition_health.log: partition_health.ahead
-            for partition_health in health.partitions
-            if partition_health.ahead
-        }
-        for partition in sorted(ahead.keys() - self._ahead):
-            seconds = ahead[partition]
-            emit(logging.WARNING, "clock_jumped", partition=str(partition), ahead_seconds=seconds)
-        self._ahead = set(ahead)
-
-
-class AdviceLog:
-    """Logs advice about suspicious events, once about each thing."""
-
-    def __init__(self) -> None:
-        self._given: set[tuple[object, ...]] = set()
-
-    def observe(self, about: tuple[object, ...], advice: str | None) -> None:
-        """Log advice about something new."""
-        if advice is not None and about not in self._given:
-            self._given.add(about)
-            emit(logging.WARNING, "advice", advice=advice)

@@ -6,8 +6,7 @@ import fcntl
 import os
 import socket
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -56,17 +55,11 @@ class MemberName:
         with suppress(FileExistsError):
             disk.create(folder / FILE, [])
         self._descriptor = os.open(folder / FILE, os.O_RDWR | os.O_CLOEXEC)
-        with _released_on_error(self):
+        try:
             self.name = _name_in(self._descriptor)
-
-
-@contextmanager
-def _released_on_error(member: MemberName) -> Iterator[None]:
-    try:
-        yield
-    except OSError:
-        member.close()
-        raise
+        except OSError:
+            self.close()
+            raise
 
 
 def _name_in(descriptor: int) -> str | None:

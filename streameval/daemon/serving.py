@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -12,7 +11,7 @@ from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.stored import StoreReader
 from streameval.daemon.assembly import checkpoint_store, snapshots_of
-from streameval.daemon.log import emit
+from streameval.daemon.log import Onsets
 from streameval.daemon.loop import STALL_SECONDS, SourceTrouble
 from streameval.daemon.site import Site
 from streameval.daemon.systemd import Pulse, Supervisor
@@ -34,20 +33,6 @@ _NAP: Final = 0.2
 
 _STALE: Final = 10
 """Intervals of checkpoints after which records without one are a warning."""
-
-
-class StoredProblems:
-    """Logs each partition that comes to have a problem, once: its sentence names each new file."""
-
-    def __init__(self) -> None:
-        self._logs: frozenset[Partition] = frozenset()
-
-    def observe(self, stored: Sequence[StoredPartition]) -> None:
-        """Log the partitions that have a problem and had none before."""
-        problems = {entry.log: entry.problem for entry in stored if entry.problem is not None}
-        for log in sorted(problems.keys() - self._logs):
-            emit(logging.WARNING, "advice", advice=f"{log}: {problems[log]}.")
-        self._logs = frozenset(problems)
 
 
 class LongWaits:
@@ -104,7 +89,7 @@ class StoreServer:
         self._unasked: str | None = None
         look = min(self._interval / 2, _LONGEST)
         self._pace = Pace(look, look)
-        self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), StoredProblems()
+        self._trouble_log, self._problems = SourceTrouble(self._clock.monotonic), Onsets("advice")
         self._waits = LongWaits(_STALE * self._interval, self._clock.monotonic)
         self._site = Site(
             config,
@@ -137,7 +122,14 @@ class StoreServer:
         snapshot = self._capture_of(self._reader.ingest.layout).take(counts, now, self._status(now))
         self._site.publish(snapshot)
         self._trouble_log.observe(self._reader.trouble or self._unasked)
-        self._problems.observe(snapshot.stored)
+        # Once each: a sentence about a damaged checkpoint names each new file.
+        self._problems.observe(
+            {
+                entry.log: {"advice": f"{entry.log}: {entry.problem}."}
+                for entry in snapshot.stored
+                if entry.problem is not None
+            }
+        )
         self._pulse.beat()
         self._pace.note(self._clock.busy() - worked)
         while not until() and self._clock.monotonic() < began + self._pace.interval:

@@ -9,7 +9,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.general import GeneralDecoder
-from streameval.decoding.rows import RowDecoder, row_of
+from streameval.decoding.rows import RowDecoder, plain_row
 from streameval.decoding.scan import RecordScanner, is_scannable
 from streameval.statistics.matching import Search
 
@@ -41,7 +41,7 @@ class Decoder:
     ) -> None:
         general = GeneralDecoder(fields, dimensions, shown_only=search is None)
         decoder: BatchDecoder[Decoded] = general
-        row = row_of(fields, dimensions, shown_only=search is None)
+        row = plain_row(fields, dimensions, shown_only=search is None)
         if row is not None:
             decoder = RowDecoder(fields, row, search, general)
         if search is not None and is_scannable(fields, dimensions):

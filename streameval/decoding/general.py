@@ -68,6 +68,9 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     return ids.each(items, field)
 
 
+_TOO_LONG: Final[Reason] = "too_many_recommendations"
+
+
 class Recommended(NamedTuple):
     """The list shown, without padding.
 
@@ -87,7 +90,9 @@ class RecommendationReader:
         self, fields: EventFields, field: str = "recommendations", path: str | None = None
     ) -> None:
         self._field = path or str(getattr(fields, field))
-        self._longest, self._too_long = _limits(fields, field)
+        self._longest, self._too_long = fields.max_recommendations, _TOO_LONG
+        if field == "history":
+            self._longest, self._too_long = MAX_HISTORY, "history_too_long"
         self._ids = Ids(fields.ids)
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
@@ -100,27 +105,21 @@ class RecommendationReader:
         kept = without_padding(self._field, items)
         return Recommended(kept, self._scores(values[: len(kept)]), len(items))
 
+    def items(self, value: object, _: str) -> Sequence[Id]:
+        """Read a list of which only the items matter."""
+        return self.read(value).items
+
     def _scores(self, values: list[Any]) -> list[float] | None:
         objects = [value for value in values if type(value) is dict]
         scores_found = self._score.of_each(objects)
         if set(map(type, scores_found)) == {float}:  # JSON numbers are finite
             return scores_found if len(scores_found) == len(values) else None
-        scores = [self._score_of(value, place) for place, value in enumerate(values)]
-        numbers = [score for score in scores if score is not None]
+        numbers = [
+            finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")
+            for place, value in enumerate(values)
+            if type(value) is dict and (score := self._score.of(value)) is not None
+        ]
         return numbers if numbers and len(numbers) == len(values) else None
-
-    def _score_of(self, value: Any, place: int) -> float | None:
-        score = self._score.of(value) if type(value) is dict else None
-        if score is None:
-            return None
-        return finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")
-
-
-def _limits(fields: EventFields, field: str) -> tuple[int, Reason]:
-    """The longest list that a field may have, and the reason to refuse a longer one."""
-    if field == "history":
-        return MAX_HISTORY, "history_too_long"
-    return fields.max_recommendations, "too_many_recommendations"
 
 
 class Engagement(NamedTuple):
@@ -149,11 +148,16 @@ class InteractionReader:
 
     def read(self, content: Any) -> Engagement:
         """Read the interactions."""
+        where = self._field
         if type(content) is dict:
             check_count(content, self._most, self._field, "too_many_interactions")
             if content:
                 self._require_type(None, self._field)
-            return Engagement(without_padding(self._field, self._gains(content)), ())
+            gains = largest_gains(
+                (self._ids.one(key, where), finite(gain, f"{where}.{key}", "invalid_gain"))
+                for key, gain in content.items()
+            )
+            return Engagement(without_padding(where, gains), ())
         values = as_list(content, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
@@ -167,12 +171,6 @@ class InteractionReader:
             typed = tuple(interaction for interaction in typed if interaction.type in self._types)
         return Engagement(
             largest_gains((interaction.item, interaction.gain) for interaction in typed), typed
-        )
-
-    def _gains(self, gains_by_id: dict[str, Any]) -> dict[Id, float]:
-        return largest_gains(
-            (self._ids.one(key, self._field), finite(gain, f"{self._field}.{key}", "invalid_gain"))
-            for key, gain in gains_by_id.items()
         )
 
     def _one(self, value: Any, where: str) -> Interaction:
@@ -241,8 +239,8 @@ class GeneralDecoder:
             compile_path(fields.labels.get(x, x), f"labels.{x}") for x in dimensions
         ]
         self._read_recommendations = RecommendationReader(fields).read
-        self._read_baseline = RecommendationReader(fields, "baseline").read
-        self._read_history = RecommendationReader(fields, "history").read
+        self._read_baseline = RecommendationReader(fields, "baseline").items
+        self._read_history = RecommendationReader(fields, "history").items
         self._read_interactions = InteractionReader(fields).read
         self._parse = TopLevel(path.key for path in self._paths()).parse
 
@@ -253,10 +251,14 @@ class GeneralDecoder:
             record = self._parse(value)
             return self._event(record)
         except Refusal as refusal:
-            return msgspec.structs.replace(refusal.invalid, engaged=self._is_engaged(record))
+            invalid = refusal.invalid
         except InvalidEventError as error:
             invalid = invalid_of(error)
-            return msgspec.structs.replace(invalid, engaged=self._is_engaged(record))
+        # Whether it has interactions in any form.
+        engaged = False
+        with suppress(Refusal):
+            engaged = not self._shown_only and bool(self._interactions.of(record))
+        return msgspec.structs.replace(invalid, engaged=engaged)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
@@ -313,19 +315,13 @@ class GeneralDecoder:
             scores=shown.scores
             if self._scores is None
             else _read(self._scores, record, scores, *items),
-            baseline=_read(self._baseline, record, self._baseline_items),
-            history=_read(self._history, record, self._history_items, optional=True),
+            baseline=_read(self._baseline, record, self._read_baseline),
+            history=_read(self._history, record, self._read_history, optional=True),
             typed=outcome.typed,
             per_item=self._item_values(record, *items),
             rankers=tuple(read(path.of(record)).items for path, read in self._rankers),
             event_id=_read(self._event_id, record, self._name.identity),
         )
-
-    def _baseline_items(self, value: object, _: str) -> Sequence[Id]:
-        return self._read_baseline(value).items
-
-    def _history_items(self, value: object, _: str) -> Sequence[Id]:
-        return self._read_history(value).items
 
     def _item_values(self, record: dict[str, Any], items: int, padded: int) -> Any:
         values: dict[str, Any] = {}
@@ -341,12 +337,6 @@ class GeneralDecoder:
     def _moment(self, written: object, field: str) -> int | None:
         unit = self._fields.time_unit
         return None if unit is None else microseconds(check_time(written, unit, field), unit)
-
-    def _is_engaged(self, record: dict[str, Any]) -> bool:
-        """Whether an invalid record has interactions in any form."""
-        with suppress(Refusal):
-            return not self._shown_only and bool(self._interactions.of(record))
-        return False
 
 
 def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:

@@ -37,7 +37,7 @@ _texts: Callable[[tuple[Any, ...]], tuple[str, ...]] = lru_cache(4_096)(label_te
 class RowDecoder:
     """Decodes plain records, whose lists have ids instead of objects; leaves others to `general`.
 
-    `row`: see `row_of`. `search`: how lists are searched for hits; None if records hold
+    `row`: see `plain_row`. `search`: how lists are searched for hits; None if records hold
     recommendations only.
     """
 
@@ -179,7 +179,7 @@ def _as_text(ids: Any) -> Any:
     return ids if type(ids) is not list or IGNORED in ids else _TEXT.each(ids, "")
 
 
-def row_of(
+def plain_row(
     fields: EventFields, dimensions: Sequence[str], *, shown_only: bool
 ) -> type[msgspec.Struct] | None:
     """A Struct of the fields of plain records.

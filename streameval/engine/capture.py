@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,17 +16,15 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.engine.analysis import (
-    Analysis,
     Finding,
     Moment,
-    Reader,
     ReaderContext,
     UnreadPartitions,
     WindowCounts,
 )
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
-from streameval.engine.partition import ALL, PANES, Layout, Progress
+from streameval.engine.partition import ALL, PANES, Layout
 from streameval.engine.snapshot import (
     LIFETIME,
     CounterKey,
@@ -103,17 +101,13 @@ class ReadingClock:
         if not self.ahead:
             return None
         log = max(self.ahead, key=lambda log: self.ahead[log])
+        unit = HOUR if self.ahead[log] >= HOUR else SECOND
+        ahead = span_text(self.ahead[log] // unit * unit)
         return (
-            f"{log}: its clock is {span_text(_rounded(self.ahead[log]))} ahead of this machine's, "
+            f"{log}: its clock is {ahead} ahead of this machine's, "
             "so windows end at this machine's clock, and events of this partition with right "
             "times are late; the runbook (StreamevalClockAhead) has the way back"
         )
-
-
-def _rounded(span: int) -> int:
-    """A span in whole hours, or seconds if it is less than one."""
-    unit = HOUR if span >= HOUR else SECOND
-    return span // unit * unit
 
 
 class _WindowReadings(NamedTuple):
@@ -171,7 +165,11 @@ class SnapshotCapture:
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
         self._history = HistoryReader(self._views, layout.windowing.name)
         context = ReaderContext(self._views, labels, layout.intervals, layout.windowing.lateness)
-        self._readers = tuple(_readers(layout, context))
+        made = [
+            (analysis, analysis.reader(settings, context)) for analysis, settings in layout.analyses
+        ]
+        # Of those that have what they need.
+        self._readers = [(analysis, reader) for analysis, reader in made if reader is not None]
 
     def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
         """Read all series of the counts."""
@@ -195,7 +193,7 @@ class SnapshotCapture:
             series=series,
             health=self._health(counts, status, advice),
             about=() if advice is None else advice.about,
-            counted=_without(status.counted, self._hidden(idle)),
+            counted=self._counted(status.counted, idle),
             stored=status.stored,
             past=self._history.take(now, clock, series),
             findings=tuple(self._findings(counts, now, clock, status.unread)),
@@ -278,14 +276,39 @@ class SnapshotCapture:
             if latest is not None and clock - latest > self._idle
         )
 
-    def _hidden(self, idle: Sequence[frozenset[int]]) -> set[tuple[int, Labels]]:
-        return {
+    def _counted(
+        self,
+        counted: Mapping[CounterKey, CounterValue] | None,
+        idle: Sequence[frozenset[int]],
+    ) -> Mapping[CounterKey, CounterValue] | None:
+        """The counters without those of idle label values, which other series lack, too."""
+        hidden = {
             (index, view.labels(number))
             for index, (view, numbers) in enumerate(zip(self._views, idle, strict=True))
             for number in numbers
         }
+        if counted is None or not hidden:
+            return counted
+        return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
-    def _advice(self) -> Advice | None:
+    def _advice_on(self, counts: IngestCopy, health: Health) -> Advice | None:
+        """The most urgent advice; None where the process itself is in trouble."""
+        if health.trouble:
+            return None
+        warnings: list[tuple[tuple[object, ...], str | None]] = [
+            (("clock",), self._clock.warning()),
+            (("records",), counts.tally.warning()),
+        ]
+        if (join := health.join) is not None:
+            warnings += [
+                (("stream", stream.name), stream.warning(by_request=join.by_request))
+                for stream in join.streams[1:]
+            ]
+        clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
+        warnings.append((("unit",), self._doubt(max(clocks)) if clocks else None))
+        for about, text in warnings:
+            if text is not None:
+                return Advice(about, text)
         for (index, _), read in self._reads.items():
             if read.advice is not None:
                 labels, advice = read.advice
@@ -293,37 +316,11 @@ class SnapshotCapture:
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
                 text = f"{where}: {advice.text}" if where else advice.text
                 return Advice((index, labels, *advice.about), text)
-        return None
-
-    def _advice_on(self, counts: IngestCopy, health: Health) -> Advice | None:
-        """The most urgent advice; None where the process itself is in trouble."""
-        if health.trouble:
-            return None
-        clocks = [log.clock for log in counts.progress.values() if log.clock is not None]
-        return next(
-            filter(None, self._advices(counts, health.join, max(clocks, default=None))), None
-        )
-
-    def _advices(
-        self, counts: IngestCopy, join: JoinHealth | None, clock: int | None
-    ) -> Iterator[Advice | None]:
-        """What needs attention, the most urgent first."""
-        yield _advice_about(("clock",), self._clock.warning())
-        yield _advice_about(("records",), counts.tally.warning())
-        if join is not None:
-            for stream in join.streams[1:]:
-                warning = stream.warning(by_request=join.by_request)
-                yield _advice_about(("stream", stream.name), warning)
-        yield _advice_about(("unit",), None if clock is None else self._doubt(clock))
-        yield self._advice()
-        yield counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
+        return counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
 
     def _health(self, counts: IngestCopy, status: RuntimeStatus, advice: Advice | None) -> Health:
         tally = counts.tally
-        progress = sorted(counts.progress.items())
-        clocks = [
-            log_progress.clock for _, log_progress in progress if log_progress.clock is not None
-        ]
+        timed = any(log.clock is not None for log in counts.progress.values())
         return msgspec.structs.replace(
             status.health,
             consumed=tally.consumed,
@@ -331,34 +328,28 @@ class SnapshotCapture:
             invalid=dict(tally.invalid),
             tombstones=tally.tombstones,
             partitions=tuple(
-                _partition_health(log, log_progress, status, self._clock.ahead.get(log, 0))
-                for log, log_progress in progress
+                PartitionHealth(
+                    topic=log.topic,
+                    partition=log.number,
+                    position=read.position,
+                    end=end,
+                    lag=None if end is None else max(0, end - read.position),
+                    durable=status.durable.get(log),
+                    event_time=None if read.clock is None else read.clock / SECOND,
+                    ahead=self._clock.ahead.get(log, 0) / SECOND,
+                )
+                for log, read in sorted(counts.progress.items())
+                for end in (status.ends.get(log),)
             ),
             trouble=status.health.trouble or (None if advice is None else advice.text),
-            late=tally.late if clocks else None,
-            future=tally.future if clocks else None,
-            clock_jumps=self._clock.jumps if clocks else None,
+            late=tally.late if timed else None,
+            future=tally.future if timed else None,
+            clock_jumps=self._clock.jumps if timed else None,
             unknown_items=counts.doubts.unknown_items,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},
         )
-
-
-def _partition_health(
-    log: Partition, progress: Progress, status: RuntimeStatus, ahead: int
-) -> PartitionHealth:
-    end, clock = status.ends.get(log), progress.clock
-    return PartitionHealth(
-        topic=log.topic,
-        partition=log.number,
-        position=progress.position,
-        end=end,
-        lag=None if end is None else max(0, end - progress.position),
-        durable=status.durable.get(log),
-        event_time=None if clock is None else clock / SECOND,
-        ahead=ahead / SECOND,
-    )
 
 
 def ingest_snapshot(
@@ -378,16 +369,6 @@ def lifetimes_of(ingest: Ingest, labels: Sequence[str]) -> list[SliceTable]:
         segment = segment_of(spec.dimensions, labels)
         families.append(view.by_slice(view.lifetime(), segment))
     return families
-
-
-def _readers(
-    layout: Layout, context: ReaderContext
-) -> Iterator[tuple[Analysis[Any, Any], Reader[Any]]]:
-    """The readers of the configured analyses; of those that have what they need."""
-    for analysis, settings in layout.analyses:
-        reader = analysis.reader(settings, context)
-        if reader is not None:
-            yield analysis, reader
 
 
 class AddedStatistics:
@@ -412,19 +393,6 @@ class AddedStatistics:
         added = [self._added[name] for name in names if name in self._added]
         moments = [moment for moment in added if start is None or moment > start]
         return max(moments) / SECOND if moments else None
-
-
-def _without(
-    counted: Mapping[CounterKey, CounterValue] | None, hidden: set[tuple[int, Labels]]
-) -> Mapping[CounterKey, CounterValue] | None:
-    """Hide the counters of idle label values, as their other series."""
-    if counted is None or not hidden:
-        return counted
-    return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
-
-
-def _advice_about(about: tuple[object, ...], text: str | None) -> Advice | None:
-    return None if text is None else Advice(about, text)
 
 
 def _advice(

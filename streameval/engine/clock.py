@@ -37,9 +37,6 @@ _MOST_LATER: Final = 1_000
 """Events that wait to be joined with earlier ones until a vote or a checkpoint needs them."""
 _OF_A_BATCH: Final = 16
 """Events that take as much memory as what a waiting batch holds besides its own."""
-_FEW: Final = 64
-"""Number of ballots up to which counting them one by one is faster: each takes as long as a
-hundred of a whole batch."""
 
 Clocks: TypeAlias = NDArray[np.int64]
 """The clock after each event, microseconds."""
@@ -187,20 +184,6 @@ class _Events:
         run, is_whole = self.run(stop, size)
         seats = -(-size // len(run)) if run else 0
         return [time for times in run.values() for time in times[:seats]], is_whole
-
-    def ballots(self, places: NDArray[np.int64], size: int) -> dict[int, _Ballot]:
-        """The ballots at once after events that follow `size` - 1 events of other voters."""
-        nameless = np.arange(_NOBODY, _NOBODY - len(self.times), -1)
-        voters = np.where(self.voters == _NOBODY, nameless, self.voters)
-        runs = places[places >= size - 1][:, np.newaxis] - np.arange(size)
-        names = np.sort(voters[runs], axis=1)
-        runs = runs[(names[:, 1:] != names[:, :-1]).all(axis=1)]
-        votes = np.sort(self.times[runs], axis=1)
-        middle = (size - 1) // 2
-        spread = np.abs(votes - votes[:, middle, np.newaxis])
-        spread.partition(middle, axis=1)
-        counted_votes = map(_Ballot, votes.tolist(), spread[:, middle].tolist())
-        return dict(zip(runs[:, 0].tolist(), counted_votes, strict=True))
 
     def verdict(self, place: int, size: int) -> int | None:
         """The place of the event with which the run that begins at `place` is whole, or None."""
@@ -368,14 +351,9 @@ class Clock:
             # Fewer events than voters have no ballot.
             accepted[ahead[ahead < self.size - 1] - held] = NEVER
             ahead = ahead[ahead >= self.size - 1]
-        ballots: dict[int, _Ballot] = {}
-        voted = 0
         for place, time in zip(ahead.tolist(), events.times[ahead].tolist(), strict=True):
             if time > limit:
-                voted += 1
-                if voted == _FEW:
-                    ballots = events.ballots(ahead[ahead > place], self.size)
-                ballot = ballots.get(place) or events.ballot(place, self.size)
+                ballot = events.ballot(place, self.size)
                 accepted[place - held] = NEVER if ballot is None else self._elect(ballot)
                 limit = self._limit
         return accepted

@@ -28,7 +28,7 @@ MESSAGE_BYTES: Final = 1_000
 """Longest message of a letter, in bytes of UTF-8."""
 
 EXAMPLES: Final = 3
-"""Examples of each reason that are kept between two calls of `take`."""
+"""Examples of each reason in the log of a process."""
 
 _PREVIEW: Final = 80
 
@@ -126,7 +126,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Protocol):
-    """A destination of dead letters; delivers each letter at least once. Thread-safe."""
+    """Takes dead letters, and delivers each at least once. Thread-safe."""
 
     @property
     def full(self) -> bool:
@@ -151,65 +151,61 @@ class DeadLetters(Protocol):
 
 
 class Examples:
-    """The first few invalid records of each reason since the last `take`."""
+    """The first few invalid records of each reason."""
 
     def __init__(self) -> None:
-        self._kept: list[DeadLetter] = []
+        self._untaken: list[DeadLetter] = []
         self._seen: Counter[str] = Counter()
 
     def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
         """Keep invalid records of a batch, up to `EXAMPLES` of each reason."""
         for place, event in invalid:
             if self._seen[event.reason] < EXAMPLES:
-                self.keep(_letter(batch, place, event))
-
-    def keep(self, letter: DeadLetter) -> None:
-        """Keep a letter, unless `EXAMPLES` of its reason are kept."""
-        if self._seen[letter.reason] < EXAMPLES:
-            self._seen[letter.reason] += 1
-            self._kept.append(letter)
+                self._seen[event.reason] += 1
+                self._untaken += letters_of(batch, [(place, event)])
 
     def take(self) -> list[DeadLetter]:
-        """Return the examples, oldest first, and forget them."""
-        taken, self._kept = self._kept, []
-        self._seen.clear()
+        """The examples since the last call, oldest first."""
+        taken, self._untaken = self._untaken, []
         return taken
 
 
 def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
     """A letter for each invalid record of a batch, given by place and reason."""
-    return [_letter(batch, place, event) for place, event in invalid]
+    return [
+        DeadLetter(
+            partition=batch.partition,
+            offset=batch.offsets[place],
+            timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
+            key=batch.keys[place] if batch.keys else None,
+            # Kafka allows headers without a value; the client cannot write them.
+            headers=tuple(
+                (name, value or b"") for name, value in (batch.headers or _no_headers)(place)
+            ),
+            value=batch.values[place] or b"",
+            stage=_stage(event.reason),
+            reason=event.reason,
+            # Lone surrogates are escaped.
+            message=event.detail.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES].decode(
+                "utf-8", "ignore"
+            ),
+            size=0 if batch.values[place] is None else None,
+        )
+        for place, event in invalid
+    ]
 
 
-def letter_without_content(record: Identity, event: InvalidEvent) -> DeadLetter:
-    """A letter of a record whose bytes are not at hand; its log has them."""
-    return DeadLetter(
+def _no_headers(_: int) -> Sequence[tuple[str, bytes]]:
+    return ()
+
+
+def without_content(record: Identity) -> RecordBatch:
+    """A batch of a record whose bytes are not at hand; its log has them."""
+    return RecordBatch(
         partition=record.partition,
-        offset=record.offset,
-        timestamp_ms=None,
-        key=None,
-        headers=(),
-        value=b"",
-        stage=_stage(event.reason),
-        reason=event.reason,
-        message=_short(event.detail),
-        size=0,
-    )
-
-
-def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
-    headers = batch.headers(place) if batch.headers else ()
-    return DeadLetter(
-        partition=batch.partition,
-        offset=batch.offsets[place],
-        timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
-        key=batch.keys[place] if batch.keys else None,
-        # Kafka allows headers without a value; the client cannot write them.
-        headers=tuple((name, value or b"") for name, value in headers),
-        value=batch.values[place] or b"",
-        stage=_stage(event.reason),
-        reason=event.reason,
-        message=_short(event.detail),
+        values=[None],
+        offsets=[record.offset],
+        next_offset=record.offset + 1,
     )
 
 
@@ -217,11 +213,6 @@ def _stage(reason: Reason) -> Stage:
     if reason == "uncountable":
         return "process"
     return "decode" if reason in _OF_DECODING else "validate"
-
-
-def _short(text: str) -> str:
-    """The text cut to `MESSAGE_BYTES` of UTF-8; lone surrogates are escaped."""
-    return text.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES].decode("utf-8", "ignore")
 
 
 def _is_number(text: str) -> bool:

@@ -22,8 +22,8 @@ from streameval.engine.dead_letters import (
     decode_each,
     described,
     is_bug,
-    letter_without_content,
     letters_of,
+    without_content,
 )
 from streameval.engine.partition import (
     Applied,
@@ -136,7 +136,12 @@ class EventFrontend:
     ) -> list[Applied]:
         """See `Frontend`; batches that cannot be counted together are counted one by one."""
         try:
-            decoded, lists = counter.countable(states, self._decoded(batches))
+            if len(batches) == 1:
+                # A record on which decoding raises is invalid.
+                decoded: Decoded = decode_each(lambda part: self._decoded([part]), *batches)
+            else:
+                decoded = self._decoded(batches)
+            decoded, lists = counter.countable(states, decoded)
         except Exception as error:
             fails = is_bug(error) or isinstance(error, InvalidEventError)
             if len(batches) == 1 or not fails:
@@ -147,24 +152,14 @@ class EventFrontend:
 
     def state(self, offsets: Mapping[Partition, int], counter: EventCounter) -> PartitionState:
         """An empty state of one log."""
-        ((partition, offset),) = offsets.items()
-        return PartitionState(counter, partition, offset)
+        return PartitionState(counter, offsets)
 
     def _decoded(self, batches: Sequence[RecordBatch]) -> Decoded:
-        """The events of batches; a record on which decoding raises is invalid."""
-        if len(batches) == 1:
-            (batch,) = batches
-            alone: Decoded = decode_each(lambda part: self._decode(part.values, part.keys), batch)
-            return alone
         keys = None
         if any(batch.keys is not None for batch in batches):
             every = (batch.keys or [None] * len(batch.values) for batch in batches)
             keys = [*chain.from_iterable(every)]
-        return self._decode([*chain.from_iterable(batch.values for batch in batches)], keys)
-
-    def _decode(
-        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None
-    ) -> Decoded:
+        values = [*chain.from_iterable(batch.values for batch in batches)]
         return self._decoder.decode_many(values).voting(keys)
 
 
@@ -241,16 +236,7 @@ class Ingest:
             records = [(str(x.partition), x.offsets[0], x.offsets[-1]) for x in filled]
             raise UncountableRecordsError(records, described(error)) from error
         for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
-            self.tally.add(tally)
-            if invalid:
-                self._examples.add(batch, invalid)
-                if self._keep_letters:
-                    self._letters.extend(letters_of(batch, invalid))
-            self._check_limits(
-                len(batch.values),
-                [place for place, _ in invalid],
-                partial(_last_letter, batch, invalid),
-            )
+            self._note(batch, invalid, tally)
 
     @property
     def backpressured(self) -> list[Partition]:
@@ -456,23 +442,26 @@ class Ingest:
         for record, event in state.take_refused():
             tally = Tally(valid=-1)
             tally.add_invalid([event])
-            self.tally.add(tally)
-            letter = letter_without_content(record, event)
-            self._examples.keep(letter)
+            self._note(without_content(record), [(0, event)], tally)
+
+    def _note(
+        self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]], tally: Tally
+    ) -> None:
+        """Note the outcomes of records, and check the limits."""
+        self.tally.add(tally)
+        if invalid:
+            self._examples.add(batch, invalid)
             if self._keep_letters:
-                self._letters.append(letter)
-            self._check_limits(1, [0], letter.__str__)
-
-    def _check_limits(self, records: int, places: Sequence[int], last: Callable[[], str]) -> None:
-        """Observe records; `places`: of the invalid ones, `last`: describes the last."""
-        exceeded = None if self._limits is None else self._limits.observe(records, places)
+                self._letters.extend(letters_of(batch, invalid))
+        if self._limits is None:
+            return
+        places = [place for place, _ in invalid]
+        exceeded = self._limits.observe(len(batch.values), places)
         if exceeded is not None:
-            example = last() if places else "among the first ones"
+            example = "among the first ones"
+            for letter in letters_of(batch, invalid[-1:]):
+                example = str(letter)
             raise TooManyInvalidError(*exceeded, example)
-
-
-def _last_letter(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> str:
-    return str(letters_of(batch, invalid[-1:])[0])
 
 
 class StartOwner:

@@ -143,17 +143,11 @@ class Tally(msgspec.Struct, gc=False):
 
     def add(self, other: Tally) -> None:
         """Add the counts of another tally."""
-        self.consumed += other.consumed
-        self.valid += other.valid
-        self.late += other.late
-        self.future += other.future
-        self.tombstones += other.tombstones
-        self.duplicates += other.duplicates
-        self.engaged += other.engaged
-        self.unusable += other.unusable
-        if any(other.invalid.values()):
-            for reason, count in other.invalid.items():
-                self.invalid[reason] = self.invalid.get(reason, 0) + count
+        for name in self.__struct_fields__:
+            if name != "invalid":
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+        for reason, count in other.invalid.items():
+            self.invalid[reason] = self.invalid.get(reason, 0) + count
 
     def state_dict(self) -> dict[str, Any]:
         """The counts as plain values, without reasons that never occurred."""
@@ -215,14 +209,6 @@ class LogRows:
         if times is not None and paned:
             self.starts = times // windowing.pane * windowing.pane
 
-    def limit_times(self, rows: slice, days: Clocks, seen: Clocks) -> None:
-        """Replace the `days` and `seen` of some events."""
-        if self.days is None or self.seen is None or self.times is None:
-            return
-        if self.days is self.times:
-            self.days, self.seen = self.times.copy(), self.times.copy()
-        self.days[rows], self.seen[rows] = days, seen
-
     def sums(self, mask: BoolArray) -> list[int]:
         """How many events of each log are in a mask."""
         counted: list[int] = np.diff(np.concatenate(([0], np.cumsum(mask)))[self.edges]).tolist()
@@ -246,7 +232,8 @@ class LogRows:
 class PartitionState:
     """The state of one partition at a position; depends on the records of its log alone.
 
-    `counter`: counts its events, together with those of other partitions.
+    `counter`: counts its events, together with those of other partitions. `offsets`: the next one
+    of its log; of several logs if a state of joined ones is only read.
 
     Attributes:
         tally: outcomes of its records.
@@ -259,16 +246,15 @@ class PartitionState:
             those that fail.
     """
 
-    def __init__(self, counter: EventCounter, partition: Partition, position: int) -> None:
+    def __init__(self, counter: EventCounter, offsets: Mapping[Partition, int]) -> None:
         layout = counter.layout
         self._counter = counter
-        self._partition = partition
         self._layout = layout
         self._version = next_version()
         patience, span = layout.clock.patience, layout.dedup
         self._seen_ids = None if span is None else SeenIds(span, patience)
         self._unconfirmed = UnconfirmedPanes()
-        self._position = position
+        self._offsets = dict(offsets)
         self.time = Clock(layout.clock)
         self.tally = Tally()
         self._families = {
@@ -282,7 +268,7 @@ class PartitionState:
     @property
     def position(self) -> int:
         """The next offset; for joined logs, a number that grows with every record."""
-        return self._position
+        return sum(self._offsets.values())
 
     @property
     def families(self) -> Mapping[str, Family]:
@@ -297,8 +283,8 @@ class PartitionState:
             SourceError: it does, so records would count twice.
         """
         first = batch.offsets[0] if batch.offsets else batch.next_offset
-        if first < self._position:
-            problem = f"record {first} was delivered again after record {self._position - 1}"
+        if first < self.position:
+            problem = f"record {first} was delivered again after record {self.position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
 
     def judge(self, events: LogRows, at: int, *, dedup: bool) -> None:
@@ -330,16 +316,18 @@ class PartitionState:
         if starts is None:
             return
         if late:
-            panes = assign_panes(times, ticks.clocks, windowing)
-            starts[rows] = panes.starts
-            counted = panes.late if unseen is None else panes.late & unseen
+            starts[rows], are_late = assign_panes(times, ticks.clocks, windowing)
+            counted = are_late if unseen is None else are_late & unseen
             events.late[at] = int(np.count_nonzero(counted))
         if not ticks.regular or self._unconfirmed.any_waits:
             judged = self._unconfirmed.judge(starts[rows], ticks, unseen)
             starts[rows][judged.rows] = PAST
             events.refuted[at], events.future[at] = judged.panes, judged.events
         if not ticks.regular:
-            events.limit_times(rows, *limited_times(times, ticks))
+            if events.days is events.times:
+                events.days, events.seen = events.times.copy(), events.times.copy()
+            if events.days is not None and events.seen is not None:
+                events.days[rows], events.seen[rows] = limited_times(times, ticks)
 
     def family_at_clock(self, name: str, refuted: Sequence[int]) -> Family:
         """A family with its panes where they belong now.
@@ -355,7 +343,7 @@ class PartitionState:
     def note_applied(self, batch: RecordBatch, tally: Tally) -> None:
         """Move the position behind a batch with these outcomes."""
         self.add(tally)
-        self._position = batch.next_offset
+        self._offsets[batch.partition] = batch.next_offset
 
     def add(self, tally: Tally) -> None:
         """Add outcomes of records."""
@@ -421,12 +409,12 @@ class PartitionState:
         return ()
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
-        """Continue at the offset of its log, which has lost the records before it."""
-        (self._position,) = offsets.values()
+        """Continue at the offset of each log, which has lost the records before it."""
+        self._offsets = dict(offsets)
 
     def progress(self) -> Mapping[Partition, Progress]:
-        """How far its log was counted."""
-        return {self._partition: Progress(self._position, self.clock)}
+        """How far each of its logs was counted."""
+        return {log: Progress(offset, self.clock) for log, offset in self._offsets.items()}
 
     def restore(
         self,
@@ -450,7 +438,20 @@ class PartitionState:
             DamagedStateError: the parts are not the output of `sections`.
             UnlikeStateError: they have other inputs or options.
         """
-        kept = self._restore_meta(parts)
+        with damage_as_error(META):
+            state = msgspec.msgpack.decode(parts[META], type=dict[str, Any])
+            self.time.restore(state["clock"])
+            self._unconfirmed.restore(state["ahead"])
+            self.since = msgspec.convert(state["since"], dict[str, Int64])
+            self.backfills = backfills_in(parts[META])
+            self.tally = Tally.from_state_dict(state["tally"])
+            # How far back each family kept panes, microseconds.
+            kept = msgspec.convert(state["kept"], dict[str, Int64])
+        # Besides the panes before the clock, and the past, each record may wait ahead in its own.
+        size = self._layout.windowing.pane
+        most_panes = math.inf
+        if self.time.is_final:
+            most_panes = self._layout.clock.patience + _SPARE_PANES
         now = 0 if self.clock is None else self.clock
         for name, family in [*self._families.items()]:
             sections = {
@@ -462,7 +463,7 @@ class PartitionState:
                 restored, new = source.restore(
                     sections,
                     unchanged=[part for part in unchanged if part.startswith(f"{name}/")],
-                    most_panes=self._most_panes(max(family.kept, kept.get(name, 0))),
+                    most_panes=most_panes + max(family.kept, kept.get(name, 0)) // size,
                     empty_unlike=empty_unlike,
                 )
                 self._families[name] = restored
@@ -475,15 +476,6 @@ class PartitionState:
             sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
             self._seen_ids.restore(sections, self.time.now)
 
-    def _most_panes(self, kept: int) -> float:
-        """How many panes a family that keeps them so long can have at this clock.
-
-        Besides those before the clock, and the past, each record may wait ahead of it in its own.
-        """
-        if not self.time.is_final:
-            return math.inf
-        return kept // self._layout.windowing.pane + self._layout.clock.patience + _SPARE_PANES
-
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state: dict[str, Any] = {
             "ahead": self._unconfirmed.state(),
@@ -495,17 +487,6 @@ class PartitionState:
         if self.backfills:
             state["backfills"] = self.backfills
         return lambda: iter([msgspec.msgpack.encode(state)])
-
-    def _restore_meta(self, parts: Mapping[str, bytes]) -> dict[str, int]:
-        """Restore the `META` section; returns how far back each family kept panes, microseconds."""
-        with damage_as_error(META):
-            state = msgspec.msgpack.decode(parts[META], type=dict[str, Any])
-            self.time.restore(state["clock"])
-            self._unconfirmed.restore(state["ahead"])
-            self.since = msgspec.convert(state["since"], dict[str, Int64])
-            self.backfills = backfills_in(parts[META])
-            self.tally = Tally.from_state_dict(state["tally"])
-            return msgspec.convert(state["kept"], dict[str, Int64])
 
 
 class EventCounter:

@@ -12,7 +12,7 @@ import numpy as np
 from streameval.decoding.columns import Decoded, voters_of
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.decoding.framing import BatchDecoder
+from streameval.decoding.framing import BatchDecoder, with_invalid
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import decode_each
 from streameval.engine.ingest import AT_ONCE
@@ -100,17 +100,15 @@ class JoinFrontend:
 
 
 def _with_users(decoded: Decoded) -> Decoded:
-    """The impressions, with lists without a user as invalid ones."""
+    """The lists with a user; the others are invalid."""
     users = decoded.batch.users or [None] * len(decoded.places)
     missing = [row for row, user in enumerate(users) if user is None]
     if not missing:
         return decoded
-    rows = np.ones(len(users), dtype=np.bool_)
-    rows[missing] = False
     reason = InvalidEvent("missing_field", "the user is absent or empty, and the join needs it")
-    without_user = [(decoded.places[row], reason) for row in missing]
-    invalid = sorted([*decoded.invalid, *without_user], key=lambda entry: entry[0])
-    return msgspec.structs.replace(decoded.keep(rows), invalid=invalid)
+    kept = decoded.take(np.delete(np.arange(len(users)), missing))
+    joined: Decoded = with_invalid(kept, {decoded.places[row]: reason for row in missing})
+    return joined
 
 
 class CopartitionedOwner:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, invalid_of, shortened_json
-from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
+from streameval.decoding.paths import FAILURES, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, check_time, microsecond_column
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
@@ -63,7 +63,6 @@ class InteractionDecoder:
 
     def __init__(self, options: InteractionOptions, event: EventFields, key: Key) -> None:
         self._options = options
-        self._ignored = frozenset(options.ignore)
         self._unit: TimeUnit = options.time_unit or event.time_unit or "s"
         self._ids = Ids(event.ids)
         self._names = Ids("string")
@@ -76,7 +75,14 @@ class InteractionDecoder:
             "event_id": options.event_id,
         }
         paths = {name: path for name, path in mapped.items() if path is not None}
-        self._paths = {name: _compile(path, name, key) for name, path in paths.items()}
+        try:
+            self._paths = {
+                name: compile_path(path, key if name == "key" else name)
+                for name, path in paths.items()
+            }
+        except ConfigError as error:
+            where = "[[attribution.interactions]]"
+            raise ConfigError(where, error.key, error.problem) from None
         self._general = TopLevel(path.key for path in self._paths.values()).parse
         plain = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
         rename = paths if plain else None
@@ -101,7 +107,7 @@ class InteractionDecoder:
                 invalid.append((place, invalid_of(error)))
             else:
                 places.append(place)
-        return self._columns(rows, places, invalid, tombstones)
+        return self._columns(rows, places, invalid=invalid, tombstones=tombstones)
 
     def _decode(self, value: bytes) -> Any:
         try:
@@ -140,40 +146,28 @@ class InteractionDecoder:
             fields["event_id"] = self._names.identity(fields["event_id"], path)
         return self._row(**fields)
 
-    def _columns(
-        self,
-        rows: list[Any],
-        places: list[int],
-        invalid: list[tuple[int, InvalidEvent]],
-        tombstones: list[int],
-    ) -> InteractionColumns:
-        types = [row.type for row in rows]
-        has_ids = self._options.event_id is not None
+    def _columns(self, rows: list[Any], places: list[int], **refused: Any) -> InteractionColumns:
+        options, types = self._options, [row.type for row in rows]
+        gains = [float(options.types.get(kind or "", 1.0)) for kind in types]
+        if options.gain is not None:
+            pairs = zip(gains, rows, strict=True)
+            gains = [by_type if row.gain is None else row.gain for by_type, row in pairs]
+        counts = [
+            kind not in options.ignore and (not options.types or kind in options.types)
+            for kind in types
+        ]
+        has_ids = options.event_id is not None
         return InteractionColumns(
             places=np.array(places, dtype=np.int64),
             times=microsecond_column([row.time for row in rows], self._unit),
             keys=[str(row.key) for row in rows],
-            items=self._ids.each([row.item for row in rows], self._options.item),
+            items=self._ids.each([row.item for row in rows], options.item),
             types=types,
-            gains=self._gains(rows, types),
+            gains=gains,
             event_ids=[str(row.event_id) for row in rows] if has_ids else None,
-            counts=np.array([self._counts(type_) for type_ in types], dtype=np.bool_),
-            invalid=invalid,
-            tombstones=tombstones,
+            counts=np.array(counts, dtype=np.bool_),
+            **refused,
         )
-
-    def _gains(self, rows: list[Any], types: list[str | None]) -> list[float]:
-        by_type = [float(self._options.types.get(type_ or "", 1.0)) for type_ in types]
-        if self._options.gain is None:
-            return by_type
-        return [
-            gain if row.gain is None else row.gain for gain, row in zip(by_type, rows, strict=True)
-        ]
-
-    def _counts(self, kind: str | None) -> bool:
-        if kind in self._ignored:
-            return False
-        return not self._options.types or kind in self._options.types
 
     def _kinds(self, event: EventFields) -> list[tuple[Any, ...]]:
         name = short_text(MAX_ID_BYTES) | INTEGER
@@ -188,10 +182,3 @@ class InteractionDecoder:
             ("type", short_text(MAX_LABEL_BYTES) | None, None),
         ]
         return [kind for kind in kinds if kind[0] in self._paths]
-
-
-def _compile(text: str, name: str, key: Key) -> Path:
-    try:
-        return compile_path(text, key if name == "key" else name)
-    except ConfigError as error:
-        raise ConfigError("[[attribution.interactions]]", error.key, error.problem) from None

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -51,83 +51,12 @@ class Listener(Protocol):
         """Called with each list that became an event, and the rows of its interactions."""
 
 
-class RequestMatcher(NamedTuple):
-    """Matches interactions that name their list."""
-
-    lists: OpenTable[OpenLists]
-    window: int
-
-    def match(self, key: str, time: int, _: int) -> list[int]:
-        """The list with this id in the window before the interaction; there is at most one."""
-        for row in reversed(self.lists.by["requests"].rows(key)):
-            if time - self.window <= self.lists.time(row) <= time:
-                return [row]
-        return []
-
-
-class LastTouchMatcher(NamedTuple):
-    """Matches interactions that name a user and an item: last touch.
-
-    Attributes:
-        slack: how far behind the clock a list may come, microseconds.
-        patience: how many records of its log may follow a list before the clock reaches its time.
-    """
-
-    lists: OpenTable[OpenLists]
-    rules: Rules
-    slack: int
-    patience: int
-
-    def match(self, key: str, time: int, item: int) -> list[int]:
-        """The latest list with the item in the window before, for each combination of `per`.
-
-        `item`: its number.
-        """
-        latest = dict[tuple[str, ...], tuple[int, str, int, int, int]]()
-        earliest, ahead = time - self.rules.window, self.patience
-        for row in reversed(self.lists.by["users"].rows(key)):
-            lists, place = self.lists.at(row)
-            shown_at = int(lists.times[place])
-            if shown_at < earliest - self.slack:
-                # Earlier rows are older still, except for lists that were ahead of the clock.
-                ahead -= 1
-                if ahead < 0:
-                    break
-            start, stop = lists.items.offsets[place : place + 2]
-            if earliest <= shown_at <= time and item in lists.items.values[start:stop]:
-                labels = lists.dimensions[place]
-                group = tuple(labels[index] for index in self.rules.per)
-                origin = int(lists.logs[place]), int(lists.offsets[place])
-                touch = (shown_at, lists.requests[place], *origin, row)
-                latest[group] = max(latest.get(group, touch), touch)
-        return [row for *_, row in sorted(latest.values())]
-
-
 class Attribution(NamedTuple):
     """An interaction that belongs to a list: its row, the number of its stream, and itself."""
 
     row: int
     stream: int
     interaction: Interaction
-
-
-class _Arrivals(msgspec.Struct):
-    """Valid records of one stream in join order.
-
-    Attributes:
-        late: behind the clock of their log, or before the watermark.
-        ignored: whether the type of an interaction does not count.
-    """
-
-    records: OpenRecords
-    late: BoolArray
-    ignored: BoolArray
-
-
-def late_mask(part: RecordSlice, lateness: int, watermark: int) -> BoolArray:
-    """Mask of late records: behind the clock of their log, or before the watermark."""
-    times = cast("IntArray", part.content.times)
-    return times < np.maximum(part.before - lateness, watermark)
 
 
 class Joiner:
@@ -161,12 +90,9 @@ class Joiner:
             "~join/reported/", SavedInteractions, rules.bucket, self.items, ("ids",)
         )
         # How far behind the clock a list may come; several logs have no common clock.
-        slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER
-        self._matcher = (
-            LastTouchMatcher(self.lists, rules, slack, patience)
-            if by_user
-            else RequestMatcher(self.lists, rules.window)
-        )
+        self._slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER
+        self._patience = patience
+        self._match = self._last_touches if by_user else self._named_list
         self._attributions: defaultdict[int, list[Attribution]] = defaultdict(list)
         # Rows of a list and an interaction that counts with a later list.
         self._counted_later: set[tuple[int, int]] = set()
@@ -179,17 +105,23 @@ class Joiner:
             counts.tombstone += part.tombstones
             counts.invalid += len(part.invalid)
             if part.future is not None:
-                records = self._open(stream, part._replace(content=part.future))
-                for row in range(len(records)):
-                    self._refuse(stream, "future", records, row)
-        valid = [part for part in slices if len(part.content.places)]
-        if not valid:
+                early = self._open(stream, part._replace(content=part.future))
+                for row in range(len(early)):
+                    self._refuse(stream, "future", early, row)
+        slices = [part for part in slices if len(part.content.places)]
+        if not slices:
             return
-        arrivals = self._in_join_order(stream, valid)
-        records = arrivals.records
-        refused: dict[int, Outcome] = dict.fromkeys(np.flatnonzero(arrivals.late).tolist(), "late")
-        for row in np.flatnonzero(arrivals.ignored & ~arrivals.late).tolist():
-            refused[row] = "ignored"
+        opened: list[Any] = [self._open(stream, part) for part in slices]
+        records: Any = opened[0].joined(*opened[1:])
+        before = np.concatenate([part.before for part in slices])
+        ignored = np.concatenate([_ignored(part.content) for part in slices])
+        if len(slices) > 1:
+            # In join order: by the clock of their log, then by log.
+            order = np.lexsort((records.logs, before))
+            records, before, ignored = records.take(order), before[order], ignored[order]
+        late = records.times < np.maximum(before - self.rules.lateness, self.watermark)
+        refused: dict[int, Outcome] = dict.fromkeys(np.flatnonzero(late).tolist(), "late")
+        refused |= dict.fromkeys(np.flatnonzero(ignored & ~late).tolist(), "ignored")
         refused |= dict.fromkeys(self._duplicates(records, refused), "duplicate")
         for row in sorted(refused):
             self._refuse(stream, refused[row], records, row)
@@ -197,7 +129,7 @@ class Joiner:
             records = records.take(np.delete(np.arange(len(records)), [*refused]))
         if isinstance(records, OpenLists):
             self.lists.add(records)
-        elif isinstance(records, OpenInteractions):
+        else:
             self.interactions.add(records)
 
     def advance(
@@ -230,7 +162,11 @@ class Joiner:
         if until < end:
             watermark = until + self.rules.window
         self.watermark = watermark
-        self._attribute(self.interactions.between(before, watermark))
+        for found, lists in self.matched(self.interactions.between(before, watermark)):
+            if lists:
+                self._wait(found, lists)
+            else:
+                self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
         rows = self.lists.between(begin, self._closing_time(watermark))
         uncountable = self._close(rows, count) if rows else ()
         self._drop(min(watermark, newest))
@@ -257,8 +193,39 @@ class Joiner:
         numbers, items = found.items.values.tolist(), self.items.named(found.items).ids()
         streams = [self._streams[log] for log in found.logs.tolist()]
         interactions = map(Interaction, items, found.gains, found.types)
-        lists = map(self._matcher.match, found.keys, found.times.tolist(), numbers)
+        lists = map(self._match, found.keys, found.times.tolist(), numbers)
         yield from zip(map(Attribution, rows, streams, interactions), lists, strict=True)
+
+    def _named_list(self, key: str, time: int, _: int) -> list[int]:
+        """The list with this id in the window before the interaction; there is at most one."""
+        for row in reversed(self.lists.by["requests"].rows(key)):
+            if time - self.rules.window <= self.lists.time(row) <= time:
+                return [row]
+        return []
+
+    def _last_touches(self, key: str, time: int, item: int) -> list[int]:
+        """The latest list with the item in the window before, for each combination of `per`.
+
+        `item`: its number.
+        """
+        latest = dict[tuple[str, ...], tuple[int, str, int, int, int]]()
+        earliest, ahead = time - self.rules.window, self._patience
+        for row in reversed(self.lists.by["users"].rows(key)):
+            lists, place = self.lists.at(row)
+            shown_at = int(lists.times[place])
+            if shown_at < earliest - self._slack:
+                # Earlier rows are older still, except for lists that were ahead of the clock.
+                ahead -= 1
+                if ahead < 0:
+                    break
+            start, stop = lists.items.offsets[place : place + 2]
+            if earliest <= shown_at <= time and item in lists.items.values[start:stop]:
+                labels = lists.dimensions[place]
+                group = tuple(labels[index] for index in self.rules.per)
+                origin = int(lists.logs[place]), int(lists.offsets[place])
+                touch = (shown_at, lists.requests[place], *origin, row)
+                latest[group] = max(latest.get(group, touch), touch)
+        return [row for *_, row in sorted(latest.values())]
 
     def sections(self) -> Iterator[Section]:
         """The open records."""
@@ -278,17 +245,15 @@ class Joiner:
         self.watermark = msgspec.convert(state["watermark"], Int64)
         self.lists.restore(parts)
         self.interactions.restore(parts)
-        self._attribute_again()
-
-    def _attribute_again(self) -> None:
-        """Attribute the interactions of open lists, after a restart."""
+        # The interactions of open lists are attributed again.
         closed = self._closing_time(self.watermark)
         for found, rows in self.matched(self.interactions.between(NEVER, self.watermark)):
             self._wait(found, [row for row in rows if self.lists.time(row) >= closed])
 
     def _open(self, stream: int, part: RecordSlice) -> OpenRecords:
         """The records of a slice, with the numbers of their items."""
-        offsets, content = part.own_offsets, part.content
+        content = part.content
+        offsets = part.offsets[content.places]
         if isinstance(content, Decoded):
             users = self.rules.keeps_users
             return as_open_lists(content, self.items, part.log, offsets, users=users)
@@ -302,19 +267,6 @@ class Joiner:
             logs=np.full(offsets.size, part.log),
             offsets=offsets,
         )
-
-    def _in_join_order(self, stream: int, slices: Sequence[RecordSlice]) -> _Arrivals:
-        """The records of all logs of a stream: by the clock of their log, then by log."""
-        opened = [self._open(stream, part) for part in slices]
-        records: Any = opened[0].joined(*cast("Any", opened[1:]))
-        lateness, watermark = self.rules.lateness, self.watermark
-        late = np.concatenate([late_mask(part, lateness, watermark) for part in slices])
-        ignored = np.concatenate([_ignored(part.content) for part in slices])
-        if len({part.log for part in slices}) > 1:
-            before = np.concatenate([part.before for part in slices])
-            order = np.lexsort((records.logs, before))
-            records, late, ignored = records.take(order), late[order], ignored[order]
-        return _Arrivals(records, late, ignored)
 
     def _duplicates(self, records: OpenRecords, refused: Collection[int]) -> list[int]:
         """Rows whose id was seen before, in any log of the stream, and not long before or after.
@@ -340,14 +292,6 @@ class Joiner:
                 else:
                     fresh[key].append(times[row])
         return duplicates
-
-    def _attribute(self, rows: Sequence[int]) -> None:
-        """Attribute interactions to their lists, or refuse them."""
-        for found, lists in self.matched(rows):
-            if lists:
-                self._wait(found, lists)
-            else:
-                self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
 
     def _wait(self, found: Attribution, lists: Sequence[int]) -> None:
         """Keep an interaction until its lists are counted; it counts with the last of them."""

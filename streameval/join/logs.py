@@ -28,11 +28,6 @@ MAX_AHEAD: Final = 20_000
 Content: TypeAlias = Decoded | InteractionColumns
 
 
-def content_times(content: Content) -> NDArray[np.int64]:
-    """Event time of each record; the streams of a join have one."""
-    return cast("NDArray[np.int64]", content.times)
-
-
 class RecordSlice(NamedTuple):
     """Consecutive records of one log that are next in order.
 
@@ -50,11 +45,6 @@ class RecordSlice(NamedTuple):
     invalid: Sequence[tuple[int, InvalidEvent]]
     tombstones: int
     future: Content | None
-
-    @property
-    def own_offsets(self) -> NDArray[np.int64]:
-        """The offsets of the content's records."""
-        return self.offsets[self.content.places]
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -98,6 +88,7 @@ class LogCursor:
     Attributes:
         stream: number of its stream; 0 for impressions.
         time: its clock at the position.
+        expected: the next offset to read.
         idle: whether the other logs do not wait for it.
     """
 
@@ -114,17 +105,12 @@ class LogCursor:
         self._chunks: deque[_Chunk] = deque()
         self._unconfirmed: deque[_Unconfirmed] = deque()
         self._tail = time.copy()
-        self._next = position
+        self.expected = position
 
     @property
     def waiting(self) -> int:
         """Number of records that were read and not joined yet."""
         return sum(chunk.waiting for chunk in self._chunks)
-
-    @property
-    def expected(self) -> int:
-        """The next offset to read."""
-        return self._next
 
     @property
     def horizon(self) -> int:
@@ -146,7 +132,7 @@ class LogCursor:
 
     def skip(self, offset: int) -> None:
         """Continue at this offset if it is after the position."""
-        self.position = self._next = max(self.position, offset)
+        self.position = self.expected = max(self.position, offset)
 
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Append the next records."""
@@ -156,10 +142,10 @@ class LogCursor:
         times[0] = self._tail.now
         ticks = None
         if len(content.places):
-            ticks = self._tail.advance(content_times(content), content.voters)
+            ticks = self._tail.advance(_times(content), content.voters)
             times[content.places + 1] = ticks.clocks
         before = np.maximum.accumulate(times)[:-1]
-        self._next = batch.next_offset
+        self.expected = batch.next_offset
         if batch.values or self._chunks:
             offsets = np.array(batch.offsets, dtype=np.int64)
             chunk = _Chunk(content, offsets, batch.next_offset, before, self._tail.copy(), set())
@@ -191,7 +177,7 @@ class LogCursor:
 
     def _resolve_unconfirmed(self, chunk: _Chunk, ticks: Ticks) -> None:
         """Find records ahead of the clock; confirm or refute earlier ones."""
-        times, first, clocks = content_times(chunk.content), ticks.first, ticks.clocks
+        times, first, clocks = _times(chunk.content), ticks.first, ticks.clocks
         for row in np.flatnonzero(times > clocks).tolist():
             place = int(chunk.content.places[row])
             self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
@@ -215,7 +201,7 @@ class LogCursor:
         else:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
-                self.time.advance(content_times(content), content.voters)
+                self.time.advance(_times(content), content.voters)
         ahead = np.isin(content.places, list(chunk.refuted))
         if ahead.any():
             content, future = content.keep(~ahead), content.keep(ahead)
@@ -229,6 +215,11 @@ class LogCursor:
             tombstones=sum(start <= place < stop for place in content.tombstones),
             future=future,
         )
+
+
+def _times(content: Content) -> NDArray[np.int64]:
+    """Event time of each record; the streams of a join have one."""
+    return cast("NDArray[np.int64]", content.times)
 
 
 class Log(NamedTuple):

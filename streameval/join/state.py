@@ -19,7 +19,7 @@ from streameval.events.ragged import IdColumn
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner
-from streameval.join.logs import Log, Logs, RecordSlice
+from streameval.join.logs import Log, Logs
 from streameval.join.options import LAYOUT, OutcomeCounts, Rules
 from streameval.statistics.relation import next_version
 
@@ -47,7 +47,7 @@ class JoinedState(PartitionState):
         rules: Rules,
         logs: Sequence[Log],
     ) -> None:
-        super().__init__(counter, logs[0].partition, 0)
+        super().__init__(counter, {})
         clock = counter.layout.clock
         self.logs = Logs(logs, lambda: Clock(clock))
         self.joiner = Joiner(rules, [log.stream for log in logs], clock.patience)
@@ -136,10 +136,19 @@ class JoinedState(PartitionState):
         if self.joiner.watermark >= self._goal[0]:
             for stream, slices in self.logs.take(AT_ONCE).items():
                 for part in slices:
-                    self._note(part)
+                    future = 0 if part.future is None else len(part.future.places)
+                    tally = Tally(consumed=part.records, tombstones=part.tombstones, future=future)
+                    tally.valid = len(part.content.places) + future
+                    tally.add_invalid([event for _, event in part.invalid])
+                    self.add(tally)
                 self.joiner.add(stream, slices)
             self._goal = self.logs.watermark(self.joiner.rules)
-        self._refuse(self.joiner.advance(*self._goal, self._count_closed))
+        for log, offset, event in self.joiner.advance(*self._goal, self._count_closed):
+            # A list that cannot be counted was valid when it was read.
+            self._refused.append((Identity(self.logs.cursors[log].partition, offset), event))
+            tally = Tally(valid=-1)
+            tally.add_invalid([event])
+            self.add(tally)
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
         self._join_version = next_version()
 
@@ -221,22 +230,6 @@ class JoinedState(PartitionState):
         if len(countable.places):
             self._counter.count(self, countable, lists)
         return dict(countable.invalid)
-
-    def _refuse(self, lists: Sequence[tuple[int, int, InvalidEvent]]) -> None:
-        """Note lists that cannot be counted: number of the log, offset, and why."""
-        for log, offset, event in lists:
-            self._refused.append((Identity(self.logs.cursors[log].partition, offset), event))
-            tally = Tally(valid=-1)
-            tally.add_invalid([event])
-            self.add(tally)
-
-    def _note(self, part: RecordSlice) -> None:
-        """Add the records of a slice to the tally."""
-        tally = Tally(consumed=part.records, tombstones=part.tombstones)
-        tally.future = 0 if part.future is None else len(part.future.places)
-        tally.valid = len(part.content.places) + tally.future
-        tally.add_invalid([event for _, event in part.invalid])
-        self.add(tally)
 
     def _join_meta(self) -> Callable[[], Iterator[bytes]]:
         state = {

@@ -153,8 +153,8 @@ def test_replay_skips_letters_of_topics_that_are_not_configured(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic, dead = create(broker), create(broker)
-    kept = destination(options(broker, topic), topic=dead)
-    deliver(kept, letter(3, topic=topic), letter(4, topic="another"))
+    for name, offset in ((topic, 3), ("another", 4)):
+        deliver(destination(options(broker, name), topic=dead), letter(offset, topic=name))
     config = _kafka(tmp_path, broker, topic, f'[dead_letters]\ntopic = "{dead}"\n')
     done = run("dlq", "replay", config)
     assert done.stdout == f"1 record of topic {dead} was replayed.\n"

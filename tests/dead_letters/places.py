@@ -9,10 +9,10 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.checkpoints.letters.queue import dead_letters_of
+from streameval.checkpoints.letters.queue import Queue, dead_letters_of
 from streameval.checkpoints.letters.topic import HEADERS, letter_of
 from streameval.decoding.invalid import REASONS
-from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
+from streameval.engine.dead_letters import DeadLetter, Stage
 from streameval.events.errors import DeadLetterError
 from streameval.events.records import Partition
 from streameval.sources.options import SourceOptions
@@ -84,13 +84,13 @@ def destination(
     source: SourceOptions,
     *,
     topic: str | None = None,
-) -> DeadLetters:
+) -> Queue:
     dead = dead_letters_of(source, {}, topic=topic)
     assert dead is not None
     return dead
 
 
-def deliver(queue: DeadLetters, *letters: DeadLetter) -> None:
+def deliver(queue: Queue, *letters: DeadLetter) -> None:
     """Write letters to a destination and close it."""
     with closing(queue):
         queue.send(letters)

@@ -15,7 +15,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import DecodedEvent, GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.rows import RowDecoder, row_of
+from streameval.decoding.rows import RowDecoder, plain_row
 from streameval.events import Batch, Event, Matches, columns_of
 from streameval.statistics.matching import Search, hits_of
 
@@ -190,7 +190,7 @@ def assert_as_alone(
     """
     search, general = Search(depth=3), GeneralDecoder(fields, labels)
     alone = [None if value is None else general.decode(value) for value in values]
-    row = row_of(fields, labels, shown_only=False)
+    row = plain_row(fields, labels, shown_only=False)
     decoders: list[Any] = [Decoder(fields, labels, search)]
     decoders += [] if row is None else [RowDecoder(fields, row, search, general)]
     for decoder in decoders:

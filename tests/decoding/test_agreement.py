@@ -15,7 +15,7 @@ from streameval import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.general import DecodedEvent
-from streameval.decoding.rows import RowDecoder, row_of
+from streameval.decoding.rows import RowDecoder, plain_row
 from streameval.decoding.times import microsecond_column, microseconds
 from streameval.events import Event, columns_of
 from streameval.statistics.matching import Search
@@ -40,7 +40,7 @@ some_labels = st.sampled_from(LABELS)
 
 def test_the_usual_record_is_decoded_as_a_row() -> None:
     fields = EventFields(time="ts", time_unit="s", positions="ranks")
-    row, general = row_of(fields, ["variant"], shown_only=False), Fallback(fields, ["variant"])
+    row, general = plain_row(fields, ["variant"], shown_only=False), Fallback(fields, ["variant"])
     assert row is not None
     value = (
         b'{"recommendations": ["a", "b"], "interactions": {"b": 2}, "user": 7, "ts": 1,'

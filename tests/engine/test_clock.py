@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 from zlib import crc32
 
@@ -22,21 +21,8 @@ from streameval.engine.clock import (
     UnconfirmedPanes,
     provisional,
 )
-from streameval.engine.ingest import Ingest
-from streameval.events.records import Partition
-from tests.effort import sampled
 from tests.engine import slow_clock
-from tests.engine.counting import (
-    MINUTE,
-    State,
-    batch,
-    ingest,
-    layout,
-    lists,
-    parts,
-    record,
-    state,
-)
+from tests.engine.counting import MINUTE
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -172,100 +158,6 @@ def test_a_minority_that_drifts_ahead_does_not_move_the_clock() -> None:
     clock = Clock()
     ahead = clock.advance(np.array(log)).clocks - np.arange(4_000) * SECOND
     assert ahead[VOTERS:].max() <= MAX_AHEAD
-
-
-PLACES = [Partition("events", number) for number in range(4)]
-WINDOWS = layout(spans=(5 * MINUTE, 60 * MINUTE), dedup=10 * MINUTE)
-GOOD = 1_200
-
-
-def good(number: int) -> tuple[int, bytes]:
-    second = 1_800_000_000 + number
-    interactions = ["a"] if number % 3 else []
-    return number % 4, record(ts=second, id=f"g{number}", interactions=interactions)
-
-
-def bad(number: int, claim: int, near: int) -> bytes:
-    return record(ts=1_800_000_000 + near + claim, id=f"b{number}", variant="bad")
-
-
-def with_bad(claim: int, places: Sequence[int]) -> list[tuple[int, bytes]]:
-    """The good log with bad records in partition 1, before the good ones of these numbers."""
-    log = list[tuple[int, bytes]]()
-    for number in range(GOOD + 1):
-        log += [(1, bad(len(log) + n, claim, number)) for n in range(places.count(number))]
-        log += [good(number)] if number < GOOD else []
-    return log
-
-
-def counted(log: Sequence[tuple[int, bytes]], step: int) -> Ingest:
-    """The log in batches, saved and restored on the way."""
-    of, next_offset = ingest(WINDOWS), [0] * 4
-    for begin in range(0, len(log), step):
-        for number in range(4):
-            values = [value for place, value in log[begin : begin + step] if place == number]
-            of.apply(batch(values, number, next_offset[number]))
-            next_offset[number] += len(values)
-        if begin % (3 * step) == 0:
-            again = ingest(WINDOWS)
-            for number, place in enumerate(PLACES):
-                again.restore(place, {place: next_offset[number]}, parts(of, number))
-            again.tally = of.tally
-            of = again
-    return of
-
-
-def windows(of: Ingest) -> list[State]:
-    return [state(of, span) for span in (5 * MINUTE, 60 * MINUTE)]
-
-
-@cache
-def good_alone() -> Ingest:
-    return counted(with_bad(0, []), 400)
-
-
-SCATTERED = [number * 7_919 % (GOOD - 200) for number in range(100)]
-
-
-@pytest.mark.parametrize(
-    ("places", "claim"),
-    sampled(
-        [
-            (places, claim)
-            for places in (SCATTERED, *([at] * n for n in (1, 10) for at in (GOOD // 2, 0, GOOD)))
-            for claim in (58 * 60, 10 * 365 * 24 * 3_600)
-        ],
-        7,
-    ),
-)
-def test_records_from_the_future_move_no_window_of_any_partition(
-    claim: int, places: list[int]
-) -> None:
-    without = good_alone()
-    with_bad_records = counted(with_bad(claim, places), 400)
-    assert windows(with_bad_records) == windows(without)
-    assert [len(labels) for labels, _ in windows(with_bad_records)] == [1, 1]
-    assert with_bad_records.clock == without.clock
-    assert (with_bad_records.tally.late, with_bad_records.tally.valid) == (0, GOOD + len(places))
-    assert with_bad_records.tally.future == _confirmed_by_nobody(with_bad(claim, places))
-    assert lists(with_bad_records) == {("a",): GOOD, ("bad",): len(places)}
-    shuffled = counted(with_bad(claim, places), 77)
-    assert [parts(shuffled, number) for number in range(4)] == [
-        parts(with_bad_records, number) for number in range(4)
-    ]
-
-
-def _confirmed_by_nobody(log: Sequence[tuple[int, bytes]]) -> int:
-    """Number of bad records that enough later records refute; the last ones may yet be right."""
-    bad_rows = [b'"bad"' in value for number, value in log if number == 1]
-    return sum(bad_rows[: len(bad_rows) - VOTERS + 1])
-
-
-def test_a_single_record_from_the_future_in_its_partition_moves_no_window() -> None:
-    log = [(0, good(number)[1]) for number in range(100)]
-    without, with_bad_records = counted(log, 50), counted([*log, (3, bad(0, 3_480, 100))], 50)
-    assert windows(with_bad_records) == windows(without)
-    assert with_bad_records.clock == without.clock
 
 
 @pytest.mark.parametrize(

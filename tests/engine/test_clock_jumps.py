@@ -28,7 +28,7 @@ class Sent(NamedTuple):
     """A record in a log, with its key."""
 
     partition: int
-    key: bytes
+    key: bytes | None
     value: bytes
 
 
@@ -122,6 +122,30 @@ def test_records_of_one_key_far_ahead_change_no_window_and_no_late_count(
     shuffled = counted(log(partitions, count, PLACES[place]), partitions, 77)
     for number in range(partitions):
         assert parts(shuffled, number) == parts(ingested, number)
+
+
+@pytest.mark.parametrize("ahead", [58 * 60, 10 * 365 * 24 * 3_600])
+def test_scattered_records_without_a_key_change_no_window(ahead: int) -> None:
+    """Each is a voter of its own, and seven together are no majority."""
+    sent = log(4, 0, 0)
+    places = [*range(300, GOOD - 500, 100), *[GOOD // 2] * 7]
+    for place in sorted(places, reverse=True):
+        sent.insert(place, Sent(3, None, record(ts=BEGIN + place + ahead, variant="bad")))
+    without, ingested = good_alone(4), counted(sent, 4)
+    assert windows(read(ingested)) == windows(read(without))
+    assert ingested.clock == without.clock
+    assert ingested.tally.late == without.tally.late
+    assert ingested.tally.future == len(places)
+    shuffled = counted(sent, 4, 77)
+    for number in range(4):
+        assert parts(shuffled, number) == parts(ingested, number)
+
+
+def test_a_single_record_far_ahead_in_its_partition_moves_no_window() -> None:
+    sent = [Sent(0, b"%d" % number, record(ts=BEGIN + number)) for number in range(100)]
+    without, ingested = counted(sent, 2), counted([*sent, bad(0, 100, 2, 1)], 2)
+    assert windows(read(ingested)) == windows(read(without)) != set()
+    assert ingested.clock == without.clock
 
 
 def test_the_last_records_of_a_wrong_clock_count_as_from_the_future_once_others_follow() -> None:

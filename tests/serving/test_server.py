@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from streameval.daemon.serving import LongWaits, StoredProblems
+from streameval.daemon.log import Onsets
+from streameval.daemon.serving import LongWaits
 from streameval.engine.snapshot import StoredPartition
 
 
@@ -18,17 +19,16 @@ def test_a_problem_is_logged_when_it_begins_whatever_its_sentence_names_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The file of a checkpoint that a newer release writes has another name in each round."""
-    problems = StoredProblems()
+    problems, ever = Onsets("advice"), Onsets("advice", once=True)
     with caplog.at_level(logging.WARNING):
         for number in range(20):
-            problems.observe([_stored(problem=f"{number}.round is not known"), _stored(1)])
-        problems.observe([_stored(), _stored(1)])
-        problems.observe([_stored(), _stored(1, problem="no checkpoint of it")])
-    told = [record.fields for record in caplog.records]  # type: ignore[attr-defined]  # given by `extra`
-    assert told == [
-        {"advice": "events[0]: 0.round is not known."},
-        {"advice": "events[1]: no checkpoint of it."},
-    ]
+            problems.observe({"events[0]": {"advice": f"{number}.round is not known"}})
+        problems.observe({})
+        for log in ("events[1]", "events[0]"):
+            problems.observe({log: {"advice": log}})
+            ever.observe({"log": {"advice": "ever"}})
+    told = [record.fields["advice"] for record in caplog.records]  # type: ignore[attr-defined]  # given by `extra`
+    assert told == ["0.round is not known", "events[1]", "ever", "events[0]"]
 
 
 def test_the_first_record_after_a_quiet_hour_has_not_waited_for_long() -> None:

@@ -89,11 +89,11 @@ class Log:
             clocks = np.maximum(
                 np.maximum.accumulate(happened), NEVER if self.clock is None else self.clock
             )
-            panes = assign_panes(happened, clocks, TIMES)
+            starts, _ = assign_panes(happened, clocks, TIMES)
             self.clock = int(clocks[-1])
             dimensions = [values for _, values in part]
             self.count(
-                LoggedEvents(columns_of(events(part)), dimensions, panes.starts, happened, happened)
+                LoggedEvents(columns_of(events(part)), dimensions, starts, happened, happened)
             )
             self.family.advance(self.clock)
 

@@ -45,10 +45,10 @@ def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter
     assigner = SliceAssigner(Folding(options, 2), slices)
     for start in range(0, len(seen), step):
         batch = seen[start : start + step]
-        assigned = assigner.assign(batch)
-        for old, new in assigned.moves.items():
+        numbers, moves = assigner.assign(batch)
+        for old, new in moves.items():
             counter[new] += counter.pop(old, 0)
-        counter.update(assigned.numbers.tolist())
+        counter.update(numbers.tolist())
     kept = {slices.labels[number]: count for number, count in counter.items() if count}
     return Counter({(left, right): count for (left, right), count in kept.items()})
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from streameval.engine.dead_letters import DeadLetter, DeadLetters
-from streameval.events.errors import DeadLetterError
+from streameval.engine.dead_letters import DeadLetter
+from streameval.events.errors import ConfigError, DeadLetterError
 from streameval.sources.kinds import topic_client, topic_names
 from streameval.sources.options import SourceOptions
 
@@ -26,18 +26,19 @@ _OVERHEAD: Final = 1_000
 """Approximate bytes of a letter besides its value."""
 
 
+SUFFIX: Final = ".dlq"
+
+
 def dead_letters_of(
     source: SourceOptions,
     environment: Mapping[str, str],
     *,
     topic: str | None = None,
-) -> DeadLetters | None:
-    """The destination of a source's dead letters.
+) -> Queue | None:
+    """The dead letters of a source, written to its `dead_topics`.
 
-    Kafka sources have topics. Others have no destination (None): their records are still where
-    they were, so these are counted, and examples are logged.
-
-    `topic`: receives the letters of all topics; None for `<input>.dlq` each.
+    Sources other than Kafka have none: their records are still where they were, so these are
+    counted, and examples are logged.
     """
     if not source.has_topics:
         return None
@@ -45,20 +46,30 @@ def dead_letters_of(
         DeadLetterTopics,
     )
 
-    client, inputs = topic_client(source, environment), topic_names(source)
-    return Queue(DeadLetterTopics(client, inputs, topic))
+    names = dead_topics(source, topic)
+    return Queue(DeadLetterTopics(topic_client(source, environment), names))
 
 
-def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
-    """The topics that receive dead letters; other sources than Kafka have none.
+def dead_topics(source: SourceOptions, topic: str | None = None) -> dict[str, str]:
+    """Topic of a source -> the topic of its dead letters; none for sources other than Kafka.
 
     `topic`: receives the letters of all topics; None for `<input>.dlq` each.
     """
-    if not source.has_topics:
-        return []
-    from streameval.checkpoints.letters.topic import topics_for  # noqa: PLC0415  heavy; only where used
+    inputs = topic_names(source)
+    names = {name: topic or name + SUFFIX for name in inputs}
+    if not names:
+        return names
+    from kafka.util import ensure_valid_topic_name  # noqa: PLC0415  heavy; only where used
 
-    return topics_for(topic_names(source), topic)
+    for name in names.values():
+        try:
+            ensure_valid_topic_name(name)
+        except ValueError as error:
+            raise ConfigError("dead_letters", "topic", f"found {name!r}: {error}.") from error
+        if name in inputs:
+            problem = f"{name!r} is also read; give dead letters a separate topic."
+            raise ConfigError("dead_letters", "topic", problem)
+    return names
 
 
 class Writer(Protocol):

@@ -1,8 +1,7 @@
 """Dead letters in Kafka topics: names and headers, the writer, the reader, and replays.
 
-Functions raise ConfigError for a topic that has an invalid name or is also read. Writing raises
-DeadLetterError, reading SourceError, and replaying PublishError, if the broker does not answer in
-time, or rejects a topic or a record.
+Writing raises DeadLetterError, reading SourceError, and replaying PublishError, if the broker does
+not answer in time, or rejects a topic or a record.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from types import MappingProxyType
 from typing import Any, Final
@@ -18,10 +17,9 @@ from typing import Any, Final
 import msgspec
 from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError, MessageSizeTooLargeError
-from kafka.util import ensure_valid_topic_name
 
-from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity, Stage
-from streameval.events.errors import ConfigError, DeadLetterError
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Stage
+from streameval.events.errors import DeadLetterError
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster, connect
 from streameval.sources.kafka.diagnosis import (
@@ -33,7 +31,6 @@ from streameval.sources.kafka.kafka_python import close_producer
 from streameval.sources.options import EARLIEST, LATEST
 from streameval.sources.topics import Message, records_between, send
 
-SUFFIX: Final = ".dlq"
 PREFIX: Final = "streameval.dlq."
 
 HEADERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -86,29 +83,6 @@ _RIGHTS: Final = "allow this user to describe, create and write the topic"
 _RETRY: Final = "the letters are kept and retried at the next checkpoint"
 
 
-def topic_for(topic: str, configured: str | None) -> str:
-    """The topic that receives the dead letters of `topic`.
-
-    >>> topic_for("events", None), topic_for("events", "dead")
-    ('events.dlq', 'dead')
-    """
-    return topic + SUFFIX if configured is None else configured
-
-
-def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
-    """The distinct topics that receive the dead letters of these topics."""
-    targets = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
-    for name in targets:
-        try:
-            ensure_valid_topic_name(name)
-        except ValueError as error:
-            raise ConfigError("dead_letters", "topic", f"found {name!r}: {error}.") from error
-        if name in topics:
-            problem = f"{name!r} is also read; give dead letters a separate topic."
-            raise ConfigError("dead_letters", "topic", problem)
-    return targets
-
-
 class DeadLetterTopics:
     """Writes each letter to its dead letter topic, in the partition of the same number.
 
@@ -117,20 +91,13 @@ class DeadLetterTopics:
 
     A letter that is too large for its topic is truncated.
 
-    `topic`: receives all letters; None for one per topic that is read. `seconds`: time limit of a
-    write.
+    `names`: topic of a record -> that of its letter. `seconds`: time limit of a write.
     """
 
     def __init__(
-        self,
-        config: Mapping[str, Any],
-        topics: Sequence[str],
-        topic: str | None = None,
-        *,
-        seconds: float = TIMEOUT,
+        self, config: Mapping[str, Any], names: Mapping[str, str], *, seconds: float = TIMEOUT
     ) -> None:
-        self._names = topics_for(topics, topic)
-        self._topic = topic
+        self._names = names
         self._seconds = seconds
         self._config = {**config, **_with_time_limits(seconds)}
         self._producer: Any = None
@@ -170,7 +137,7 @@ class DeadLetterTopics:
             close_producer(producer, self._seconds)
 
     def _prepare(self, letters: Sequence[DeadLetter]) -> None:
-        needed = {self._name(letter): letter.partition.topic for letter in letters}
+        needed = {self._names[letter.partition.topic]: letter.partition.topic for letter in letters}
         missing = {
             name: topic for name, topic in needed.items() if name not in self._partition_counts
         }
@@ -183,7 +150,7 @@ class DeadLetterTopics:
 
     def _send(self, letter: DeadLetter) -> Any:
         """Send a letter; returns its future, or None if it is too large for the client."""
-        name = self._name(letter)
+        name = self._names[letter.partition.topic]
         number = letter.partition.number % self._partition_counts[name]
         headers = headers_of(letter)
         with suppress(MessageSizeTooLargeError):
@@ -202,31 +169,25 @@ class DeadLetterTopics:
 
     def _send_truncated(self, letter: DeadLetter, deadline: float) -> Any:
         """Write as much of a letter as its topic accepts."""
+        name, size = self._names[letter.partition.topic], len(letter.value)
         for most in _KEPT_BYTES:
             future = self._send(truncate(letter, most))
             if self._accepted(future, deadline):
                 _LOG.warning(
                     "the dead letter of %s is truncated: its %d bytes are too large for topic %s",
                     letter.identity,
-                    len(letter.value),
-                    self._name(letter),
+                    size,
+                    name,
                 )
                 return future
-        raise self._too_large(letter)
-
-    def _name(self, letter: DeadLetter) -> str:
-        return topic_for(letter.partition.topic, self._topic)
-
-    def _too_large(self, letter: DeadLetter) -> DeadLetterError:
-        problem = f"record {letter.identity} of {len(letter.value):,} bytes is too large"
-        remedy = "raise max.message.bytes of the topic"
-        return DeadLetterError(f"topic {self._name(letter)}", problem, remedy)
+        problem = f"record {letter.identity} of {size:,} bytes is too large"
+        raise DeadLetterError(f"topic {name}", problem, "raise max.message.bytes of the topic")
 
     def _failure(self, error: Exception) -> DeadLetterError:
         _, problem, remedy = failure_of(error, self._config)
         if isinstance(error, AuthorizationError):
             remedy = _RIGHTS
-        where = f"topic {', '.join(self._names)}"
+        where = f"topic {', '.join(dict.fromkeys(self._names.values()))}"
         return DeadLetterError(where, problem, f"{remedy}; {_RETRY}")
 
 
@@ -337,11 +298,6 @@ class DeadLetterReader:
         with self._errors_explained():
             self._begins, self._ends = self._bounds(inputs)
 
-    @property
-    def present(self) -> bool:
-        """Whether at least one of the topics exists."""
-        return bool(self._ends)
-
     def __iter__(self) -> Iterator[DeadLetter]:
         """The letters, in order within each partition."""
         self.foreign = 0
@@ -368,42 +324,25 @@ class DeadLetterReader:
         return as_source_errors(self._config, f"topic {', '.join(self._topics)}")
 
 
-def select_letters(
-    letters: Iterable[DeadLetter], topics: Collection[str], reasons: Collection[str] = ()
-) -> Iterator[DeadLetter]:
-    """One letter per record of these topics; `reasons`: only of these, empty for all.
-
-    A record that was replayed and rejected again has two letters with the same original. Truncated
-    letters come too, unless a whole one came before.
-    """
-    seen: set[Identity] = set()
-    for letter in letters:
-        wanted = letter.partition.topic in topics and (not reasons or letter.reason in reasons)
-        if wanted and letter.original not in seen:
-            if letter.size is None:
-                seen.add(letter.original)
-            yield letter
-
-
 def republish(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
     """Republish the record of each letter to its topic and partition.
 
     Key, value and headers are unchanged; an added header names the original record. Records
     written before an error stay. Returns the number of records written.
     """
+    producer = {"acks": "all", "enable_idempotence": False, "max_request_size": MAX_RECORD}
     remedy = "these were written; another replay writes them again"
-    return send(map(_message, letters), {**config, **_PRODUCER}, "", remedy)
-
-
-def _message(letter: DeadLetter) -> Message:
-    headers = [pair for pair in letter.headers if pair[0] != ORIGINAL]
-    headers.append((ORIGINAL, str(letter.original).encode()))
-    topic, number = letter.partition
-    return Message(topic, letter.value, letter.key, headers, number)
-
-
-_PRODUCER: Final[Mapping[str, Any]] = {
-    "acks": "all",
-    "enable_idempotence": False,
-    "max_request_size": MAX_RECORD,
-}
+    messages = (
+        Message(
+            letter.partition.topic,
+            letter.value,
+            letter.key,
+            [
+                *(pair for pair in letter.headers if pair[0] != ORIGINAL),
+                (ORIGINAL, str(letter.original).encode()),
+            ],
+            letter.partition.number,
+        )
+        for letter in letters
+    )
+    return send(messages, {**config, **producer}, "", remedy)

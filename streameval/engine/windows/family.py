@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from operator import methodcaller
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -42,7 +42,7 @@ from streameval.engine.windows.times import (
     section_name,
     span_text,
 )
-from streameval.engine.windows.users import ByUser, FamilyUsers, UsersCopy, add_users, users_alone
+from streameval.engine.windows.users import FamilyUsers, UsersCopy, add_users, users_alone
 from streameval.events import Batch
 from streameval.events.errors import (
     BackfillError,
@@ -113,7 +113,14 @@ class PendingCounts:
         if not len(events.batch):
             return
         spec = families[0].spec
-        slices = self._assigned(families, edges, events.dimensions)
+        # The slice of each event, after the moves of those that are folded by it.
+        if not spec.columns or events.dimensions is None:
+            slices = np.full(edges[-1], self._slices.number(()))
+        else:
+            raws = labels_at(events.dimensions, spec.columns)
+            pairs = zip(families, pairwise(edges), strict=True)
+            parts = [family.assign(raws[start:stop]) for family, (start, stop) in pairs]
+            slices = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if self._table is None:
             self._table = spec.table.empty()
         lengths = np.diff(edges)
@@ -121,7 +128,13 @@ class PendingCounts:
         panes = self._pane_numbers(families, owners, events.starts)
         cells = slices + (panes << _SLICE_BITS)
         self._table.count(events.batch, cells, events.times, values)
-        self._note_activity(families, owners, slices, events.seen)
+        known = len(self._slices.labels)
+        if known > self._width:
+            for family, at in self._families.items():
+                family.activity.add_part(self._activity, at * self._width, (at + 1) * self._width)
+            self._activity, self._width = SliceActivity(), 2 * known
+        numbers = [self._families.setdefault(each, len(self._families)) for each in families]
+        self._activity.count(np.array(numbers)[owners] * self._width + slices, events.seen)
         for family, length in zip(families, lengths.tolist(), strict=True):
             if length:
                 family.version = next_version()
@@ -143,23 +156,6 @@ class PendingCounts:
         if named:
             add_users(table, _SLICE_BITS, named)
 
-    def _assigned(
-        self, families: Sequence[Family], edges: Sequence[int], dimensions: Sequence[Labels] | None
-    ) -> IntArray:
-        """The slice of each event, after the moves of those that are folded by it."""
-        columns = families[0].spec.columns
-        if not columns or dimensions is None:
-            return np.full(edges[-1], self._slices.number(()))
-        raws = labels_at(dimensions, columns)
-        if len(families) == 1:
-            return families[0].assign(raws)
-        return np.concatenate(
-            [
-                family.assign(raws[start:stop])
-                for family, (start, stop) in zip(families, pairwise(edges), strict=True)
-            ]
-        )
-
     def _pane_numbers(
         self, families: Sequence[Family], owners: IntArray, starts: IntArray | None
     ) -> IntArray:
@@ -176,21 +172,6 @@ class PendingCounts:
             for owner, place in rows
         ]
         return np.array(numbers)[codes]
-
-    def _note_activity(
-        self,
-        families: Sequence[Family],
-        owners: IntArray,
-        slices: IntArray,
-        seen: IntArray | None,
-    ) -> None:
-        known = len(self._slices.labels)
-        if known > self._width:
-            for family, at in self._families.items():
-                family.activity.add_part(self._activity, at * self._width, (at + 1) * self._width)
-            self._activity, self._width = SliceActivity(), 2 * known
-        numbers = [self._families.setdefault(each, len(self._families)) for each in families]
-        self._activity.count(np.array(numbers)[owners] * self._width + slices, seen)
 
 
 class Counting:
@@ -306,10 +287,9 @@ class Family:
 
     def assign(self, raws: Sequence[Labels]) -> IntArray:
         """The slices of events with these label values, in the order of the log."""
-        assigned = self._assigner.assign(raws)
-        if assigned.moves:
-            self._move(assigned.moves)
-        return assigned.numbers
+        numbers, moves = self._assigner.assign(raws)
+        self._move(moves)
+        return numbers
 
     def advance(self, clock: int) -> None:
         """Add old panes to hours, and panes that are no longer kept to `PAST_PANE`.
@@ -453,64 +433,51 @@ class Family:
         self, sections: Mapping[str, bytes], loaded: Mapping[str, LoadedTable], most_panes: float
     ) -> frozenset[str]:
         prefix, new = f"{self.spec.name}/", set[str]()
-        own_sections: dict[str, bytes | LoadedTable] = {
+        own_sections: dict[str, Any] = {
             name: data for name, data in sections.items() if name.startswith(prefix)
         }
-        self._load_meta(prefix + _META, sections.get(prefix + _META, b""))
-        own_sections.pop(prefix + _META, None)
+        with damage_as_error(prefix + _META):
+            state = msgspec.msgpack.decode(
+                own_sections.pop(prefix + _META, b""), type=tuple[FoldingState, ActivityState]
+            )
+            self.folding.load(state[0])
+            self.activity.load(state[1], self._slices)
         own_sections |= loaded
         if section_name(self.spec.name, PAST_PANE) not in own_sections:
             raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
+        plan = self.spec.table.plan
         users = own_sections.pop(prefix + _USERS, None)
-        if self._users is not None:
-            new |= self._load_users(self._users, prefix + _USERS, users)
+        if self._users is not None and users is None:
+            new.update(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
+        elif self._users is not None:
+            table, missing = self._restore_table(prefix + _USERS, users, plan.of_users)
+            add_users(table, _SLICE_BITS, {0: self._users})
+            new.update(each for each in missing if each.startswith(USER_SUMS_PREFIX))
         panes = {name: pane_of(name, self.windowing.pane) for name in sorted(own_sections)}
         if sum(pane.size != DAY for pane in panes.values()) > most_panes:
             raise DamagedStateError(prefix, f"it has {len(panes):,} panes")
         for name, pane in panes.items():
-            new |= self._load_pane(pane, name, own_sections[name])
+            data = own_sections[name]
+            if pane.size != DAY:
+                self._panes[pane], missing = self._restore_table(name, data, _plan_of(pane, plan))
+                new |= missing
+            elif self._users is not None:
+                table, _ = self._restore_table(name, data, plan.by_day)
+                self._users.days[pane.start // DAY] = table
         self._admit_loaded()
         return frozenset(new)
 
-    def _load_users(
-        self, here: FamilyUsers, name: str, data: bytes | LoadedTable | None
-    ) -> frozenset[str]:
-        """Load the users and their sums; returns the names of missing sums."""
-        plan = self.spec.table.plan
-        if data is None:
-            return frozenset(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
-        table, missing = self._restore_table(name, data, plan.of_users)
-        add_users(table, _SLICE_BITS, {0: here})
-        return frozenset(each for each in missing if each.startswith(USER_SUMS_PREFIX))
-
-    def _load_meta(self, name: str, data: bytes) -> None:
-        with damage_as_error(name):
-            state = msgspec.msgpack.decode(data, type=tuple[FoldingState, ActivityState])
-            self.folding.load(state[0])
-            self.activity.load(state[1], self._slices)
-
-    def _load_pane(self, pane: Pane, name: str, data: bytes | LoadedTable) -> frozenset[str]:
-        plan = self.spec.table.plan
-        if pane.size != DAY:
-            self._panes[pane], new = self._restore_table(name, data, _plan_of(pane, plan))
-            return new
-        if self._users is not None:
-            self._users.days[pane.start // DAY], _ = self._restore_table(name, data, plan.by_day)
-        return frozenset()
-
     def _restore_table(self, name: str, data: bytes | LoadedTable, plan: Plan) -> LoadedTable:
         """A table that was loaded before, or is now."""
-        loaded = data if isinstance(data, LoadedTable) else self._decoded(name, data, plan)
+        if not isinstance(data, LoadedTable):
+            labels, content = decode_table(name, data, len(self.spec.columns))
+            table = self.spec.table.empty(plan)
+            numbers = list(map(self._slices.number, labels))
+            missing = table.load(content, numbers, empty_unlike=self._empty_unlike)
+            data = LoadedTable(table, missing)
         if self._counting.frozen:
-            self._frozen[name] = loaded
-        return loaded
-
-    def _decoded(self, name: str, data: bytes, plan: Plan) -> LoadedTable:
-        labels, content = decode_table(name, data, len(self.spec.columns))
-        table = self.spec.table.empty(plan)
-        numbers = list(map(self._slices.number, labels))
-        missing = table.load(content, numbers, empty_unlike=self._empty_unlike)
-        return LoadedTable(table, missing)
+            self._frozen[name] = data
+        return data
 
     def _admit_loaded(self) -> None:
         """Fold label values above the caps of this family; it may have been saved with larger."""
@@ -579,7 +546,11 @@ class Family:
 
     def _copied_users(self, here: FamilyUsers) -> Callable[[], Iterator[bytes]]:
         by_user = dict(here.copied().by_user)
-        undivided = [name for name, each in by_user.items() if _is_pre_period(each)]
+        undivided = [
+            name
+            for name, each in by_user.items()
+            if isinstance(each, UserSums) and each.is_pre_period
+        ]
         of_slices = (each.cells.tolist() for name, each in by_user.items() if name not in undivided)
         cells = self._slices.sorted({*chain.from_iterable(of_slices)})
         for name in undivided if cells else ():
@@ -595,10 +566,6 @@ class Family:
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = msgspec.msgpack.encode([self.folding.state(), self.activity.state(self._slices)])
         return lambda: iter([state])
-
-
-def _is_pre_period(statistic: ByUser) -> bool:
-    return isinstance(statistic, UserSums) and statistic.is_pre_period
 
 
 def widest_search(families: Sequence[FamilySpec]) -> Search:

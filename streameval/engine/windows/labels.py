@@ -337,13 +337,6 @@ class Slices:
         return {self.number(old): self.number(new) for old, new in moves.items() if old != new}
 
 
-class Assigned(NamedTuple):
-    """The slices of some events."""
-
-    numbers: NDArray[np.int64]
-    moves: Mapping[int, int]
-
-
 _NO_MOVES: Final[Mapping[int, int]] = MappingProxyType({})
 
 
@@ -357,16 +350,16 @@ class SliceAssigner:
         self._slices = slices
         self._known: dict[Labels, int] = {}
 
-    def assign(self, raws: Sequence[Labels]) -> Assigned:
-        """The slices of events with these label values; admits new combinations."""
+    def assign(self, raws: Sequence[Labels]) -> tuple[NDArray[np.int64], Mapping[int, int]]:
+        """The slices of events with these label values, and those that new ones fold."""
         try:
             numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, len(raws))
         except KeyError:
             moves: dict[Labels, Labels] = {}
             numbers = np.array(self._admitted(raws, moves), np.int64)
             by_number = self._slices.moves(moves)
-            return Assigned(rename_slices(numbers, by_number), by_number)
-        return Assigned(numbers, _NO_MOVES)
+            return rename_slices(numbers, by_number), by_number
+        return numbers, _NO_MOVES
 
     def _admitted(self, raws: Sequence[Labels], moves: dict[Labels, Labels]) -> list[int]:
         """The slices of events that may have new combinations."""

@@ -233,23 +233,12 @@ def _size(microseconds: int) -> str:
     return f"{microseconds / SECOND:g}"
 
 
-class PaneAssignment(NamedTuple):
-    """The panes of some events.
-
-    Attributes:
-        starts: start of each event's pane, microseconds; PAST if the event is late.
-        late: whether each event is late.
-    """
-
-    starts: NDArray[np.int64]
-    late: NDArray[np.bool_]
-
-
 def assign_panes(
     times: NDArray[np.int64], clocks: NDArray[np.int64], windowing: Windowing
-) -> PaneAssignment:
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Assign the events of a partition to panes, in the order of its log.
 
+    Returns the start of each event's pane, microseconds, PAST if it is late; and which are late.
     An event is late if its pane is no longer kept at the partition's clock after the event. So the
     result depends on the log alone, never on batches. Without windows no event is late.
 
@@ -257,12 +246,13 @@ def assign_panes(
         >>> minute = 60_000_000
         >>> windowing = Windowing(pane=minute, spans=(minute,), lateness=minute)
         >>> times, clocks = np.array([2, 0, 5, 1, 3]) * minute, np.array([2, 2, 5, 5, 5]) * minute
-        >>> assign_panes(times, clocks, windowing).late
+        >>> _, late = assign_panes(times, clocks, windowing)
+        >>> late
         array([False, False, False,  True, False])
     """
     starts = times // windowing.pane * windowing.pane
     if not windowing.spans:
-        return PaneAssignment(starts, np.zeros(len(times), dtype=np.bool_))
+        return starts, np.zeros(len(times), dtype=np.bool_)
     too_late = times < kept_from(clocks, windowing)
     starts[too_late] = PAST
-    return PaneAssignment(starts, too_late)
+    return starts, too_late
