@@ -35,14 +35,11 @@ def config_of(
     """The configuration with which what was given is counted; its files replace the source.
 
     Args:
-        given: files, frames or lists; without files, those of the configuration.
+        given: without files, those of the configuration are counted.
         options: of the call.
         added: metrics besides those, which an experiment names.
         analysis: the one whose table is kept, unchecked: its options may change it; None keeps
             those that a report of values shows.
-
-    Raises:
-        UsageError, ConfigError, MetricError: the options or the configuration are wrong.
     """
     named = [*options.metrics, *added]
     if options.config is None:
@@ -136,10 +133,7 @@ def _for_files(config: Config, given: Given, options: Options) -> Config:
 def _streams_as_files(
     config: Config, attribution: AttributionOptions, paths: Sequence[str]
 ) -> Config:
-    """The configuration with its streams replaced by files.
-
-    A file replaces the stream of its name: "clicks.ndjson.gz" the topic "clicks".
-    """
+    """A file replaces the stream of its name: "clicks.ndjson.gz" the topic "clicks"."""
     by_stem = {_stem(name): name for stream in attribution.streams for name in stream}
     files = {by_stem.get(_stem(path)): path for path in paths}
     for path in paths:

@@ -50,9 +50,7 @@ class EvaluationRow(NamedTuple):
 
     Attributes:
         start: start of the span, microseconds since the epoch; None for all time.
-        labels: label -> value of the slice.
         window: window that ends at the newest event; "lifetime" for all.
-        reading: value and evidence.
         users: number of users; None if unknown.
     """
 
@@ -67,11 +65,8 @@ class FileCounts:
     """What was counted.
 
     Attributes:
-        setup: what was asked for.
         names: of the files and frames.
-        ids: kind of their ids; None if there are none.
-        labels: the names of the labels that split the values.
-        intervals: settings of confidence intervals.
+        labels: names of those that split the values.
         is_doubtful: whether most records are no JSON objects, most of those with interactions are
             invalid, or most do not join.
     """

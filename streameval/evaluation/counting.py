@@ -50,11 +50,7 @@ class Cell(NamedTuple):
 
 
 class SpanReadings(NamedTuple):
-    """Readings of a span of event time.
-
-    Attributes:
-        start: microseconds since the epoch; None for all time.
-    """
+    """Readings of a span from its start, microseconds since the epoch; None for all time."""
 
     start: int | None
     snapshot: Snapshot
@@ -207,9 +203,7 @@ class Counts:
     """Tables with a cell for each slice and span of time, one for each family.
 
     Args:
-        families: what is counted.
         labels: names of all labels; another dimension of a family is its segment.
-        intervals: settings of confidence intervals; None for none.
         every: length of a span, microseconds; None for all time. Events without time count in no
             span.
         rankers: names of those whose lists count, too.
@@ -217,7 +211,6 @@ class Counts:
             log's clock. It depends on the order of events.
 
     Attributes:
-        tally: outcomes of the records.
         letters: the first record of each reason for which one is no event.
         doubts: about a sample of the events.
         newest: largest event time, microseconds; None without any.
@@ -291,10 +284,8 @@ class Counts:
     ) -> None:
         """Count lists, also those that another has checked and tallied.
 
-        Args:
-            lists: that count.
-            days: times of the days on which they count; None for their own.
-            values: for each family those of its metrics of events; empty to compute them.
+        `days`: on which they count; None for those of their times. `values`: for each family those
+        of its metrics of events; empty to compute them.
         """
         starts = starts_of(lists, self._every)
         if not len(lists.batch) or (self._every is not None and starts is None):

@@ -33,11 +33,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 class DumpedEngine(NamedTuple):
-    """The counts of some logs, for another process.
-
-    Attributes:
-        partitions: log -> next offset and sections of its state; empty if counted by spans.
-    """
+    """The counts of some logs: of each its next offset and state, or those of spans."""
 
     partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
     tally: Tally
@@ -50,7 +46,6 @@ class EngineCounts:
     """Counts of the engine; see `Counts`.
 
     Args:
-        config: what is counted.
         inputs: of metrics, which the configuration does not name.
         every: length of a span, microseconds; None counts as a daemon does.
         sink: takes the lists that count, instead; None to count them.

@@ -56,11 +56,8 @@ class Needs(NamedTuple):
     """What is read of an event besides its lists.
 
     Attributes:
-        users: whether to read who saw the list.
-        times: whether to read event times.
-        event_ids: whether to read the identity of the event.
         in_order: whether the rows of a file are counted one after the other.
-        scores: whether to read the scores of a pair.
+        scores: those of a pair.
         repeats: whether it matters that rows of a truth repeat an item.
     """
 
@@ -73,14 +70,7 @@ class Needs(NamedTuple):
 
 
 class EventRows:
-    """Reads tables with one event per row.
-
-    Args:
-        fields: names of the columns; those of positions and scores are optional.
-        labels: columns to split by.
-        needs: what else is read.
-        options: how files are read.
-    """
+    """Reads tables with one event per row; `fields` and `labels` name its columns."""
 
     def __init__(
         self, fields: EventFields, labels: Sequence[str], needs: Needs, options: Options
@@ -96,11 +86,7 @@ class EventRows:
         self.ids: IdKind = "text"
 
     def find_kind(self, parts: Iterable[TablePart]) -> None:
-        """Find the kind of the ids of all parts: integers if all are, or can become integers.
-
-        Raises:
-            InputError: some have integers and others text.
-        """
+        """Find the kind of the ids of all parts: integers if all are, or can become integers."""
         kinds: dict[bool, str] = {}
         by_path = {part.path: part for part in parts}
         for part in by_path.values():
@@ -445,10 +431,8 @@ def numbers_of(column: TableColumn) -> Array:
 def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
     """A column of event times, microseconds since the epoch; shape (rows,).
 
-    Args:
-        column: Arrow timestamps or dates in any unit, or numbers or text in `unit`; UTC without
-            a zone or an offset.
-        unit: unit of numbers and text.
+    `column`: Arrow timestamps or dates in any unit, or numbers or text in `unit`; UTC without a
+    zone or an offset.
     """
     types, array = arrow().types, column.values
     if types.is_timestamp(array.type) or types.is_date(array.type):

@@ -44,13 +44,7 @@ _INPUTS: Final = {
 def event_fields(
     base: EventFields, given: Given, options: Options, labels: Sequence[str]
 ) -> EventFields:
-    """The fields of an event as they were named.
-
-    `base`: those of a configuration, or the usual ones. `labels`: labels and segments.
-
-    Raises:
-        InputError: an event has no field of a name that was given.
-    """
+    """The fields of an event as they were named, else as in `base`; `labels`: also segments."""
     named: dict[str, Any] = {}
     inside = {
         "labels": dict(base.labels),
@@ -117,12 +111,7 @@ def check_fields(metrics: Iterable[Metric], fields: EventFields, given: Given) -
 
 
 def check_metrics(options: Options) -> list[Metric]:
-    """The metrics that were asked for, which have their inputs.
-
-    Raises:
-        MetricError: one is unknown.
-        InputError: there is none, or one lacks an input.
-    """
+    """The metrics that were asked for; refuses one that is unknown or lacks an input."""
     if not options.metrics:
         raise InputError(
             "no metric given; add some, for example 'ctr', 'ndcg@10' (`streameval metrics` lists "

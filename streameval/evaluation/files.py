@@ -65,10 +65,9 @@ def _empty(path: str) -> EmptyFileError:
 
 
 class Frame(NamedTuple):
-    """Rows that a caller has, not in a file.
+    """Rows that a caller has, as an Arrow table.
 
     Attributes:
-        rows: Arrow table.
         idle: of a caller's lists, those without an entry, which have no row; None without.
         has_usual_names: whether the columns were not named by a caller.
     """
@@ -89,13 +88,7 @@ def table_name(table: Table) -> str:
 
 
 class TableColumn(NamedTuple):
-    """One column of some rows.
-
-    Attributes:
-        path: of the file, or the name of the frame.
-        values: Arrow array.
-        place: names the file and the line of a row.
-    """
+    """One column of some rows, as an Arrow array; `place` names the file and the line of a row."""
 
     path: str
     name: str
@@ -109,10 +102,9 @@ class TableColumn(NamedTuple):
 
 
 class RowBlock(NamedTuple):
-    """Some rows of a table.
+    """Some rows of a table, an Arrow table of the columns that were asked for.
 
     Attributes:
-        rows: Arrow table of the columns that were asked for.
         names: names of all columns of the file, in order.
         first: index in the file of the first row.
         header: lines of text before the first row; None if the file is no text.
@@ -215,11 +207,7 @@ class TablePart(NamedTuple):
 
 
 def form_of(path: str, options: Options) -> Form:
-    """The form of a file: what was given, else what its name tells; text otherwise.
-
-    Raises:
-        InputError: it is a pickle, or has a form that is not read.
-    """
+    """The form of a file: what was given, else what its name tells; text otherwise."""
     if options.form not in (None, "table"):
         return options.form
     suffix = suffix_of(path)

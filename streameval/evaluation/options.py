@@ -119,11 +119,7 @@ class Note:
 
 
 class InputError(UsageError):
-    """What was given cannot be evaluated as it is; the message names settings that help.
-
-    Attributes:
-        message: the sentence, which a command says with its options.
-    """
+    """What was given cannot be evaluated as it is; the message names settings that help."""
 
     def __init__(self, text: str, /, **values: Setting | str) -> None:
         self.message = Note(text, **values)
@@ -202,11 +198,7 @@ OF_FILES: Final = ("separator", "form", "header", "delimiter")
 
 
 def refuse_given(options: Options, names: Sequence[str], why: str) -> None:
-    """Refuse options of these names, which would be taken and do nothing.
-
-    Raises:
-        InputError: one was given.
-    """
+    """Refuse options of these names, which would be taken and do nothing."""
     for name in names:
         if getattr(options, name):
             raise InputError("{setting}{why}", setting=Setting(name), why=why)
@@ -234,12 +226,7 @@ Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[in
 
 
 class Surroundings(NamedTuple):
-    """What the engine tells while it counts.
-
-    Attributes:
-        note: takes each doubt, a sentence or several lines.
-        progress: shows how far it is.
-    """
+    """What is told while events are counted: doubts, and how far it is."""
 
     note: Callable[[Note | str], None]
     progress: Progress

@@ -34,9 +34,6 @@ class Joined:
     Attributes:
         notes: doubts about the rows.
         is_integer: whether all ids of items are integers.
-
-    Raises:
-        InputError: one side has no rows, or no user is in both.
     """
 
     def __init__(self, shown: Side, truth: Side, ties: Ties | None, *, integers: bool) -> None:

@@ -59,13 +59,10 @@ def tasks_by_size(work: Sequence[T], sizes: Sequence[int], processes: int) -> li
 def map_parts(
     function: Callable[[Sequence[T]], R], parts: Sequence[T], sizes: Sequence[int], processes: int
 ) -> Iterator[Iterator[R]]:
-    """Map a function over groups of parts; yields the results in order.
-
-    `function`: is pickled once per process.
+    """Map a function, pickled once per process, over groups of parts; results come in order.
 
     Raises:
         LostProcessError: a process was killed, for example because memory ran out.
-        StreamevalError: raised by `function` for the first group that failed.
     """
     tasks = tasks_by_size(parts, sizes, processes)
     if min(processes, len(tasks)) < 2:

@@ -45,13 +45,7 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """What was given, and how it is counted.
-
-    Attributes:
-        given: files, frames or stores of checkpoints.
-        options: how they are read and split.
-        added: metrics besides those of the options, which an experiment names.
-    """
+    """What was given, and how it is counted; `added`: metrics that an experiment names, too."""
 
     given: Given
     options: Options
@@ -80,12 +74,7 @@ class Setup(NamedTuple):
     """What is counted.
 
     Attributes:
-        given: files, frames or lists.
-        options: how they are read.
-        fields: of an event.
         labels: names of the labels of an event, then of its segments.
-        metrics: that are counted.
-        intervals: settings of confidence intervals; None for none.
         every: length of a span of event time, microseconds; None for all time.
         config: with which a daemon would count the same; None without a file.
         analysis: that needs the counts; None if only values are read.
@@ -215,14 +204,7 @@ class Setup(NamedTuple):
 
 
 def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
-    """What is counted for a request.
-
-    `analysis`: that needs the counts; its table of the configuration is kept.
-
-    Raises:
-        UsageError, ConfigError, MetricError: the options contradict each other or the
-            configuration, or name what is not there.
-    """
+    """What is counted for a request; of an analysis, with its table of the configuration."""
     given, options, added = request
     if given.is_pair:
         check_columns(options.columns)
@@ -275,11 +257,7 @@ def _of_config(request: Request, analysis: Analysis[Any, Any] | None) -> Setup:
 
 
 def refuse_idle(options: Options, *runs: Given) -> None:
-    """Refuse options of files, cells and order where no run has any, so that they would do nothing.
-
-    Raises:
-        InputError: one was given.
-    """
+    """Refuse options of files, cells and order where no run has any: they would do nothing."""
     kinds = {given.kind for given in runs}
     if kinds <= {"aligned", "scores"}:
         ties = ("ties",) if kinds == {"aligned"} else ()

@@ -61,13 +61,7 @@ _FORMS: Final = (
 
 
 class Events(NamedTuple):
-    """Some events of a source.
-
-    Attributes:
-        decoded: the events.
-        records: what they were decoded from.
-        size: bytes of the part read so far.
-    """
+    """Some events of a source, what they were decoded from, and bytes of the part so far."""
 
     decoded: Decoded
     records: RecordBatch
@@ -149,11 +143,7 @@ class Given(NamedTuple):
 
 
 def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -> Given:
-    """What a caller gave.
-
-    Raises:
-        UsageError: it has none of the forms that can be evaluated.
-    """
+    """What a caller gave; refuses what has none of the forms that can be evaluated."""
     if not is_frame(recommendations) and are_scores(recommendations):
         return Given("scores", ["the scores given"], recommendations, truth=truth, exclude=exclude)
     if truth is None:
@@ -209,12 +199,7 @@ def _events(given: Any, options: Options) -> Given:
 
 
 def expand_paths(paths: Iterable[str]) -> list[str]:
-    """The files that paths, folders and patterns name.
-
-    Raises:
-        UsageError: a file is named twice.
-        SourceError: there is none.
-    """
+    """The files that paths, folders and patterns name, each once."""
     files = [file_path for path in paths for file_path in files_at(path)]
     for path in files:
         if files.count(path) > 1:
@@ -269,12 +254,7 @@ def _mapping(given: Any) -> Mapping[Any, Any] | None:
 
 
 def rows_of(role: Role, given: Any) -> Rows:
-    """Recommendations or truth as files, or as a table of rows.
-
-    Raises:
-        UsageError: it has no form of rows.
-        SourceError: no file matches.
-    """
+    """Recommendations or truth as files, or as a table of rows."""
     if isinstance(given, Side):
         return given
     if is_path(given):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,16 +94,6 @@ class TestRanks:
             found = evaluate(shown, self.truth, "mrr", "hit_rate@2", "hit_rate@3")
         values = {metric: reading.value for metric, reading in found.items()}
         assert values == {"mrr": 1 / 3, "hit_rate@2": 0.0, "hit_rate@3": 1.0}
-
-    def test_a_second_page_begins_at_its_own_rank(self) -> None:
-        shown = rows(user=[1] * 10, item=[*range(10)], rank=[*range(11, 21)])
-        with pytest.warns(SuspiciousEventsWarning, match="like rank 11 of user 1"):
-            assert value(shown, self.truth, metric="mrr") == 1 / 16
-
-    def test_ranks_from_0_are_said_to_be_rank_1(self) -> None:
-        shown = rows(user=[1, 1], item=[6, 5], rank=[0, 1])
-        with pytest.warns(SuspiciousEventsWarning, match="begin at 0, which is rank 1"):
-            assert value(shown, self.truth, metric="mrr") == 0.5
 
     def test_ranks_without_gaps_say_nothing(self) -> None:
         shown = rows(user=[1, 2, 1], item=[6, 5, 5], rank=[1, 1, 2])
@@ -245,23 +234,6 @@ class TestRepeatsInTheTruth:
         assert value(self.shown, self.truth, metric="recall@1") == 0.5
 
 
-class TestNothingInCommon:
-    def test_no_common_user_and_a_side_without_rows_are_errors(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="no user is in both files"):
-            value({1: ["a"]}, {2: ["a"]}, metric="mrr")
-        (tmp_path / "shown.csv").write_text("user,item\n1,a\n")
-        (tmp_path / "truth.csv").write_text("user,item\n")
-        pair = ("--recommendations", tmp_path / "shown.csv", "--truth", tmp_path / "truth.csv")
-        for command in (("evaluate", *pair), ("compare", *pair[:2], *pair)):
-            done = run(*command, "-m", "mrr")
-            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
-
-    def test_an_unknown_label_is_an_error(self, tmp_path: Path) -> None:
-        path = json_lines(tmp_path / "e.ndjson", [{"recommendations": ["a"], "interactions": []}])
-        done = run("evaluate", path, "-m", "mrr", "--by", "nope")
-        assert (done.returncode, done.stdout) == (2, "")
-
-
 def test_an_evaluation_has_the_configuration_of_a_daemon_with_the_same_values() -> None:
     found = evaluate([["a", "b"]], [["b"]], "mrr", "ndcg@2")
     assert (found.config.metrics, found.config.event.ids) == (["mrr", "ndcg@2"], "string")
@@ -290,33 +262,6 @@ class TestAnswers:
             assert value(shown, {1: [5]}, metric="mrr", user="who") == 1.0
         said = "user='who' goes with the next release; give columns={'user': 'who'}."
         assert [str(warning.message) for warning in warned] == [said]
-
-
-def test_half_a_character_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "shown.csv").write_bytes(b"user,item\n1,a\n2,\xc3\n")
-    (tmp_path / "truth.csv").write_text("user,item\n1,a\n")
-    pair = ("--recommendations", tmp_path / "shown.csv", "--truth", tmp_path / "truth.csv")
-    done = run("evaluate", *pair, "-m", "mrr")
-    assert done.returncode == 2
-    assert "shown.csv: line 3: byte 0xc3 is not UTF-8" in done.stderr
-
-
-def test_json_of_the_command_says_the_same(tmp_path: Path) -> None:
-    (tmp_path / "shown.csv").write_text("user,item,rank\n1,5,3\n1,6,7\n")
-    (tmp_path / "truth.csv").write_text("user,item,stars\n1,5,2\n")
-    pair: list[str | Path] = [
-        "--recommendations",
-        tmp_path / "shown.csv",
-        "--truth",
-        tmp_path / "truth.csv",
-    ]
-    refused = run("evaluate", *pair, "-m", "mrr")
-    assert "give --column rating=stars; if every row counts alike, --column rating=." in (
-        refused.stderr
-    )
-    done = run("evaluate", *pair, "-m", "mrr", "--column", "rating=", "--format", "json")
-    assert json.loads(done.stdout)[0]["value"] == 1 / 3
-    assert "ranks that skip some, like rank 3 of user '1': 1." in done.stderr
 
 
 def test_a_store_of_checkpoints_is_no_file_of_events(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import evaluate
-from streameval.events.errors import SourceError, UsageError
+from streameval.events.errors import UsageError
 from tests.cli.program import run
 
 SHOWN = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
@@ -149,32 +149,12 @@ def test_mind_says_what_was_shown_and_clicked(tmp_path: Path) -> None:
         evaluate(test_part, "mrr", form="mind")
 
 
-def test_trec_evals_files_are_known_by_their_fields(tmp_path: Path) -> None:
-    results = _written(tmp_path / "run", "q1 Q0 d1 1 2.5 t\nq1 Q0 d2 2 1.5 t\n")
-    qrels = _written(tmp_path / "qrels", "q1 0 d2 1\n")
-    assert mrr(results, qrels) == 0.5
-    with pytest.raises(UsageError, match="give two of trec_eval or two tables"):
-        mrr(results, _written(tmp_path / "t.csv", "user,item\nq1,d2\n"))
-
-
 @pytest.mark.parametrize("name", ["model.pkl", "scores.npz", "sheet.xlsx"])
 def test_a_form_that_is_not_read_has_a_remedy(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(b"\x80\x04")
     with pytest.raises(UsageError, match=r"load it .*and give the frame"):
         mrr(path, TRUTH)
-
-
-def test_a_row_with_too_few_fields_is_named(tmp_path: Path) -> None:
-    path = _written(tmp_path / "shown.csv", "user,item,score\nu,a,1\nu,b\n")
-    with pytest.raises(UsageError, match=r"row 3 has 2 fields, not 3: 'u,b'"):
-        mrr(path, TRUTH)
-
-
-def test_a_parquet_file_with_another_name_is_called_so(tmp_path: Path) -> None:
-    SHOWN.to_parquet(tmp_path / "shown.csv")
-    with pytest.raises(SourceError, match=r"it is a parquet file; rename it to shown\.parquet"):
-        mrr(tmp_path / "shown.csv", TRUTH)
 
 
 def test_empty_frames_are_no_error_of_types() -> None:

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,6 @@ from streameval.events.errors import (
     MetricModuleError,
     SourceError,
     StateVersionError,
-    StreamevalError,
     UnlikeStateError,
     UsageError,
 )
@@ -96,6 +95,10 @@ def counted(*tables: Any, **options: Any) -> list[Partial]:
     return partials(tables, *METRICS, **chosen)
 
 
+def states(accumulators: Mapping[Cell, Accumulator]) -> dict[Cell, Any]:
+    return {cell: accumulator.state_dict() for cell, accumulator in accumulators.items()}
+
+
 @few_examples()
 @given(sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4), seed=st.integers(0, 1000))
 def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed: int) -> None:
@@ -120,23 +123,19 @@ def test_a_cell_equals_an_accumulator_of_its_events() -> None:
     assert sum(counted_cell.lists for counted_cell in accumulators.values()) == len(rows)
     assert list(accumulators)[-1].start is None
     for (labels, start), accumulator in accumulators.items():
-        mine = [
-            row
-            for row in rows
-            if (row["variant"] or "__missing__", str(row["pro"]).lower()) == labels
-            and (row["times"] and row["times"].replace(minute=0)) == _moment(start)
-        ]
         alone = Accumulator(*METRICS, intervals=INTERVALS)
-        for row in mine:
-            named = {name: row[name] for name in SCHEMA.names[:4]}
-            ts = row["times"] and int(row["times"].timestamp() * 1_000_000)
-            alone.update(
-                named["recommendations"],
-                named["interactions"],
-                scores=named["scores"],
-                user=named["users"],
-                ts=ts,
-            )
+        for row in rows:
+            time = row["times"]
+            if (row["variant"] or "__missing__", str(row["pro"]).lower()) == labels and (
+                time and time.replace(minute=0)
+            ) == _moment(start):
+                alone.update(
+                    row["recommendations"],
+                    row["interactions"],
+                    scores=row["scores"],
+                    user=row["users"],
+                    ts=time and int(time.timestamp() * 1_000_000),
+                )
         assert alone.state_dict() == accumulator.state_dict()
 
 
@@ -146,37 +145,25 @@ def _moment(start: int | None) -> datetime | None:
 
 def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() -> None:
     rows = events(1_000)
-    options = {"by": ["variant"], "every": None}
-    accumulators = merged(counted(table(rows), **options))
-    assert {labels for labels, _ in accumulators} == {
-        ("control",),
-        ("treatment",),
-        ("__missing__",),
-    }
-    control, treatment = (accumulators[Cell((name,), None)] for name in ("control", "treatment"))
-    alone: list[Accumulator] = []
-    for name in ("control", "treatment"):
-        mine = table([row for row in rows if row["variant"] == name])
-        alone.append(Accumulator(*METRICS, intervals=INTERVALS))
-        alone[-1].update_many(mine)
-    wanted = compare(alone[0], alone[1], "hit_rate@2")
-    assert compare(control, treatment, "hit_rate@2") == wanted
+    arms = merged(counted(table(rows), by=["variant"], every=None))
+    assert {labels for labels, _ in arms} == {("control",), ("treatment",), ("__missing__",)}
+    names = ("control", "treatment")
+    alone = [Accumulator(*METRICS, intervals=INTERVALS) for _ in names]
+    for name, accumulator in zip(names, alone, strict=True):
+        accumulator.update_many(table([row for row in rows if row["variant"] == name]))
+    of_arms = [arms[Cell((name,), None)] for name in names]
+    assert compare(*of_arms, "hit_rate@2") == compare(*alone, "hit_rate@2")
     (whole,) = counted(table(rows), by=(), every=None)
     assert (whole.labels, whole.start, whole.lists) == ((), None, len(rows))
 
 
 def test_rows_may_be_sequences_or_mappings() -> None:
     rows = counted(table(events(50)))
-    wanted = {cell: accumulator.state_dict() for cell, accumulator in merged(rows).items()}
-    lists = [[list(row.labels), *row[1:3], bytearray(row.state)] for row in rows]
-    assert {cell: accumulator.state_dict() for cell, accumulator in merged(lists).items()} == wanted
     mappings = [row._asdict() for row in rows]
-    assert {
-        cell: accumulator.state_dict() for cell, accumulator in merged(mappings).items()
-    } == wanted
-    assert repacked(mappings) == rows
+    lists = [[list(row.labels), *row[1:3], bytearray(row.state)] for row in rows]
+    assert states(merged(lists)) == states(merged(mappings)) == states(merged(rows))
+    assert repacked(mappings) == repacked(arrow_table(rows)) == rows
     assert arrow_table(mappings) == arrow_table(rows)
-    assert repacked(arrow_table(rows)) == rows
 
 
 @pytest.mark.parametrize("every", ["1h", None])
@@ -190,10 +177,7 @@ def test_starts_may_be_floats_as_in_pandas(every: str | None) -> None:
         )
         for row in rows
     ]
-    wanted = {cell: accumulator.state_dict() for cell, accumulator in merged(rows).items()}
-    assert {
-        cell: accumulator.state_dict() for cell, accumulator in merged(floats).items()
-    } == wanted
+    assert states(merged(floats)) == states(merged(rows))
 
 
 @pytest.mark.parametrize(
@@ -295,46 +279,50 @@ def test_a_catalogue_is_given_on_both_sides() -> None:
 
 
 NANOSECONDS = 1_767_225_600_000_000_000
-LONG = "x" * 300
-_WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no column": ({"by": ["campaign"]}, "no column 'campaign'; its columns: recommendations"),
-    "no lists": ({"drop": "interactions"}, "no column 'interactions'; its columns: .*variant"),
-    "lists": ({"by": ["interactions"]}, "interactions: list<.*>; split by short text"),
-    "no time": ({"every": "1h", "drop": "times"}, "no column 'times'"),
-}
+ROWS = table(events(5))
 
 
-@pytest.mark.parametrize("case", _WRONG)
-def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
-    options, message = _WRONG[case]
-    shown = table(events(5))
-    if name := options.pop("drop", None):
-        shown = shown.drop_columns([name])
-    with pytest.raises(StreamevalError, match=message):
-        counted(shown, **options)
+def timed(times: Any) -> pa.Table:
+    return ROWS.set_column(4, "times", times)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        (ROWS, {"by": ["campaign"]}, "no column 'campaign'; its columns: recommendations"),
+        (ROWS.drop_columns(["interactions"]), {}, "no column 'interactions'; its columns: .*var"),
+        (ROWS, {"by": ["interactions"]}, "interactions: list<.*>; split by short text"),
+        (ROWS.drop_columns(["times"]), {}, "no column 'times'"),
+        (table([events(1)[0] | {"variant": "x" * 300}]), {}, "split by short text"),
+        (timed(pa.array([2**60] * 5, pa.timestamp("s"))), {}, r"times: .* out of bounds"),
+        (
+            timed(pa.array([2**60] * 5, pa.timestamp("s"))),
+            {"every": None},
+            r"times: .* out of bounds",
+        ),
+        (timed(pa.array([NANOSECONDS] * 5)), {}, f"{NANOSECONDS}, which is not in the years"),
+        (
+            timed(pa.array([NANOSECONDS] * 5)),
+            {"every": None},
+            f"{NANOSECONDS}, which is not in the years",
+        ),
+        (timed([["2026-01-01"] * 5]), {}, "times: string; give timestamps"),
+        ([[1, 2]], {}, "list is not a table"),
+    ],
+)
+def test_a_table_that_cannot_be_split_is_refused(
+    rows: Any, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidEventError, match=said):
+        counted(rows, **options)
 
 
 def test_other_input_is_refused_with_what_to_give() -> None:
-    with pytest.raises(InvalidEventError, match="split by short text"):
-        counted(table([{**row, "variant": LONG} for row in events(2)]))
-    for mistake in (table(events(2)), None, 5):
+    for mistake in (ROWS, None, 5):
         with pytest.raises(InvalidEventError, match="give tables in a list or an iterator, found"):
             partials(mistake, "mrr")  # type: ignore[arg-type]  # the mistake
-    late = table(events(5)).set_column(4, "times", pa.array([2**60] * 5, pa.timestamp("s")))
-    for every in ("1h", None):
-        with pytest.raises(InvalidEventError, match=r"times: .* out of bounds"):
-            counted(late, every=every)
-    in_nanoseconds = table(events(5)).set_column(4, "times", pa.array([NANOSECONDS] * 5))
-    for every in ("1h", None):
-        with pytest.raises(InvalidEventError, match=f"{NANOSECONDS}, which is not in the years"):
-            counted(in_nanoseconds, every=every)
-    with pytest.raises(InvalidEventError, match="list is not a table"):
-        partials([[1, 2]], "mrr")
-    timed = table(events(5)).set_column(4, "times", [["2026-01-01"] * 5])
-    with pytest.raises(InvalidEventError, match="times: string; give timestamps"):
-        counted(timed)
     with pytest.raises(InvalidEventError, match="give a DataFrame of pyspark, found Table"):
-        evaluate(table(events(2)), "mrr")
+        evaluate(ROWS, "mrr")
     durations: list[Any] = ["often", "0s", 3600]
     for every in durations:
         with pytest.raises(ValueError, match="every: found"):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from streameval.evaluation.partials import Cell, merged, partials
-from tests.partials.test_partials import events, table
+from streameval.evaluation.partials import merged, partials
+from tests.partials.test_partials import events, states, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "distribute.md"
 ENGINES = {"Ray Data": "ray.data", "Beam": "apache_beam", "DuckDB": "duckdb"}
@@ -47,7 +47,4 @@ def test_a_recipe_gives_the_bits_of_one_process(
     names: dict[str, Any] = {}
     exec(compile(recipe(heading), str(PAGE), "exec"), names)
     wanted = merged(partials([table(rows)], "ndcg@2", "ctr", by=["variant"]))
-    merged_cells: dict[Cell, Any] = names["found"]
-    assert {cell: accumulator.state_dict() for cell, accumulator in merged_cells.items()} == {
-        cell: accumulator.state_dict() for cell, accumulator in wanted.items()
-    }
+    assert states(names["found"]) == states(wanted)

@@ -26,7 +26,15 @@ from tests.cli.program import run
 from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
 from tests.cli.test_backfill import events as history
-from tests.partials.test_partials import INTERVALS, METRICS, SCHEMA, counted, events, table
+from tests.partials.test_partials import (
+    INTERVALS,
+    METRICS,
+    SCHEMA,
+    counted,
+    events,
+    states,
+    table,
+)
 
 pytestmark = [
     pytest.mark.spark,
@@ -69,10 +77,6 @@ def frame(spark: Any, rows: pa.Table | None = None) -> Any:
 def evaluated(given: Any, **options: Any) -> Any:
     usual: dict[str, Any] = {"by": ["variant", "pro"], "every": "1h", "intervals": INTERVALS}
     return evaluate(given, *METRICS, **(usual | options))
-
-
-def states(accumulators: Mapping[Cell, Any]) -> dict[Cell, Any]:
-    return {cell: accumulator.state_dict() for cell, accumulator in accumulators.items()}
 
 
 WANTED = states(merged(counted(table(ROWS))))

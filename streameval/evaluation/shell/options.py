@@ -233,11 +233,7 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def columns_option(texts: Sequence[str], time: str | None = None) -> dict[str, str | None]:
-    """The columns of --column FIELD=COLUMN, and that of --time.
-
-    Raises:
-        UsageError: one has no field, or a field is given twice.
-    """
+    """The columns of --column FIELD=COLUMN, and that of --time."""
     columns: dict[str, str | None] = {} if time is None else {"time": time}
     for text in texts:
         field, is_named, name = text.partition("=")
@@ -264,11 +260,7 @@ def files_given(
     exclude: str | None,
     options: Options,
 ) -> Given:
-    """What a command names: files of events, or a pair.
-
-    Raises:
-        UsageError: it names both, or half of a pair.
-    """
+    """What a command names: files of events, or a pair; refuses both, and half of a pair."""
     both = "--recommendations with --truth"
     if recommendations is None and truth is None:
         if not paths and options.config is None:
@@ -285,11 +277,7 @@ def files_given(
 def events_given(
     paths: Sequence[str], options: Options, truth: str | None = None, exclude: str | None = None
 ) -> Given:
-    """Files of events, or stores of checkpoints, that a command names.
-
-    Raises:
-        UsageError: there are none, and no configuration names some.
-    """
+    """Files of events, or stores of checkpoints, that a command or its configuration names."""
     if truth is None and exclude is None and any(map(is_store, paths)):
         return Given("state", paths)
     return files_given(paths, None, truth, exclude, options)

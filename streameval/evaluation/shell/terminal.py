@@ -49,10 +49,7 @@ _COLOURS: Final = {"better": "green", "worse": "red"}
 
 
 def grid(table: TextTable[T], width: int) -> RenderableType:
-    """A table; a list for each row where its numbers and words do not fit side by side.
-
-    `width`: in characters.
-    """
+    """A table; a list for each row where it does not fit into so many characters."""
     widths = [_least_width(column, table.rows) for column in table.columns]
     room = width - 1 - sum(each + 3 for each in widths)
     if room < 0:
@@ -162,11 +159,7 @@ def _csv_cell(value: object) -> object:
 class Forms(NamedTuple):
     """A result in the formats of --format; one is made when it is asked for.
 
-    Attributes:
-        table: lines and tables for people.
-        json: plain values.
-        csv: one line each; none for a result that is no table.
-        others: name of a format -> its text.
+    `csv`: none for a result that is no table. `others`: name of a format -> its text.
     """
 
     table: Callable[[], Iterable[RenderableType | TextTable[Any]]]
