@@ -244,7 +244,7 @@ class EventRows:
                 checked, failing = (middle, failing) if sound else (checked, middle)
             # The error of the row alone names no number of a row in some part of the file.
             alone = refusal(checked, failing) or error
-            problem = f"{block.place(checked)}: {alone.detail}"
+            problem = f"{block.where(checked)}: {alone.detail}"
             raise InputError("{problem}; correct the file.", problem=problem) from error
 
 
@@ -263,7 +263,7 @@ def _label(block: RowBlock, field: str) -> list[str]:
         row = next((row for row, value in rows if _is_refused(value)), 0)
         raise InputError(
             "{problem}; split by a column of short text or of integers.",
-            problem=f"{block.place(row)}: {refusal}",
+            problem=f"{block.where(row)}: {refusal}",
         ) from refusal
     if is_nested:
         return list(texts)
@@ -347,8 +347,8 @@ def _of_mind(block: RowBlock) -> RowBlock:
     make = arrow().LargeListArray.from_arrays
     rows = block.rows.drop_columns(["impressions"])
     rows = rows.append_column("recommendations", make(arrow().array(offsets), items))
-    acts = make(arrow().array(hits[offsets]), items.filter(clicked))
-    rows = rows.append_column("interactions", acts)
+    clicks = make(arrow().array(hits[offsets]), items.filter(clicked))
+    rows = rows.append_column("interactions", clicks)
     return block._replace(rows=rows, names=[*rows.column_names])
 
 

@@ -93,11 +93,11 @@ class TableColumn(NamedTuple):
     path: str
     name: str
     values: Any
-    place: Callable[[int], str]
+    where: Callable[[int], str]
 
     def error(self, row: int, problem: str, remedy: str, /, **settings: Setting) -> InputError:
         """An error about the value in a row, from 0; the remedy may name settings."""
-        problem = f"{self.place(row)}, column {self.name!r}: {problem}"
+        problem = f"{self.where(row)}, column {self.name!r}: {problem}"
         return InputError("{problem}; " + remedy + ".", problem=problem, **settings)
 
 
@@ -116,7 +116,7 @@ class RowBlock(NamedTuple):
     first: int = 0
     header: int | None = None
 
-    def place(self, row: int) -> str:
+    def where(self, row: int) -> str:
         """The file, and the line of a row, from 0, in text, else its number, from 1."""
         at = self.first + row
         if self.header is None or size(self.path) is None:  # a pipe is not read again
@@ -133,7 +133,7 @@ class RowBlock(NamedTuple):
     def column(self, name: str) -> TableColumn:
         """The column of this name."""
         values = plain_array(self.rows[name].combine_chunks())
-        return TableColumn(self.path, name, values, self.place)
+        return TableColumn(self.path, name, values, self.where)
 
 
 def plain_array(values: Any) -> Any:
@@ -260,7 +260,9 @@ def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[
     table = part.table
     if isinstance(table, Frame):
         names = table.rows.column_names
-        yield RowBlock(table.name, table.rows.select(_chosen(select, table.name, names)), names)
+        yield RowBlock(
+            table.name, table.rows.select(_columns_to_read(select, table.name, names)), names
+        )
         return
     form = form_of(table, options)
     if form == "parquet":
@@ -273,7 +275,7 @@ def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[
         yield from _text_blocks(table, select, options)
 
 
-def _chosen(select: Selection, path: str, names: Sequence[str]) -> list[str]:
+def _columns_to_read(select: Selection, path: str, names: Sequence[str]) -> list[str]:
     columns = select(path, names)
     return [name for name in dict.fromkeys(names) if name in columns]
 
@@ -317,13 +319,13 @@ def _parquet_blocks(part: TablePart, select: Selection) -> Iterator[RowBlock]:
     with _parquet(part.path, coded=True) as file:
         names, first = file.schema_arrow.names, part.first
         groups = part.groups or range(file.metadata.num_row_groups)
-        chosen = _chosen(select, part.path, names)
+        columns = _columns_to_read(select, part.path, names)
         if not len(groups):
-            yield RowBlock(part.path, file.schema_arrow.empty_table().select(chosen), names)
+            yield RowBlock(part.path, file.schema_arrow.empty_table().select(columns), names)
         # One by one, as each has its codes. Without threads, because one that starts at the end of
         # a short process may abort it.
         for group in groups:
-            for batch in file.iter_batches(ROWS, [group], chosen, use_threads=False):
+            for batch in file.iter_batches(ROWS, [group], columns, use_threads=False):
                 batch.validate(full=True)
                 yield RowBlock(part.path, arrow().Table.from_batches([batch]), names, first)
                 first += batch.num_rows
@@ -343,13 +345,13 @@ def _arrow_file(path: str) -> Iterator[Any]:
 def _arrow_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
     with _explained(path), _arrow_file(path) as file:
         names, first = file.schema.names, 0
-        chosen = _chosen(select, path, names)
+        columns = _columns_to_read(select, path, names)
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
-        yield RowBlock(path, file.schema.empty_table().select(chosen), names)
+        yield RowBlock(path, file.schema.empty_table().select(columns), names)
         for batch in batches:
             batch.validate(full=True)
-            yield RowBlock(path, arrow().Table.from_batches([batch]).select(chosen), names, first)
+            yield RowBlock(path, arrow().Table.from_batches([batch]).select(columns), names, first)
             first += batch.num_rows
 
 
@@ -366,10 +368,10 @@ def _json_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
                 remedy = 'give an object per line, like {"user": 1, "item": 2}'
                 raise SourceError(path, f"row {row + 1}: {error}", remedy) from error
         names = list(dict.fromkeys(name for row in rows for name in row))
-        chosen = _chosen(select, path, names)
+        columns = _columns_to_read(select, path, names)
         with _explained(path):
-            columns = {name: arrow().array([row.get(name) for row in rows]) for name in chosen}
-        yield RowBlock(path, arrow().table(columns), names, first)
+            arrays = {name: arrow().array([row.get(name) for row in rows]) for name in columns}
+        yield RowBlock(path, arrow().table(arrays), names, first)
         first += len(rows)
     if not first:
         raise _empty(path)
@@ -434,7 +436,7 @@ def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[Row
         wrong.append(row)
         return "error"
 
-    first, chosen = 0, _chosen(select, path, names)
+    first, columns = 0, _columns_to_read(select, path, names)
     try:
         rows = parser.open_csv(
             arrow().PythonFile(text, "r"),
@@ -448,7 +450,7 @@ def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[Row
                 invalid_row_handler=refuse,
             ),
             parser.ConvertOptions(
-                column_types=dict.fromkeys(names, arrow().large_string()), include_columns=chosen
+                column_types=dict.fromkeys(names, arrow().large_string()), include_columns=columns
             ),
         )
         yield RowBlock(path, rows.schema.empty_table(), names, header=header)

@@ -26,8 +26,6 @@ class Joined:
     """Two sides with users and items coded together.
 
     Args:
-        shown: the recommendations.
-        truth: the interactions.
         ties: order of equal scores; None for the earlier row, with a note where that decides hits.
         integers: whether ids of text become integers.
 
@@ -36,18 +34,21 @@ class Joined:
         is_integer: whether all ids of items are integers.
     """
 
-    def __init__(self, shown: Side, truth: Side, ties: Ties | None, *, integers: bool) -> None:
-        self._shown, self._truth, self._ties = shown, truth, ties
+    def __init__(
+        self, recommendations: Side, truth: Side, ties: Ties | None, *, integers: bool
+    ) -> None:
+        self._recommendations, self._truth, self._ties = recommendations, truth, ties
         self.notes: list[Note] = []
-        idle = [side.idle for side in (shown, truth) if side.idle is not None]
-        users = of_one_kind([shown.users, truth.users, *idle])
-        items = of_one_kind([shown.items, truth.items], integers=integers)
+        sides = (recommendations, truth)
+        idle = [side.idle for side in sides if side.idle is not None]
+        users = of_one_kind([*(side.users for side in sides), *idle])
+        items = of_one_kind([side.items for side in sides], integers=integers)
         self.is_integer = bool(arrow().types.is_integer(items[0].type))
         self._users, user_codes = coded(users)
         self._items, self._of = coded(items)
         self._by, idle_codes = user_codes[:2], iter(user_codes[2:])
         present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
-        for side, codes, of_side in zip((shown, truth), self._by, present, strict=True):
+        for side, codes, of_side in zip(sides, self._by, present, strict=True):
             of_side[codes] = True
             if side.idle is not None:
                 of_side[next(idle_codes)] = True
@@ -71,7 +72,7 @@ class Joined:
         Yields:
             The start of the span, microseconds since the epoch, None for all time; and its events.
         """
-        times = (self._shown.times, self._truth.times)
+        times = (self._recommendations.times, self._truth.times)
         if every is None or times[0] is None or times[1] is None:
             mine, theirs = (np.arange(len(codes)) for codes in self._by)
             yield None, self._events(mine, theirs, users=users, scores=scores, whole=True)
@@ -96,15 +97,15 @@ class Joined:
             codes, count = [renamed[part] for part in codes], order.size
             names = names.take(arrow().array(order))
         placed = mine[self._order(codes[0], mine)]
-        acted = theirs[np.argsort(codes[1], kind="stable")]
+        interacted = theirs[np.argsort(codes[1], kind="stable")]
         edges, bounds = _offsets(codes[0], count), _offsets(codes[1], count)
-        worth, gains = self._shown.worth, self._truth.worth
+        worth, gains = self._recommendations.worth, self._truth.worth
         graded = gains is not None and not (gains == 1).all()
         return Columns(
             users=names if users else None,
             recommendations=self._lists(self._of[0][placed], edges),
-            interactions=self._lists(self._of[1][acted], bounds),
-            gains=(gains[acted], bounds) if graded and gains is not None else None,
+            interactions=self._lists(self._of[1][interacted], bounds),
+            gains=(gains[interacted], bounds) if graded and gains is not None else None,
             scores=(worth[placed], edges) if scores and worth is not None else None,
             positions=None if self._ranks is None else (self._ranks[placed], edges),
         )
@@ -120,11 +121,11 @@ class Joined:
         return names
 
     def _order(self, users: IntArray, rows: IntArray) -> IntArray:
-        keys, shown = [users], self._shown
-        if shown.by_rank and shown.ranks is not None:
-            keys.insert(0, shown.ranks[rows])
-        elif shown.worth is not None:
-            keys.insert(0, -shown.worth[rows])
+        keys, side = [users], self._recommendations
+        if side.by_rank and side.ranks is not None:
+            keys.insert(0, side.ranks[rows])
+        elif side.worth is not None:
+            keys.insert(0, -side.worth[rows])
             if self._ties not in (None, "arrival"):
                 keys.insert(0, self._tie_key[rows])
         return np.lexsort(keys)
@@ -154,8 +155,8 @@ class Joined:
 
     def _note_strangers(self, present: list[Array]) -> None:
         """Refuse sides that share no user, or of which one has no rows; note ids of one side."""
-        shown, truth = self._shown, self._truth
-        sides = {"recommendations": shown, "truth": truth}
+        recommendations, truth = self._recommendations, self._truth
+        sides = {"recommendations": recommendations, "truth": truth}
         empty = [name for name, side in sides.items() if not side.size and side.idle is None]
         if len(empty) == 1:
             raise InputError(
@@ -164,13 +165,15 @@ class Joined:
             )
         both = int((present[0] & present[1]).sum())
         if not empty and not both:
-            raise InputError("{problem}", problem=_strangers("user", shown.users, truth.users))
-        if shown.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
-            problem = _strangers("item", shown.items, truth.items)
+            raise InputError(
+                "{problem}", problem=_strangers("user", recommendations.users, truth.users)
+            )
+        if recommendations.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
+            problem = _strangers("item", recommendations.items, truth.items)
             self.notes.append(Note("{problem}", problem=problem))
         without = [int((~part).sum()) for part in present]
         # Spans of time may lack some users.
-        if shown.times is None and any(without):
+        if recommendations.times is None and any(without):
             self.notes.append(
                 Note(
                     f"users in both files: {both:,}; without recommendations: {without[0]:,}; "
@@ -193,15 +196,15 @@ class Joined:
 
     def _note_repeats(self) -> None:
         """Note a list with an item several times; spans of time may repeat one."""
-        shown = self._shown
-        if shown.times is not None or not shown.size:
+        side = self._recommendations
+        if side.times is not None or not side.size:
             return
         pairs = self._by[0] * len(self._items) + self._of[0]
         order = np.argsort(pairs, kind="stable")
         again = np.diff(pairs[order]) == 0
         if again.any():
             row = int(order[1:][again].min())
-            user, item = shown.users[row].as_py(), shown.items[row].as_py()
+            user, item = side.users[row].as_py(), side.items[row].as_py()
             self.notes.append(
                 Note(
                     f"rows of recommendations that repeat an item of the same user: "
@@ -213,13 +216,13 @@ class Joined:
 
     def _note_order(self) -> None:
         """Note ranks that are all equal, and ranks that contradict the scores."""
-        shown, users = self._shown, self._by[0]
-        if shown.ranks is None or not shown.size:
+        side, users = self._recommendations, self._by[0]
+        if side.ranks is None or not side.size:
             return
-        by_worth = () if shown.by_rank or shown.worth is None else (-shown.worth,)
-        order = np.lexsort((shown.ranks, *by_worth, users))
-        steps = np.diff(shown.ranks[order])[np.diff(users[order]) == 0]
-        if shown.by_rank and steps.size and not steps.any():
+        by_worth = () if side.by_rank or side.worth is None else (-side.worth,)
+        order = np.lexsort((side.ranks, *by_worth, users))
+        steps = np.diff(side.ranks[order])[np.diff(users[order]) == 0]
+        if side.by_rank and steps.size and not steps.any():
             self.notes.append(
                 Note(
                     "all ranks of a user's recommendations are equal, so they keep the order of "
@@ -236,11 +239,11 @@ class Joined:
 
     def _note_ties(self) -> None:
         """Note lists in which the order of equal scores decides which items are hits."""
-        shown = self._shown
-        if self._ties is not None or shown.worth is None or shown.by_rank or not shown.size:
+        side = self._recommendations
+        if self._ties is not None or side.worth is None or side.by_rank or not side.size:
             return
-        order = np.lexsort((-shown.worth, self._by[0]))
-        users, worth, hits = self._by[0][order], shown.worth[order], self._hits[order]
+        order = np.lexsort((-side.worth, self._by[0]))
+        users, worth, hits = self._by[0][order], side.worth[order], self._hits[order]
         begins = np.flatnonzero(
             np.concatenate(([True], (np.diff(users) != 0) | (np.diff(worth) != 0)))
         )
@@ -249,7 +252,7 @@ class Joined:
         undecided = (of_group > 0) & (of_group < sizes)
         lists = np.unique(users[begins[undecided]]).size
         if lists:
-            is_constant = (shown.worth == shown.worth[0]).all()
+            is_constant = (side.worth == side.worth[0]).all()
             self.notes.append(
                 Note(
                     ("all scores are equal; " if is_constant else "")
@@ -263,8 +266,8 @@ class Joined:
 
         None if they are, or if they only order: some are no whole numbers, or equal in a list.
         """
-        shown, users, ranks = self._shown, self._by[0], self._shown.ranks
-        if not shown.by_rank or ranks is None or not shown.size or shown.times is not None:
+        side, users, ranks = self._recommendations, self._by[0], self._recommendations.ranks
+        if not side.by_rank or ranks is None or not side.size or side.times is not None:
             return None
         order, expected = by_rank(users, ranks)
         repeats = (np.diff(users[order]) == 0) & (np.diff(ranks[order]) == 0)
@@ -284,7 +287,7 @@ class Joined:
                 f"lists with ranks that skip some, like rank {numbers[row]:,} of user {{user}}: "
                 f"{lists:,}. A rank is the position at which an item was shown; if it only orders "
                 "the items, number them 1, 2, 3, ...",
-                user=f"{shown.users[row].as_py()!r:.40}",
+                user=f"{side.users[row].as_py()!r:.40}",
             )
         )
         return numbers

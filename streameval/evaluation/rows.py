@@ -132,9 +132,9 @@ class Side(NamedTuple):
         left = self.take(rows)._replace(idle=self.idle)
         if left.ranks is None or not left.size:
             return left
-        order, places = by_rank(users[0][rows], left.ranks)
+        order, from_1 = by_rank(users[0][rows], left.ranks)
         ranks = np.empty(left.size, np.float64)
-        ranks[order] = places
+        ranks[order] = from_1
         return left._replace(ranks=ranks)
 
     @property
@@ -364,20 +364,20 @@ class _Rows:
             if all(name in table.column_names for table in tables)
         }
 
-    def _place(self, row: int) -> str:
+    def _where(self, row: int) -> str:
         """The file and line of a row of the table."""
         block = min(max(0, bisect_right(self._starts, row) - 1), len(self._blocks) - 1)
-        return self._blocks[block].place(row - self._starts[block])
+        return self._blocks[block].where(row - self._starts[block])
 
-    def _item_place(self, row: int) -> str:
-        return self._place(row if isinstance(self.owners, slice) else int(self.owners[row]))
+    def _where_item(self, row: int) -> str:
+        return self._where(row if isinstance(self.owners, slice) else int(self.owners[row]))
 
     def column(self, name: str) -> TableColumn:
         """The column of this name in all rows."""
         if name not in self.table:
             problem = f"{self._path}: some rows have no column {name!r}"
             raise InputError("{problem}; give it to all.", problem=problem)
-        return TableColumn(self._path, name, self.table[name], self._place)
+        return TableColumn(self._path, name, self.table[name], self._where)
 
     def explode(self, user: str | None, item: str, separator: str | None) -> str | None:
         """Make a row for each item, of cells that may be lists of items, or of structs with one.
@@ -405,7 +405,7 @@ class _Rows:
                 known = ", ".join(self._fields)
                 raise InputError("{problem}; they have {known}.", problem=problem, known=known)
             entries = self._fields[inner]
-        column_of_items = TableColumn(cells.path, item, plain_array(entries), self._item_place)
+        column_of_items = TableColumn(cells.path, item, plain_array(entries), self._where_item)
         self.items = id_column(column_of_items)
         self.idle = self.users.filter(arrow().array(lengths == 0))
         self.users = self.users.take(arrow().array(self.owners))
@@ -416,7 +416,7 @@ class _Rows:
         inner = _find_column("", usual, list(self._fields))
         if inner is not None:
             values = plain_array(self._fields[inner])
-            return numbers_of(TableColumn("", inner, values, self._item_place))
+            return numbers_of(TableColumn("", inner, values, self._where_item))
         if name is None:
             return None
         found = self.column(name)
@@ -434,7 +434,7 @@ class _Rows:
             row = int(unlike[0])
             problem = f"{theirs[row]} numbers for {self._lengths[row]} items"
             raise found.error(row, problem, f"give one {role} for each item")
-        return numbers_of(TableColumn(found.path, name, values.flatten(), self._item_place))
+        return numbers_of(TableColumn(found.path, name, values.flatten(), self._where_item))
 
 
 def _joined(arrays: Sequence[Any]) -> Any:

@@ -64,22 +64,26 @@ def scored_columns(
         matrix = np.asarray(as_numpy("scores", scores))
     elif getattr(scores, "requires_grad", False):
         matrix = scores.detach()
-    acts_of, gains = _interactions("truth", truth, (users, items))
+    interactions_of, gains = _interactions("truth", truth, (users, items))
     left_out = None if seen is None else _interactions("exclude", seen, (users, items))[0]
     step, undecided, columns = max(1, _ENTRIES // max(items, 1)), 0, []
     for start in range(0, users, step):
         stop = min(users, start + step)
-        part, acts = matrix[start:stop], acts_of.rows(start, stop)
-        worth = None if gains is None else gains[acts_of.offsets[start] : acts_of.offsets[stop]]
+        part, interactions = matrix[start:stop], interactions_of.rows(start, stop)
+        worth = (
+            None
+            if gains is None
+            else gains[interactions_of.offsets[start] : interactions_of.offsets[stop]]
+        )
         tie = None
         if ties not in (None, "arrival", "id_asc"):
-            tie = _tie_keys(ties, part.shape, start, acts, worth)
+            tie = _tie_keys(ties, part.shape, start, interactions, worth)
             part = part if _is_sparse(part) else np.asarray(as_numpy("scores", part))
         if ties is None and items > 1 and not _is_sparse(part):
             is_tensor = hasattr(part, "topk")
             ends = (part.amax(1), part.amin(1)) if is_tensor else (part.max(1), part.min(1))
             equal = np.asarray(as_numpy("scores", ends[0] == ends[1]))
-            undecided += int(np.count_nonzero(equal & (acts.lengths > 0)))
+            undecided += int(np.count_nonzero(equal & (interactions.lengths > 0)))
         seen_here = None if left_out is None else left_out.rows(start, stop)
         places, values = _best(part, seen_here, items if depth is None else min(depth, items), tie)
         if np.isnan(values).any():
@@ -90,8 +94,8 @@ def scored_columns(
         columns.append(
             Columns(
                 recommendations=(best.values, best.offsets),
-                interactions=(acts.values, acts.offsets),
-                gains=None if worth is None else (worth, acts.offsets),
+                interactions=(interactions.values, interactions.offsets),
+                gains=None if worth is None else (worth, interactions.offsets),
                 scores=(values[listed], best.offsets) if with_scores else None,
                 users=np.arange(start, stop),
             )
@@ -100,7 +104,7 @@ def scored_columns(
 
 
 def _tie_keys(
-    ties: Ties, shape: tuple[int, int], first: int, acts: Ragged, gains: Array | None
+    ties: Ties, shape: tuple[int, int], first: int, interactions: Ragged, gains: Array | None
 ) -> Array:
     """What orders items of equal scores in each row, the smallest first; shape (users, items)."""
     rows, items = shape
@@ -109,7 +113,10 @@ def _tie_keys(
     if ties == "worst":
         keys = np.zeros(shape, np.int64)
         liked = slice(None) if gains is None else gains > 0
-        keys[acts.owners(np.arange(acts.values.size))[liked], acts.values[liked]] = 1
+        keys[
+            interactions.owners(np.arange(interactions.values.size))[liked],
+            interactions.values[liked],
+        ] = 1
         return keys
     users = hashes_of(map(str, range(first, first + rows)))
     return mixed_hashes(users[:, None], hashes_of(map(str, range(items)))[None])
@@ -212,8 +219,8 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         listed = listed[:, None]
     if isinstance(listed, np.ndarray) and listed.ndim == 2:
         # -1 ends a row of a matrix.
-        chosen = listed != -1
-        lists = Ragged.of_lengths(listed[chosen], chosen.sum(axis=1))
+        is_item = listed != -1
+        lists = Ragged.of_lengths(listed[is_item], is_item.sum(axis=1))
     else:
         if isinstance(listed, list):
             # Arrays, as lists may hold integers of NumPy.

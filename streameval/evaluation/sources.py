@@ -156,10 +156,13 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
                 "{exclude} is for rows, mappings and scores: leave items out of lists."
             )
         return Given("aligned", ["the lists given"], recommendations, truth=truth)
-    shown, acts = rows_of("recommendations", recommendations), rows_of("truth", truth)
+    shown, interactions = rows_of("recommendations", recommendations), rows_of("truth", truth)
     seen = None if exclude is None else rows_of("truth", exclude)
-    names = [rows.path if isinstance(rows, Side) else table_name(rows[0]) for rows in (shown, acts)]
-    return Given("pair", names, recommendations=shown, truth=acts, exclude=seen)
+    names = [
+        rows.path if isinstance(rows, Side) else table_name(rows[0])
+        for rows in (shown, interactions)
+    ]
+    return Given("pair", names, recommendations=shown, truth=interactions, exclude=seen)
 
 
 def _events(given: Any, options: Options) -> Given:
@@ -511,9 +514,9 @@ def listed_events(given: Given) -> Spans:
     if given.truth is not None:
         events = side_by_side(given.events, given.truth)
         if not isinstance(events, Columns):
-            shown, acts = zip(*events, strict=True) if events else ((), ())
+            shown, interactions = zip(*events, strict=True) if events else ((), ())
             users = list(range(len(events)))
-            events = Batch(recommendations=[*shown], interactions=[*acts], users=users)
+            events = Batch(recommendations=[*shown], interactions=[*interactions], users=users)
     return Spans(given.names, [(None, events)], checked_batch(None, events, _ANY)[0])
 
 

@@ -42,9 +42,9 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
         MissingExtraError: the library, or none of them, is installed.
     """
     imported_already = [name for name in _LIBRARIES if name in sys.modules]
-    wanted = [library] if library else [*imported_already, *_LIBRARIES]
+    libraries = [library] if library else [*imported_already, *_LIBRARIES]
     failure: MissingExtraError | None = None
-    for name in wanted:
+    for name in libraries:
         try:
             module = import_extra(name, "a frame", "spark" if name == "pandas" else "tables")
         except MissingExtraError as error:
