@@ -372,7 +372,7 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
     every_row = [*rows_one_by_one(rows)]
     if not every_row:
         return []
-    settings = _state(row_of(every_row[0]).state)
+    settings = _state(partial_of(every_row[0]).state)
     return [_partial(*item, settings) for item in merged(every_row, **inputs).items()]
 
 
@@ -402,7 +402,7 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: dict[str, Any] | None = None
-    for row in map(row_of, rows_one_by_one(rows)):
+    for row in map(partial_of, rows_one_by_one(rows)):
         state = _state(row.state)
         settings = state.settings()
         first = first or settings
@@ -496,7 +496,7 @@ def arrow_table(rows: Rows) -> Any:
     schema = arrow().schema(
         {"labels": labels, "start": number, "lists": number, "state": arrow().binary()}
     )
-    listed = [row_of(row)._asdict() for row in rows_one_by_one(rows)]
+    listed = [partial_of(row)._asdict() for row in rows_one_by_one(rows)]
     return arrow().Table.from_pylist(listed, schema)
 
 
@@ -528,7 +528,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
         raise SourceError(str(path), problem, remedy) from error
     for batch in table.to_batches():
-        yield from map(row_of, batch.to_pylist())
+        yield from map(partial_of, batch.to_pylist())
 
 
 def rows_one_by_one(rows: Any) -> Iterable[Row]:
@@ -542,7 +542,7 @@ def rows_one_by_one(rows: Any) -> Iterable[Row]:
     return rows
 
 
-def row_of(row: Row) -> Partial:
+def partial_of(row: Row) -> Partial:
     """The partial that an engine returned; raises DamagedStateError if it is none."""
     try:
         with damage_as_error("partial"):

@@ -205,7 +205,7 @@ class SideReader:
             for part in parts_of(table, options)
             for block in blocks_of(part, self._select, options)
         ]
-        rows = _Rows(self._path, blocks)
+        rows = _ItemRows(self._path, blocks)
         user, item = self._find("user", rows.names), self._find("item", rows.names)
         is_wide = item is not None and is_list_type(rows.column(item).values.type)
         if item is None or (user is None and not is_wide):
@@ -287,7 +287,7 @@ class SideReader:
             column=column(f"{self._role}.{role}" if role in OF_ONE_SIDE else role),
         )
 
-    def _refuse_unread(self, rows: _Rows, unread: Sequence[str], *, has_rank: bool) -> None:
+    def _refuse_unread(self, rows: _ItemRows, unread: Sequence[str], *, has_rank: bool) -> None:
         """Refuse a column of numbers that may be the score or the gain, which nobody named."""
         candidates = [name for name in unread if name in rows.table]
         candidates = [name for name in candidates if name.strip().lower() not in _INDEX]
@@ -335,7 +335,7 @@ class SideReader:
         )
 
 
-class _Rows:
+class _ItemRows:
     """The columns of several blocks, one after the other; then a row for each item.
 
     Attributes:
