@@ -100,6 +100,7 @@ class Side(NamedTuple):
         by_rank: whether the ranks order the items, rather than the scores.
         idle: users without a row, whose list or interactions are empty; None without.
         notes: doubts about the columns.
+        is_trec: whether the file is one of trec_eval.
     """
 
     path: str
@@ -111,6 +112,7 @@ class Side(NamedTuple):
     by_rank: bool = False
     idle: Any = None
     notes: Sequence[Note] = ()
+    is_trec: bool = False
 
     def take(self, rows: IntArray) -> Side:
         """These rows, in this order."""
@@ -546,7 +548,8 @@ def read_trec(path: str, role: Role) -> Side:
     if role == "recommendations":
         with np.errstate(over="ignore"):
             numbers = numbers.astype(np.float32).astype(np.float64)
-    return Side(path, arrow().array(users, text), arrow().array(items, text), numbers)
+    ids = (arrow().array(users, text), arrow().array(items, text))
+    return Side(path, *ids, numbers, is_trec=True)
 
 
 def common_topics(results: Side, qrels: Side) -> tuple[Side, Side, int]:

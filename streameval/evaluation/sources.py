@@ -461,25 +461,32 @@ def _side(
     return SideReader(role, options, clock).read(rows)
 
 
-def _is_trec_pair(shown: Rows, truth: Rows, options: Options) -> bool:
+def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
     """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
     if options.form == "trec":
-        if any(isinstance(rows, list) and isinstance(rows[0], Frame) for rows in (shown, truth)):
+        if any(
+            isinstance(rows, list) and isinstance(rows[0], Frame)
+            for rows in (recommendations, truth)
+        ):
             raise InputError(
                 "{form=trec} is for two files, the results and the qrels of trec_eval."
             )
         return True
-    results, qrels = _only_file(shown), _only_file(truth)
+    results = _only_file(recommendations)
+    qrels = truth.path if isinstance(truth, Side) else _only_file(truth)
     if options.form is not None or options.header is not None or results is None or qrels is None:
         return False
-    if is_trec(results, "truth") and is_trec(qrels, "recommendations"):
-        raise InputError(
-            "{results} looks like trec_eval's qrels and {qrels} like its results; give the results "
-            "as {recommendations} and the qrels as {truth}.",
-            results=results,
-            qrels=qrels,
-        )
-    alike = is_trec(results, "recommendations"), is_trec(qrels, "truth")
+    if isinstance(truth, Side):
+        alike = is_trec(results, "recommendations"), truth.is_trec
+    else:
+        alike = is_trec(results, "recommendations"), is_trec(qrels, "truth")
+        if is_trec(results, "truth") and is_trec(qrels, "recommendations"):
+            raise InputError(
+                "{results} looks like trec_eval's qrels and {qrels} like its results; give the "
+                "results as {recommendations} and the qrels as {truth}.",
+                results=results,
+                qrels=qrels,
+            )
     if alike[0] != alike[1]:
         trec, other = (results, qrels) if alike[0] else (qrels, results)
         raise InputError(

@@ -49,12 +49,6 @@ def read(columns: Any, metric: str = "recall@3") -> float:
     return accumulator.read(metric).value
 
 
-def test_minus_one_ends_a_row() -> None:
-    shown = np.array([[1, 2, -1], [-1, -1, -1]])
-    columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]])
-    assert (read(columns), read(columns, "distinct_items")) == (1.0, 2.0)
-
-
 def test_series_of_other_users_are_paired_by_position_with_a_warning() -> None:
     users, others = Index("u1", "u2"), Index("u2", "u3")
     accumulator = Accumulator("recall@3")
@@ -108,15 +102,6 @@ def test_lists_of_one_fixed_size_are_a_matrix() -> None:
     assert read(pa.table({"recommendations": words, "interactions": [["d", "z"]]})) == 0.5
 
 
-def test_part_of_an_arrow_array_is_that_part() -> None:
-    shown = pa.array([[9], [1, 2], [3]]).slice(1)
-    acts = pa.array([["x"], ["y"]]).slice(1, 0)
-    assert read(Columns(recommendations=shown, interactions=[[2], [4]])) == 0.5
-    words = pa.array([["x"], ["a", "b"], ["c"]]).slice(1)
-    assert read(Columns(recommendations=words, interactions=[["b"], ["z"]])) == 0.5
-    assert np.isnan(read(Columns(recommendations=acts, interactions=[])))
-
-
 def test_a_table_may_have_columns_that_no_metric_reads() -> None:
     table = pa.table({"user": ["u"], "recommendations": [[1, 2]], "interactions": [[2]]})
     assert read(table) == 1.0
@@ -143,19 +128,6 @@ def test_gains_positions_and_scores_are_those_of_events() -> None:
         for shown, acts, ranks, scores in rows
     )
     assert bits(columns) == bits(events)
-
-
-def test_a_table_has_scores_and_positions_too() -> None:
-    table = pa.table(
-        {
-            "recommendations": [["a", "b"], ["c"]],
-            "interactions": [["b"], []],
-            "positions": [[2, 1], [1]],
-            "scores": [[0.25, 0.75], [0.5]],
-        }
-    )
-    assert read(table, "mrr@1") == 0.5
-    assert read(table, "auc") == 1.0
 
 
 def test_a_table_without_rows_may_have_columns_of_any_type() -> None:

@@ -102,6 +102,14 @@ def test_the_truth_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sorted(read) == sorted(map(str, paths))
 
 
+def test_files_of_trec_eval_are_known_by_their_fields(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("q1 Q0 d1 1 2.5 t\nq1 Q0 d2 2 1.5 t\n")
+    (tmp_path / "new").write_text("q1 Q0 d2 1 2.5 t\nq1 Q0 d1 2 1.5 t\n")
+    (tmp_path / "qrels").write_text("q1 0 d2 1\n")
+    found = compare(tmp_path / "old", tmp_path / "new", "mrr", truth=tmp_path / "qrels")
+    assert (found["mrr"].control, found["mrr"].treatment) == (0.5, 1.0)
+
+
 def test_scores_share_a_truth_and_seen_items() -> None:
     draw = np.random.default_rng(5)
     truth = [sorted(items) for items in TRUTH.values()]
