@@ -20,7 +20,7 @@ from streameval.engine.partition import FEWEST
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counting import Counts, SpanReadings, labels_of, starts_of
+from streameval.evaluation.counting import Counts, SpanReadings, label_column, labels_of, starts_of
 from streameval.evaluation.fields import lacking_field
 from streameval.evaluation.options import NoEventsError, Note, Setting, Surroundings
 from streameval.evaluation.processes import map_parts
@@ -170,7 +170,7 @@ class FileCounts:
         if any(start is not None for start, _, _ in keys):
             columns["start"] = [start for start, _, _ in keys]
         for index, name in enumerate(self.labels):
-            columns[name] = [labels[index] for _, labels, _ in keys]
+            columns[label_column(name)] = [labels[index] for _, labels, _ in keys]
         if any(user is not None for _, _, user in keys):
             columns["user"] = [user for _, _, user in keys]
         for metric in metrics:

@@ -369,11 +369,11 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
         ([1, 1], [2])
     """
     _check_known(inputs)
-    every_row = [*rows_one_by_one(rows)]
-    if not every_row:
+    listed = [*_each(rows)]
+    if not listed:
         return []
-    settings = _state(partial_of(every_row[0]).state)
-    return [_partial(*item, settings) for item in merged(every_row, **inputs).items()]
+    settings = _state(listed[0].state)
+    return [_partial(*item, settings) for item in merged(listed, **inputs).items()]
 
 
 def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
@@ -402,7 +402,7 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: dict[str, Any] | None = None
-    for row in map(partial_of, rows_one_by_one(rows)):
+    for row in _each(rows):
         state = _state(row.state)
         settings = state.settings()
         first = first or settings
@@ -496,8 +496,7 @@ def arrow_table(rows: Rows) -> Any:
     schema = arrow().schema(
         {"labels": labels, "start": number, "lists": number, "state": arrow().binary()}
     )
-    listed = [partial_of(row)._asdict() for row in rows_one_by_one(rows)]
-    return arrow().Table.from_pylist(listed, schema)
+    return arrow().Table.from_pylist([row._asdict() for row in _each(rows)], schema)
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
@@ -528,34 +527,30 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
         raise SourceError(str(path), problem, remedy) from error
     for batch in table.to_batches():
-        yield from map(partial_of, batch.to_pylist())
+        yield from _each(batch.to_pylist())
 
 
-def rows_one_by_one(rows: Any) -> Iterable[Row]:
-    """The rows one by one; raises DamagedStateError for what has none."""
+def _each(rows: Any) -> Iterator[Partial]:
+    """The partials that an engine returned; raises DamagedStateError for what is none."""
     if isinstance(rows, ArrowTable):
-        listed: list[Row] = as_table(rows).to_pylist()
-        return listed
+        rows = as_table(rows).to_pylist()
     if not isinstance(rows, Iterable):
         problem = f"{rows!r:.80} is not a list or an iterator of rows"
         raise DamagedStateError("partials", problem)
-    return rows
-
-
-def partial_of(row: Row) -> Partial:
-    """The partial that an engine returned; raises DamagedStateError if it is none."""
-    try:
-        with damage_as_error("partial"):
-            named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
-            partial = Partial(*named)
-            labels = tuple(str.__str__(label) for label in partial.labels)
-            start = partial.start
-            # pandas turns integers with a missing value into floats.
-            missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
-            return partial._replace(labels=labels, start=None if missing else _whole(start))
-    except DamagedStateError as error:
-        problem = f"{row!r:.80} is not a row of partials: {error.problem}"
-        raise DamagedStateError("partial", problem) from error
+    for row in rows:
+        try:
+            with damage_as_error("partial"):
+                named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
+                partial = Partial(*named)
+                labels = tuple(str.__str__(label) for label in partial.labels)
+                start = partial.start
+                # pandas turns integers with a missing value into floats.
+                missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
+                partial = partial._replace(labels=labels, start=None if missing else _whole(start))
+        except DamagedStateError as error:
+            problem = f"{row!r:.80} is not a row of partials: {error.problem}"
+            raise DamagedStateError("partial", problem) from error
+        yield partial
 
 
 def _whole(start: Any) -> int:

@@ -102,7 +102,9 @@ def test_a_label_called_as_a_column_has_a_column_of_its_own() -> None:
     lists = {"recommendations": [["a"], ["b"]], "interactions": [["a"], ["a"]]}
     evaluation = evaluate(pd.DataFrame({**lists, "lists": ["x", "y"]}), "mrr", by=["lists"])
     frame = evaluation.to_frame("pandas")
-    assert frame["label_lists"].tolist() == ["x", "y"]
+    assert (
+        frame["label_lists"].tolist() == evaluation.values()["label_lists"].tolist() == ["x", "y"]
+    )
     assert frame["lists"].tolist() == [1, 1]
     assert [line.split()[:3] for line in repr(evaluation).splitlines()] == [
         ["label_lists", "metric", "value"],
