@@ -138,7 +138,7 @@ class ListColumn:
         inner = compute.utf8_slice_codeunits(filled, 1, -1)
         usual = _NUMBERS if self._kind == "numbers" else _INTEGERS
         if _all(compute.match_substring_regex(filled, usual)):
-            lists = _trimmed(compute.split_pattern(inner, ","))
+            lists = _trim_entries(compute.split_pattern(inner, ","))
             # A list without an entry has a single blank one here.
             single = compute.equal(compute.list_value_length(lists), 1)
             empty = compute.and_(single, compute.equal(compute.list_element(lists, 0), ""))
@@ -151,7 +151,7 @@ class ListColumn:
             marked = compute.replace_substring_regex(
                 marked, r"""(["'])\s*,\s*["']""", replacement="\x1f"
             )
-            lists = _trimmed(compute.split_pattern(marked, "\x1f"))
+            lists = _trim_entries(compute.split_pattern(marked, "\x1f"))
             return compute.if_else(compute.equal(inner, ""), arrow().scalar([], lists.type), lists)
         lists = []
         for row, text in enumerate(filled.to_pylist()):
@@ -192,7 +192,7 @@ class ListColumn:
             lists = compute.utf8_split_whitespace(texts)
         else:
             lists = compute.split_pattern(texts, separator)
-        lists = _trimmed(lists)
+        lists = _trim_entries(lists)
         lists = compute.if_else(blank, arrow().scalar([], lists.type), lists)
         empty = np.flatnonzero(_numpy(compute.equal(lists.values, "")))
         if empty.size and self._kind != "values":
@@ -315,7 +315,7 @@ def _numpy(mask: Any) -> Any:
     return arrow("compute").fill_null(mask, fill_value=False).to_numpy(zero_copy_only=False)
 
 
-def _trimmed(lists: Any) -> Any:
+def _trim_entries(lists: Any) -> Any:
     """Lists of texts without white space around the entries, as large lists."""
     compute = arrow("compute")
     values = compute.utf8_trim_whitespace(lists.flatten()).cast(arrow().large_string())

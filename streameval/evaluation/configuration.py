@@ -13,7 +13,7 @@ from streameval.catalogue import parse
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import check_config
 from streameval.config.config import relabel, with_analyses, without_formats
-from streameval.engine.analysis import Analysis, Configured, configured
+from streameval.engine.analysis import Analysis, configured
 from streameval.engine.windows.labels import NO_CAP
 from streameval.evaluation.fields import check_fields, check_metrics, event_fields, is_given
 from streameval.evaluation.files import LINES
@@ -54,19 +54,24 @@ def config_of(
     config = with_analyses(config, [])
     if not given.is_pair:
         check_fields(map(parse, named), config.event, given)
-    config = _checked(config, options)
+    # Without the metrics whose inputs are objects of the caller.
+    metrics = [
+        text
+        for text in config.metrics
+        if not any(is_given(name, options) for name in needed_inputs(parse(text)))
+    ]
+    check_config("the options", msgspec.structs.replace(config, metrics=metrics or ["hits"]))
     if analysis is None and not given.is_pair:
-        return with_analyses(config, [pair for pair in tables if _fits(pair, config)])
+        # A report has those that fit its labels and metrics; what needs users has a command of its
+        # own, which counts them.
+        fitting = [
+            pair
+            for pair in tables
+            if pair.analysis.users is None
+            and not any(pair.analysis.check(pair.settings, config.kept()))
+        ]
+        return with_analyses(config, fitting)
     return with_analyses(config, [pair for pair in tables if pair.analysis is analysis])
-
-
-def _fits(pair: Configured, config: Config) -> bool:
-    """Whether a report shows an analysis: one that fits the labels and metrics of the options.
-
-    What needs users has a command of its own, which counts them.
-    """
-    analysis, settings = pair
-    return analysis.users is None and not any(analysis.check(settings, config.kept()))
 
 
 def _source(given: Given) -> FilesOptions:
@@ -97,17 +102,6 @@ def _overridden(config: Config, given: Given, options: Options, added: Sequence[
     if options.intervals is not None and config.intervals is None:
         config = change(config, intervals=options.intervals)
     return change(config, event=event)
-
-
-def _checked(config: Config, options: Options) -> Config:
-    """The configuration, checked without the metrics whose inputs are objects of the caller."""
-    rest = [
-        text
-        for text in config.metrics
-        if not any(is_given(name, options) for name in needed_inputs(parse(text)))
-    ]
-    check_config("the options", msgspec.structs.replace(config, metrics=rest or ["hits"]))
-    return config
 
 
 def _for_files(config: Config, given: Given, options: Options) -> Config:

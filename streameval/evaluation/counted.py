@@ -148,7 +148,7 @@ class FileCounts:
         dimensions = self.setup.labels if config is None else config.series_dimensions()
         indices = [*map(dimensions.index, self.labels)]
         table, keys, cell_of = empty.table.empty(), list[_Key](), dict[_Key, int]()
-        for lists in self._lists():
+        for lists in self._lists_again():
             table.ids, batch = checked_batch(table.ids, lists.batch, table.search)
             starts = starts_of(lists, self.setup.every) or repeat(None)
             labels = [
@@ -178,7 +178,7 @@ class FileCounts:
             columns[metric.text] = [each.value if each.defined else math.nan for each in readings]
         return columns
 
-    def _lists(self) -> Iterator[Decoded]:
+    def _lists_again(self) -> Iterator[Decoded]:
         """The lists that count, again."""
         source = self._source
         if self.setup.is_ordered:
@@ -186,7 +186,7 @@ class FileCounts:
 
             lists: list[Decoded] = []
             again = engine_counts(self.setup, self.ids or "text", lists.append)
-            for _ in again.added(source, source.parts):
+            for _ in again.count_parts(source, source.parts):
                 yield from lists
                 lists.clear()
             return
@@ -217,10 +217,10 @@ def _count_parts(
     counts, sizes = empty(), source.sizes
     with around.progress(sum(sizes or ()) or None) as shown:
         if processes == 1 or sizes is None:
-            for read in counts.added(source, source.parts):
+            for read in counts.count_parts(source, source.parts):
                 shown(read, counts.tally.consumed)
             return counts
-        work, read = partial(_dumped, source, empty), 0
+        work, read = partial(_dump_parts, source, empty), 0
         with map_parts(work, source.parts, sizes, processes) as results:
             for dumped, size in results:
                 counts.merge(dumped)
@@ -229,12 +229,12 @@ def _count_parts(
     return counts
 
 
-def _dumped(
+def _dump_parts(
     source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
 ) -> tuple[Any, int]:
     """The counts of some parts, made in another process, and their size."""
     counts, size = empty(), 0
-    for size in counts.added(source, parts):  # noqa: B007  the last one
+    for size in counts.count_parts(source, parts):  # noqa: B007  the last one
         pass
     return counts.dump(), size
 

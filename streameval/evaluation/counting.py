@@ -242,7 +242,7 @@ class Counts:
         """The search whose hits all families can read."""
         return widest([of_family.table.search for of_family in self._families])
 
-    def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
+    def count_parts(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
         """Count parts of a source, batch by batch; yields the bytes read so far."""
         for size, events in events_of(source, parts, self.search):
             self._add(events)

@@ -69,8 +69,8 @@ class EngineCounts:
         """See `Counts`."""
         return self.ingest.tally
 
-    def added(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
-        """See `Counts.added`; streams that are joined are read side by side."""
+    def count_parts(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
+        """See `Counts.count_parts`; streams that are joined are read side by side."""
         if self._config.attribution is None:
             for size, events in events_of(source, parts, self.search):
                 self.ingest.count(events.records, events.decoded.voting(None))

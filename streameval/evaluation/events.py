@@ -133,7 +133,7 @@ class EventRows:
             if self._is_mind:
                 block = _of_mind(block)  # noqa: PLW2901  the same rows in the usual form
             if block.rows.num_rows:
-                yield block.first, self._decoded(block, lists, values, search)
+                yield block.first, self._decode_block(block, lists, values, search)
 
     def _list_column(self, name: str, kind: Kind) -> ListColumn:
         separator = self._options.separator
@@ -177,7 +177,7 @@ class EventRows:
             return "users" if "users" in names else None
         return user if self._needs.users else None
 
-    def _decoded(
+    def _decode_block(
         self,
         block: RowBlock,
         lists: Mapping[str, ListColumn],
@@ -206,7 +206,7 @@ class EventRows:
         if needs.times and fields.time is not None and fields.time_unit is not None:
             times = time_column(block.column(fields.time), fields.time_unit)
             columns["times"] = arrow().array(times)
-        batch = self._checked(block, columns, search)
+        batch = self._check_block(block, columns, search)
         if needs.event_ids and fields.event_id is not None:
             ids = id_column(block.column(fields.event_id)).to_pylist()
             batch = msgspec.structs.replace(batch, event_ids=list(map(str, ids)))
@@ -218,7 +218,7 @@ class EventRows:
             dimensions = list(zip(*named, strict=True))
         return Decoded(batch=batch, dimensions=dimensions, places=np.arange(len(batch)))
 
-    def _checked(self, block: RowBlock, columns: Mapping[str, Any], search: Search) -> Batch:
+    def _check_block(self, block: RowBlock, columns: Mapping[str, Any], search: Search) -> Batch:
         """The events as a batch; an error names the first row that is none."""
 
         def batch(columns: Mapping[str, Any]) -> Batch:
@@ -235,7 +235,7 @@ class EventRows:
             return None
 
         try:
-            return batch(_coded(columns))
+            return batch(_encode_lists(columns))
         except InvalidEventError as error:
             checked, failing = 0, block.rows.num_rows
             while failing - checked > 1:
@@ -254,7 +254,7 @@ def _label(block: RowBlock, field: str) -> list[str]:
     if is_nested := bool(values.type.num_fields):
         names = values.to_pylist()
     else:
-        values = _encoded(values)
+        values = _dictionary_encode(values)
         names = [*values.dictionary.to_pylist(), None]
     try:
         texts = label_texts(names)
@@ -279,7 +279,7 @@ def _is_refused(label: object) -> bool:
     return False
 
 
-def _coded(columns: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_lists(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The columns with both lists of text coded together, so that equal ids have equal codes.
 
     The codes of a parquet file are kept: each of its words is looked at once. Lists that are not of
@@ -295,7 +295,7 @@ def _coded(columns: Mapping[str, Any]) -> dict[str, Any]:
             return dict(columns)
     if GAINS in columns:
         return dict(columns)
-    flat = [_encoded(column.flatten()) for column in lists]
+    flat = [_dictionary_encode(column.flatten()) for column in lists]
     known = [plain_array(entries.dictionary) for entries in flat]
     words = arrow().concat_arrays(known).dictionary_encode()
     numbers = np.split(words.indices.to_numpy().astype(np.int64), [len(known[0])])
@@ -321,7 +321,7 @@ def _offsets(lists: Any) -> IntArray:
     return offsets
 
 
-def _encoded(values: Any) -> Any:
+def _dictionary_encode(values: Any) -> Any:
     is_coded = arrow().types.is_dictionary(values.type)
     return values if is_coded else plain_array(values).dictionary_encode()
 

@@ -231,7 +231,7 @@ def parts_of(table: Table, options: Options) -> list[TablePart]:
     if length == 0:
         raise _empty(table)
     if form == "arrow":
-        with _explained(table), _arrow_file(table) as file:
+        with _explain_errors(table), _arrow_file(table) as file:
             return [TablePart(table, length or 0, kind=file.schema)]
     if form != "parquet" or length is None:
         return [TablePart(table, length or 0)]
@@ -281,7 +281,7 @@ def _columns_to_read(select: Selection, path: str, names: Sequence[str]) -> list
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explain_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (arrow().ArrowException, OSError, ValueError) as error:
@@ -299,7 +299,7 @@ def _source(path: str) -> Any:
 @contextmanager
 def _parquet(path: str, *, coded: bool = False) -> Iterator[Any]:
     """An open parquet file, for reading in parts; `coded`: text as the codes that the file has."""
-    with _explained(path):
+    with _explain_errors(path):
         source = _source(path)
         if source.read(len(_PARQUET)) != _PARQUET:
             remedy = "write the file again, or rename it if it is CSV"
@@ -343,7 +343,7 @@ def _arrow_file(path: str) -> Iterator[Any]:
 
 
 def _arrow_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
-    with _explained(path), _arrow_file(path) as file:
+    with _explain_errors(path), _arrow_file(path) as file:
         names, first = file.schema.names, 0
         columns = _columns_to_read(select, path, names)
         stored = getattr(file, "num_record_batches", None)
@@ -369,7 +369,7 @@ def _json_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
                 raise SourceError(path, f"row {row + 1}: {error}", remedy) from error
         names = list(dict.fromkeys(name for row in rows for name in row))
         columns = _columns_to_read(select, path, names)
-        with _explained(path):
+        with _explain_errors(path):
             arrays = {name: arrow().array([row.get(name) for row in rows]) for name in columns}
         yield RowBlock(path, arrow().table(arrays), names, first)
         first += len(rows)

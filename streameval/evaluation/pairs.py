@@ -12,7 +12,7 @@ import numpy as np
 from streameval.evaluation.events import of_one_kind, span_starts
 from streameval.evaluation.files import arrow
 from streameval.evaluation.options import InputError, Note, Setting, Ties
-from streameval.evaluation.rows import Side, by_rank, coded
+from streameval.evaluation.rows import Side, by_rank, encode_ids
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IdColumn, Ragged
@@ -44,8 +44,8 @@ class Joined:
         users = of_one_kind([*(side.users for side in sides), *idle])
         items = of_one_kind([side.items for side in sides], integers=integers)
         self.is_integer = bool(arrow().types.is_integer(items[0].type))
-        self._users, user_codes = coded(users)
-        self._items, self._of = coded(items)
+        self._users, user_codes = encode_ids(users)
+        self._items, self._of = encode_ids(items)
         self._by, idle_codes = user_codes[:2], iter(user_codes[2:])
         present = [np.zeros(len(self._users), np.bool_) for _ in range(2)]
         for side, codes, of_side in zip(sides, self._by, present, strict=True):

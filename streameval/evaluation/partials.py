@@ -275,7 +275,7 @@ class Counter:
         events = named.select([name for name in named.column_names if name in self._columns])
         if not table.num_rows:
             return
-        labels = [_encoded(table, name) for name in self._by]
+        labels = [_label_codes(table, name) for name in self._by]
         starts = [] if self._every is None else _starts_of(table, self._every)
         if not labels and not starts:
             yield Cell((), None), events
@@ -431,7 +431,7 @@ def _span_length(every: str) -> int:
     return length
 
 
-def _encoded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
+def _label_codes(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     """A column as codes, and the value of each code; the last value is None, for null."""
     column = column_of(table, name).combine_chunks()
     if not arrow().types.is_dictionary(column.type):

@@ -127,8 +127,8 @@ class Side(NamedTuple):
 
     def without(self, seen: Side) -> Side:
         """The rows whose user has not seen the item; the others move up."""
-        users = coded(of_one_kind([self.users, seen.users]))[1]
-        names, items = coded(of_one_kind([self.items, seen.items]))
+        users = encode_ids(of_one_kind([self.users, seen.users]))[1]
+        names, items = encode_ids(of_one_kind([self.items, seen.items]))
         mine, theirs = (by * len(names) + of for by, of in zip(users, items, strict=True))
         rows = np.flatnonzero(~np.isin(mine, theirs))
         left = self.take(rows)._replace(idle=self.idle)
@@ -145,7 +145,7 @@ class Side(NamedTuple):
         return len(self.users)
 
 
-def coded(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
+def encode_ids(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
     """The distinct ids of several arrays, in order of appearance, and the code of each entry."""
     encoded = arrow().concat_arrays(arrays).dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
@@ -361,7 +361,7 @@ class _ItemRows:
         self.names = list(dict.fromkeys(name for block in blocks for name in block.names))
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
         self.table = {
-            name: _joined([plain_array(table[name].combine_chunks()) for table in tables])
+            name: _concatenate([plain_array(table[name].combine_chunks()) for table in tables])
             for name in self.names
             if all(name in table.column_names for table in tables)
         }
@@ -439,7 +439,7 @@ class _ItemRows:
         return numbers_of(TableColumn(found.path, name, values.flatten(), self._where_item))
 
 
-def _joined(arrays: Sequence[Any]) -> Any:
+def _concatenate(arrays: Sequence[Any]) -> Any:
     """Arrays of files, which may have integers in one and text in the other."""
     types = arrow().types
     if len({str(array.type) for array in arrays}) == 1:

@@ -196,7 +196,7 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         rows = given.tocsr().copy()
         rows.sum_duplicates()
         rows.eliminate_zeros()
-        return _graded(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
+        return _with_gains(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
     if isinstance(given, Mapping):
         for user in given:
             if user not in range(shape[0]):
@@ -204,17 +204,17 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         given = [given.get(user, ()) for user in range(shape[0])]
     if isinstance(given, list) and any(isinstance(row, Mapping) for row in given):
         lists = ragged_column(name, [np.asarray([*row]) for row in given])
-        _check(name, lists, len(given), "rows", shape)
+        _check_lists(name, lists, len(given), "rows", shape)
         by_user = [row.values() if isinstance(row, Mapping) else [1] * len(row) for row in given]
         gains = np.array([gain for of_user in by_user for gain in of_user], np.float64)
-        return _graded(lists.values, lists.offsets, gains)
+        return _with_gains(lists.values, lists.offsets, gains)
     listed = as_numpy(name, given)
     if isinstance(listed, list) and listed and not hasattr(listed[0], "__len__"):
         listed = np.asarray(listed)
     if isinstance(listed, np.ndarray) and listed.dtype.kind != "O" and listed.shape == shape:
         owners, items = np.nonzero(listed)
         offsets = np.searchsorted(owners, np.arange(shape[0] + 1))
-        return _graded(items, offsets, listed[owners, items])
+        return _with_gains(items, offsets, listed[owners, items])
     if isinstance(listed, np.ndarray) and listed.ndim == 1 and listed.dtype.kind in "iu":
         listed = listed[:, None]
     if isinstance(listed, np.ndarray) and listed.ndim == 2:
@@ -227,16 +227,16 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
             rows = (row.tolist() if hasattr(row, "tolist") else [*row] for row in listed)
             listed = [*map(np.asarray, rows)]
         lists = ragged_column(name, listed)
-    _check(name, lists, len(lists), "lists", shape)
+    _check_lists(name, lists, len(lists), "lists", shape)
     return Ragged(lists.values.astype(np.int64), lists.offsets), None
 
 
-def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, Array | None]:
+def _with_gains(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, Array | None]:
     lists = Ragged(items.astype(np.int64), offsets.astype(np.int64))
     return lists, None if (gains == 1).all() else gains.astype(np.float64)
 
 
-def _check(name: str, lists: Ragged, count: int, what: str, shape: tuple[int, int]) -> None:
+def _check_lists(name: str, lists: Ragged, count: int, what: str, shape: tuple[int, int]) -> None:
     """Refuse too few or too many lists, and items that are no columns of the scores."""
     if count != shape[0]:
         raise UsageError(f"{name}=: {count} {what} for {shape[0]} rows of scores.")

@@ -82,7 +82,7 @@ class EventTexts(Sequence[bytes]):
         return msgspec.json.encode(event, enc_hook=list)
 
 
-def _recorded(decoded: Decoded, partition: Partition, first: int, size: int = 0) -> Events:
+def _with_records(decoded: Decoded, partition: Partition, first: int, size: int = 0) -> Events:
     """Events of rows, the first of which has this number."""
     offsets = range(first, first + len(decoded.batch))
     records = RecordBatch(
@@ -382,7 +382,7 @@ class EventTables:
         """The events of a part, batch by batch."""
         partition = Partition(part.path, min(part.groups, default=0))
         for first, decoded in self._rows.read(part, search):
-            yield _recorded(decoded, partition, first, part.size)
+            yield _with_records(decoded, partition, first, part.size)
 
 
 class Spans:
@@ -413,7 +413,7 @@ class Spans:
         elif batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
         decoded = Decoded(batch=batch, dimensions=None, places=np.arange(len(batch)))
-        yield _recorded(decoded, Partition("recommendations", part), 0)
+        yield _with_records(decoded, Partition("recommendations", part), 0)
 
 
 def joined_rows(
