@@ -69,6 +69,13 @@ class Needs(NamedTuple):
     repeats: bool = False
 
 
+def _require_role(path: str, name: str, names: Sequence[str], role: str) -> None:
+    remedy = "name the one that holds the {role} with {column}"
+    if role in _IDS:
+        remedy += ", or give rows of users and items to evaluate as {recommendations} and {truth}"
+    require(path, name, names, remedy, role=role, column=column(role))
+
+
 class EventRows:
     """Reads tables with one event per row; `fields` and `labels` name its columns."""
 
@@ -109,7 +116,7 @@ class EventRows:
         if part.kind is None:
             return arrow().large_string()
         field = self._names[name]
-        require(part.path, field, part.kind.names, _remedy(name), role=column(name))
+        _require_role(part.path, field, part.kind.names, name)
         kind = _value_type(part.kind.field(field).type)
         require_lists(part.path, field, kind)
         if not is_list_type(kind):
@@ -161,7 +168,7 @@ class EventRows:
         if needs.event_ids and fields.event_id is not None:
             roles[fields.event_id] = "event_id"
         for name, role in roles.items():
-            require(path, name, names, _remedy(role), role=column(role))
+            _require_role(path, name, names, role)
         return {*roles}
 
     def _has(self, names: Sequence[str], name: str) -> bool:
@@ -376,15 +383,6 @@ def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
 
 def _no_integers(problem: str) -> InputError:
     return InputError('{problem}; leave out ids = "integer", or give integers.', problem=problem)
-
-
-def _remedy(role: str) -> str:
-    name = f"name the one that holds the {role} with {{role}}"
-    if role not in _IDS:
-        return name
-    return (
-        f"{name}, or give rows of users and items to evaluate as {{recommendations}} and {{truth}}"
-    )
 
 
 def id_column(column: TableColumn) -> Any:

@@ -147,7 +147,7 @@ def plain_array(values: Any) -> Any:
 
 
 def require(
-    path: str, name: str, names: Sequence[str], remedy: str = "", /, **settings: Setting
+    path: str, name: str, names: Sequence[str], remedy: str = "", /, **values: Setting | str
 ) -> None:
     """Refuse a file without exactly one column of this name."""
     count = names.count(name)
@@ -155,7 +155,7 @@ def require(
         problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
         remedy = "remove all but one of them" if count else remedy
         about = f"{path}: {problem}; {listing(names)}"
-        raise InputError("{about}; " + remedy + ".", about=about, **settings)
+        raise InputError("{about}; " + remedy + ".", about=about, **values)
 
 
 def listing(names: Sequence[str]) -> str:

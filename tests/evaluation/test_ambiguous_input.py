@@ -288,6 +288,8 @@ def test_braces_in_the_name_of_a_file_name_no_setting(tmp_path: Path) -> None:
         evaluate(path, {1: ["a"]}, "mrr")
     for said in (str(raised.value), run("evaluate", *given, "-m", "mrr").stderr):
         assert said.removeprefix("streameval: ").startswith(f"{path}: no column has a usual name")
+    with pytest.raises(UsageError, match=r"holds the \{ties\} with columns="):
+        evaluate(rows(recommendations=[["a"]], interactions=[["a"]]), "mrr", by="{ties}")
 
 
 def test_no_sentence_that_names_settings_has_the_words_of_a_caller() -> None:
