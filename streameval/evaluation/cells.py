@@ -297,7 +297,6 @@ def lists_in_rows(column: TableColumn, separator: str | None) -> tuple[Any, str 
 
 
 def _enclosed(texts: Any, first: str, last: str) -> Any:
-    """A mask of the texts in these brackets."""
     compute = arrow("compute")
     return compute.and_(compute.starts_with(texts, first), compute.ends_with(texts, last))
 
@@ -330,7 +329,6 @@ def _no_json(column: TableColumn, row: int) -> InputError:
 
 
 def _json_list(text: str) -> list[Any] | None:
-    """The entries of a JSON list, or of a Python list."""
     parsed: Any = None
     try:
         parsed = msgspec.json.decode(text)

@@ -179,7 +179,6 @@ class FileCounts:
         return columns
 
     def _lists_again(self) -> Iterator[Decoded]:
-        """The lists that count, again."""
         source = self._source
         if self.setup.is_ordered:
             from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
@@ -232,7 +231,6 @@ def _count_parts(
 def _dump_parts(
     source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
 ) -> tuple[Any, int]:
-    """The counts of some parts, made in another process, and their size."""
     counts, size = empty(), 0
     for size in counts.count_parts(source, parts):  # noqa: B007  the last one
         pass

@@ -112,7 +112,6 @@ class EventRows:
         self.ids = "integer" if all_integers or self._fields.ids == "integer" else "text"
 
     def _kind(self, part: TablePart, name: str) -> Any:
-        """Arrow's type of the ids in a column."""
         if part.kind is None:
             return arrow().large_string()
         field = self._names[name]

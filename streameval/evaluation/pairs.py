@@ -86,7 +86,6 @@ class Joined:
     def _events(
         self, mine: IntArray, theirs: IntArray, *, users: bool, scores: bool, whole: bool
     ) -> Columns:
-        """The events of some rows of either side."""
         codes = [self._by[0][mine], self._by[1][theirs]]
         count, names = len(self._users), self._users
         if not whole:
@@ -147,7 +146,6 @@ class Joined:
 
     @property
     def _hits(self) -> Array:
-        """Whether each row shows an item that its user interacted with."""
         worth, size = self._truth.worth, max(1, len(self._items))
         liked = np.ones(len(self._by[1]), np.bool_) if worth is None else worth > 0
         mine, theirs = (by * size + of for by, of in zip(self._by, self._of, strict=True))

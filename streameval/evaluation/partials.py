@@ -350,7 +350,6 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
 
 
 def _check_known(inputs: Iterable[str]) -> None:
-    """Refuse other keywords, also where there is no row to make an Accumulator for."""
     for name in inputs:
         if name not in Known.__optional_keys__:
             known = sorted(Known.__optional_keys__)

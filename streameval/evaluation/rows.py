@@ -367,7 +367,6 @@ class _ItemRows:
         }
 
     def _where(self, row: int) -> str:
-        """The file and line of a row of the table."""
         block = min(max(0, bisect_right(self._starts, row) - 1), len(self._blocks) - 1)
         return self._blocks[block].where(row - self._starts[block])
 
@@ -487,7 +486,6 @@ def _is_numeric(name: str, values: Any) -> bool:
 
 
 def _find_column(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
-    """The named column, or else the first one with a usual name."""
     if named:
         return next((name for name in header if named in (name, _bare(name))), None)
     found = {_plain_name(name): name for name in reversed(header)}

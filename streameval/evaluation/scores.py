@@ -33,7 +33,6 @@ def are_scores(given: Any) -> bool:
 
 
 def _is_sparse(given: Any) -> bool:
-    """Whether it is a sparse matrix or array of SciPy."""
     return hasattr(given, "tocsr")
 
 

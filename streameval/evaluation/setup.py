@@ -272,7 +272,6 @@ def refuse_idle(options: Options, *runs: Given) -> None:
 
 
 def _span_length(options: Options, fields: EventFields) -> int | None:
-    """The length of a span, microseconds; None for all time."""
     if options.every is None:
         return None
     try:

@@ -83,7 +83,6 @@ class EventTexts(Sequence[bytes]):
 
 
 def _with_records(decoded: Decoded, partition: Partition, first: int, size: int = 0) -> Events:
-    """Events of rows, the first of which has this number."""
     offsets = range(first, first + len(decoded.batch))
     records = RecordBatch(
         partition=partition,
@@ -166,7 +165,6 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
 
 
 def _events(given: Any, options: Options) -> Given:
-    """Events that have their interactions."""
     if isinstance(given, Batch | Columns):
         return Given("aligned", ["the lists given"], given)
     if is_frame(given):
@@ -499,7 +497,6 @@ def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
 
 
 def _only_file(rows: Rows) -> str | None:
-    """The path of a side that is a single file."""
     table = rows[0] if not isinstance(rows, Side) and len(rows) == 1 else None
     return table if isinstance(table, str) else None
 

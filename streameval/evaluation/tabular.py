@@ -57,7 +57,6 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
 
 
 def _with_nan(values: Sequence[Any]) -> Sequence[Any]:
-    """Numbers of which some are missing, as pandas has them."""
     if all(value is None or isinstance(value, float | int) for value in values):
         return [math.nan if value is None else value for value in values]
     return values

@@ -157,7 +157,6 @@ def _table(division: Division, title: str) -> TextTable[_Line]:
 
 
 def _listed(heads: Iterable[str], rows: Sequence[_Line], title: str = "") -> TextTable[_Line]:
-    """A row for each reading: its words, then value and count."""
     value = TextColumn[_Line]("value", lambda row: _value(row.series[None]), "right")
     count = TextColumn[_Line]("count", lambda row: f"{row.series[None].reading.count:,}", "right")
     return TextTable([*_words(heads), value, count], rows, title)
