@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -33,14 +32,3 @@ def texts() -> dict[Path, str]:
 
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
-
-
-@cache
-def nodes() -> tuple[tuple[Path, ast.AST], ...]:
-    """Classes, calls and comparisons of the package, parsed once for all rules."""
-    return tuple(
-        (path, node)
-        for path in modules()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef | ast.Call | ast.Compare | ast.MatchClass)
-    )
