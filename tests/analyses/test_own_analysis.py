@@ -10,10 +10,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.daemon.running import running
 from tests.docs.markdown import fences
+from tests.exposition import named, samples_of
 from tests.house.checkout import ROOT
 from tests.processes import finished
 
@@ -71,13 +71,8 @@ def test_every_surface_of_a_daemon_has_it(folder: Path) -> None:
         description = daemon.get("/api/v1/openapi.json").json()
         assert daemon.stop() == 0
     assert document["crowd"] == SHARES
-    samples = {
-        sample.labels["slice"]: sample.value
-        for family in text_string_to_metric_families(exposition)
-        for sample in family.samples
-        if sample.name == "streameval_crowd_ratio"
-    }
-    assert samples == SHARES
+    shares = named(samples_of(exposition), "crowd_ratio")
+    assert shares == {frozenset({("slice", name)}): share for name, share in SHARES.items()}
     section = '<section id="crowd" aria-label="Crowd"><h2>Crowd</h2><p>Too many lists: a.</p>'
     assert page.count(f"{section}</section>") == 1
     schema = description["components"]["schemas"]["Metrics"]

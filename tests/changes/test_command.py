@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.changes.events import estimates, events
 from tests.cli.program import json_lines, run, usage_error
 from tests.daemon.running import running
+from tests.exposition import Samples, at, named, samples_of
 
 TIME = ("--time", "ts", "--time-unit", "s")
 
@@ -170,31 +170,24 @@ def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path)
     (tmp_path / "events.ndjson").write_bytes(log.read_bytes())
     with running(CONFIG, tmp_path) as daemon:
         daemon.consumed(len(records()))
-        text = daemon.until(lambda: _exposed(daemon.get("/metrics").text))
+        exposed = daemon.until(lambda: _exposed(daemon.get("/metrics").text))
         assert daemon.stop() == 0
     of_state = report_rows(tmp_path / "state")
     config = tmp_path / "streameval.toml"
     assert of_state == report_rows(tmp_path / "events.ndjson", "--config", config)
     assert verdicts(of_state)["b"] == "worse"
-    samples = [
-        ((sample.name, *sorted(sample.labels.items())), sample.value)
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    ]
-    exposed = dict(samples)
-    assert len(exposed) == len(samples), "no sample twice"
     for row in of_state:
         labels = {"metric": row["metric"], "against": row["against"]}
         labels |= {} if row["slice"] is None else {"variant": row["slice"]}
-        assert exposed["streameval_change_ratio", *sorted(labels.items())] == row["effect"]
-        verdict = sorted((labels | {"verdict": row["verdict"]}).items())
-        assert exposed["streameval_change_verdict", *verdict] == 1
+        assert at(exposed, "change_ratio", **labels) == row["effect"]
+        assert at(exposed, "change_verdict", **labels, verdict=row["verdict"]) == 1
         end = datetime.fromisoformat(row["until"]).replace(tzinfo=UTC) + timedelta(days=1)
-        assert exposed["streameval_change_until_timestamp_seconds",] == end.timestamp()
+        assert at(exposed, "change_until_timestamp_seconds") == end.timestamp()
 
 
-def _exposed(text: str) -> str:
-    return text if "streameval_change_evidence_days" in text else ""
+def _exposed(text: str) -> Samples:
+    samples = samples_of(text)
+    return samples if named(samples, "change_evidence_days") else {}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.changes.test_command import report_rows
 from tests.cli.program import json_lines
 from tests.daemon.running import Running, kafka_source, running
 from tests.daemon.test_topics import HASTY, PARTITIONS, owned, read
+from tests.exposition import named
 from tests.kafka.topics import create, send
 
 CONFIG = """
@@ -53,7 +54,7 @@ def test_neither_replica_alarms_alone_and_the_shared_state_does(
         for daemon in (one, two):
             part = daemon.until(partial(_changes, daemon))
             assert {change["verdict"] for change in part} == {"do not trust"}
-            assert "streameval_change_evidence_days{" not in daemon.get("/metrics").text
+            assert named(daemon.samples(), "change_evidence_days") == {}
         two.until(lambda: report_rows(tmp_path / "state") == alone)
         one.process.send_signal(signal.SIGKILL)
         last = two.until(lambda: _trusted(two))

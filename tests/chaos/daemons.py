@@ -12,10 +12,10 @@ from typing import Self
 
 import httpx
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.checkpoints.store import Store, store_of
 from tests.effort import PATIENCE
+from tests.exposition import samples_of
 from tests.ports import WEB
 from tests.processes import start
 from tests.stores import s3
@@ -243,11 +243,7 @@ class Daemon:
 
 
 def samples(body: str) -> dict[str, float]:
-    return {
-        f"{sample.name}{sorted(sample.labels.items())}": sample.value
-        for family in text_string_to_metric_families(body)
-        for sample in family.samples
-    }
+    return {f"{name}{sorted(labels)}": value for (name, labels), value in samples_of(body).items()}
 
 
 def counters(samples: Mapping[str, float]) -> dict[str, float]:

@@ -120,7 +120,7 @@ class BackfilledLog:
             log.writelines(self.records[STOPPED:])
         with running(self.config(into), self.folder) as daemon:
             document = daemon.consumed(ALL - STOPPED)
-            shown = daemon.until(lambda: daemon.sum_of("streameval_ctr_count{") / LENGTH)
+            shown = daemon.until(lambda: daemon.sum_of("ctr_count") / LENGTH)
             assert daemon.stop() == 0
         config = self.folder / "streameval.toml"
         together = self.folder / "together.ndjson"

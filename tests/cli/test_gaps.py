@@ -10,6 +10,7 @@ from typing import Any
 from streameval import Accumulator, Intervals, gap
 from tests.cli.program import from_json, json_lines, printed, run
 from tests.daemon.running import running
+from tests.exposition import at
 
 LEVELS = {"de": 3, "nl": 3, "fr": 1}
 """Of four lists of a user, those with a hit."""
@@ -103,11 +104,11 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     path = json_lines(tmp_path / "events.ndjson", events)
     with running(CONFIG, tmp_path) as daemon:
         served = daemon.consumed(len(events))["gaps"]
-        text = daemon.get("/metrics").text
+        samples = daemon.samples()
         assert daemon.stop() == 0
     assert {entry["labels"]["variant"] for entry in served} == {"control", "new"}
     assert {entry["gap"]["values"][0]["name"] for entry in served} == {"fr"}
-    assert 'streameval_gap_at_most{by="country",metric="ndcg@2",variant="new"} 0.1' in text
+    assert at(samples, "gap_at_most", by="country", metric="ndcg@2", variant="new") == 0.1
     state = tmp_path / "state"
     assert _json(state, *ASKED) == _json(path, *ASKED, "--method", "anytime")
     told = run("gaps", state, "--by", "contry").stderr

@@ -19,6 +19,7 @@ import httpx
 
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
+from tests.exposition import Samples, named, samples_of
 from tests.ports import WEB
 from tests.processes import RunningProgram, start
 
@@ -74,9 +75,12 @@ class Running:
         return WEB.get(f"{self.address}{path}")
 
     def sum_of(self, name: str) -> float:
-        """The sum of the samples in /metrics whose lines begin so."""
-        lines = self.get("/metrics").text.splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+        """The sum of the samples of ours in /metrics with this name."""
+        return sum(named(self.samples(), name).values())
+
+    def samples(self) -> Samples:
+        """The samples in /metrics."""
+        return samples_of(self.get("/metrics").text)
 
     def document(self) -> dict[str, Any]:
         """The document at /api/v1/metrics; empty before the first snapshot."""

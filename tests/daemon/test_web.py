@@ -17,6 +17,7 @@ from tests.cli.program import run, write_file
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE
 from tests.exporters.guarded import trusting, users
+from tests.exposition import at, samples_of
 from tests.ports import WEB, free_port
 
 CONFIG = """
@@ -52,7 +53,7 @@ class Client:
 
     def reloaded(self) -> bool:
         """Whether the last reload succeeded, according to its metrics."""
-        return "\nstreameval_web_config_last_reload_successful 1.0\n" in self.get("/metrics").text
+        return at(samples_of(self.get("/metrics").text), "web_config_last_reload_successful") == 1
 
 
 @pytest.fixture

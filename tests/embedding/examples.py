@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 import httpx
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.effort import PATIENCE
+from tests.exposition import samples_of
 from tests.house.checkout import ROOT
 from tests.ports import WEB
 
@@ -83,11 +83,7 @@ def scraped(registry: CollectorRegistry) -> dict[str, float]:
 
 def samples(text: str) -> dict[str, float]:
     """Every sample of an exposition by its name and labels."""
-    return {
-        _named(sample.name, sample.labels): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    return {_named(name, dict(labels)): value for (name, labels), value in samples_of(text).items()}
 
 
 def _named(name: str, labels: dict[str, str]) -> str:

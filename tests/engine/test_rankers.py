@@ -35,7 +35,8 @@ from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
 from tests.batches import batch_of
-from tests.exporters.pictures import ManualClock, at, samples
+from tests.exporters.pictures import ManualClock, samples
+from tests.exposition import at
 
 DAY: Final = 86_400
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"

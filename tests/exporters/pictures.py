@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading, UndefinedReading
@@ -27,8 +26,8 @@ from streameval.engine.snapshot import (
     WebConfigHealth,
 )
 from streameval.exporters.prometheus import PrometheusExporter
+from tests.exposition import Samples, samples_of
 
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 STARTED = 1_760_000_000.0
 
 
@@ -175,15 +174,5 @@ def charts(html: str) -> list[dict[str, Any]]:
 
 
 def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
-    """Every sample of a scrape; checks that there are no duplicates."""
-    text = exporter.exposition(snapshot).decode()
-    all_samples = [
-        sample for family in text_string_to_metric_families(text) for sample in family.samples
-    ]
-    read = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in all_samples}
-    assert len(read) == len(all_samples)
-    return read
-
-
-def at(read: Samples, name: str, **labels: str) -> float | None:
-    return read.get((f"streameval_{name}", frozenset(labels.items())))
+    """Every sample of a scrape."""
+    return samples_of(exporter.exposition(snapshot).decode())

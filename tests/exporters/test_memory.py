@@ -9,7 +9,8 @@ import pytest
 
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.prometheus import PrometheusExporter
-from tests.exporters.pictures import at, samples
+from tests.exporters.pictures import samples
+from tests.exposition import at
 
 _GROUPS = "proc/self/cgroup"
 _FS = "sys/fs/cgroup"

@@ -24,7 +24,6 @@ from tests.cli.program import command
 from tests.daemon.running import running
 from tests.exporters.pictures import (
     STARTED,
-    Samples,
     busy_health,
     mean,
     picture,
@@ -32,6 +31,7 @@ from tests.exporters.pictures import (
     refused_value,
     windowed,
 )
+from tests.exposition import Samples, samples_of
 from tests.house.extras import run_with_extras
 from tests.ports import free_port
 from tests.processes import finished
@@ -131,12 +131,9 @@ def test_the_samples_of_metrics_arrive_with_their_labels_values_and_types(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         assert send(exporter) == []
     metrics = collector.metrics()
-    families = list(text_string_to_metric_families(exporter.exposition(_SNAPSHOT).decode()))
-    scraped = {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in families
-        for sample in family.samples
-    }
+    exposition = exporter.exposition(_SNAPSHOT).decode()
+    families = list(text_string_to_metric_families(exposition))
+    scraped = samples_of(exposition)
     received = samples(metrics)
     assert received.keys() == scraped.keys()
     ours = {key for key in scraped if key[0].startswith("streameval_")}
@@ -241,7 +238,7 @@ def test_an_endpoint_that_is_away_is_told_once_and_counted_and_counting_goes_on(
         "OTEL_METRIC_EXPORT_INTERVAL": "50",
     }
     with running(CONFIG, folder, **environment) as daemon:
-        daemon.until(lambda: daemon.sum_of("streameval_otlp_failures_total ") >= 2)
+        daemon.until(lambda: daemon.sum_of("otlp_failures_total") >= 2)
         (warning,) = daemon.said("otlp_failing")
         assert " level=warning " in warning
         assert "Connection refused" in warning

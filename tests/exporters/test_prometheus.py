@@ -25,7 +25,6 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
 from tests.exporters.pictures import (
     ManualClock,
-    at,
     busy_health,
     health,
     mean,
@@ -36,6 +35,7 @@ from tests.exporters.pictures import (
     samples,
     windowed,
 )
+from tests.exposition import at
 
 _A = {"variant": "a"}
 

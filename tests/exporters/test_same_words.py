@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import streameval
 from streameval.analyses.changes.analysis import CHANGES
@@ -28,6 +27,7 @@ from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
 from tests.cli.program import run
+from tests.exposition import named, samples_of
 from tests.stores.received import write_state
 
 Texts = Mapping[tuple[str, str], str]
@@ -141,13 +141,12 @@ def test_a_verdict_has_the_same_words_everywhere(stored: Stored) -> None:
     assert said == dict.fromkeys(said, expected)
     verdicts = {(row["metric"], row["variant"], row["verdict"]) for row in _comparisons(stored)}
     text = PrometheusExporter(version="1").exposition(stored.snapshot).decode()
-    exposed = {
-        (sample.labels["metric"], sample.labels["variant"], sample.labels["verdict"])
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "streameval_compare_verdict" and sample.value == 1
-    }
-    assert exposed == verdicts
+    exposed = [
+        dict(labels)
+        for labels, is_it in named(samples_of(text), "compare_verdict").items()
+        if is_it
+    ]
+    assert {(each["metric"], each["variant"], each["verdict"]) for each in exposed} == verdicts
 
 
 def _comparisons(stored: Stored) -> list[dict[str, Any]]:

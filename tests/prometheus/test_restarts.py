@@ -90,7 +90,7 @@ class Scraper(NamedTuple):
         """When it saw all that a process shows, in which counters had stood at 0 before."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            counted = process.sum_of(_COUNT)
+            counted = process.sum_of("hit_rate_count")
             if counted >= _LISTS and self.server.value(f"sum({_COUNT})") == counted:
                 moment = self.server.value(f"max(timestamp({_COUNT}))")
                 assert moment is not None
@@ -98,7 +98,7 @@ class Scraper(NamedTuple):
                 assert self._value(f"sum(min_over_time({_COUNT}[{span}]))", moment) == 0
                 return moment
             time.sleep(0.2)
-        message = f"{process.sum_of(_COUNT)} awaited"
+        message = f"{process.sum_of('hit_rate_count')} awaited"
         raise TimeoutError(message)
 
     def increase(self, seconds: float, moment: float) -> float:
@@ -142,7 +142,9 @@ def test_increase_is_the_truth_over_restarts_and_never_more_over_kills(
         with daemon.alive() as process:
             for scraper in pair:
                 end = scraper.seen(process, started)
-                assert _within(scraper.increase(end - started, end), process.sum_of(_COUNT))
+                assert _within(
+                    scraper.increase(end - started, end), process.sum_of("hit_rate_count")
+                )
                 over_all = scraper.increase(end - began, end)
                 print(f"{over_all:g} of {daemon.written} after {kills} kills")
                 assert (calm + 1) * _LISTS * 0.99 <= over_all <= daemon.written

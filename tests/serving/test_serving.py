@@ -172,7 +172,7 @@ def test_readers_show_what_one_daemon_shows_also_after_a_kill_and_a_takeover(
         assert "records that no checkpoint covers yet; the oldest checkpoint, of" in reader.until(
             partial(_waiting, reader)
         )
-        assert reader.sum_of("streameval_kafka_consumer_lag") > 0
+        assert reader.sum_of("kafka_consumer_lag") > 0
         assert site.agree(len(lines))["changes"] != before["changes"]
         assert "_total{" not in _own(reader.get("/metrics").text)
         page = reader.get("/").text
@@ -248,7 +248,7 @@ def test_the_ends_of_a_topic_that_is_created_again_are_those_of_the_new_one(
     for folder in folders:
         folder.mkdir()
     with running(config, folders[1]) as replica:
-        replica.until(lambda: replica.sum_of("streameval_checkpoint_offset") == 3)
+        replica.until(lambda: replica.sum_of("checkpoint_offset") == 3)
         assert replica.stop() == 0
     with running(config, folders[0], command="serve") as reader:
         reader.until(lambda: _lag(reader) == 0)
