@@ -1,30 +1,12 @@
-"""docs/reference/configuration.md: every table and key as declared by the structs."""
+"""docs/reference/configuration.md: every table and key as their JSON schema declares them."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
-from msgspec import NODEFAULT
-from msgspec.inspect import (
-    BoolType,
-    DateType,
-    DictType,
-    Field,
-    FloatType,
-    IntType,
-    ListType,
-    LiteralType,
-    NoneType,
-    StrType,
-    StructType,
-    Type,
-    UnionType,
-    type_info,
-)
 
 from streameval.config.config import configuration
 from streameval.exporters.web.openapi import attribute_texts
@@ -42,137 +24,119 @@ and of `${file:PATH}` to the working directory. A duration is a whole number wit
 _DURATION = re.compile(r"[0-9]+[smhd]")
 _DURATIONS = {"dedup", "windows.spans", "metric.windows", "attribution.idle_timeout"}
 """Durations that cannot be recognised by their default, because they have none."""
+_KINDS = {
+    "boolean": "`true` or `false`",
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+}
+_LIMITS = {
+    "minimum": "from {:,}",
+    "exclusiveMinimum": "above {:,}",
+    "maximum": "to {:,}",
+    "exclusiveMaximum": "below {:,}",
+}
+
+Schema = Mapping[str, Any]
 
 
 def page() -> str:
-    return "\n".join([_HEAD, *_sections()])
+    root = configuration()
+    _, schemas = msgspec.json.schema_components([root], ref_template="{name}")
+    structs = {struct.__name__: struct for struct in _structs(root)}
+    return "\n".join([_HEAD, *_section("Top level", "", root.__name__, schemas, structs)])
 
 
-def _sections() -> Iterator[str]:
-    waiting: list[tuple[str, StructType]] = [("Top level", _struct(type_info(configuration())))]
-    while waiting:
-        heading, struct = waiting.pop(0)
-        yield from (f"## {heading}", "", _summary(struct), "", *_table(heading, struct), "")
-        waiting[:0] = list(_below(heading, struct))
-
-
-def _summary(struct: StructType) -> str:
-    return inspect.cleandoc(struct.cls.__doc__ or "").partition("\n")[0]
-
-
-def _table(heading: str, struct: StructType) -> Iterator[str]:
-    docs = attribute_texts(struct.cls)
-    if struct.tag_field is not None:
-        yield f'- `{struct.tag_field}` (`"{struct.tag}"`, required)'
-    for field in sorted(struct.fields, key=lambda field: not field.required):
-        yield f"- `{field.encode_name}` ({_brackets(heading, field)}): {_meaning(docs[field.name])}"
-
-
-def _brackets(heading: str, field: Field) -> str:
-    """The default, or the type if there is none, and the limits."""
-    kind = _kind(heading, field)
-    if field.required:
-        return f"{kind}; required"
-    default = _default(field)
-    if isinstance(field.type, LiteralType):
-        others = [word for word in kind.split(", ") if word != default]
-        return ", ".join([default, *others])
-    if default in {"", "`[]`", "`{}`"} or list(_structs(field.type)):
-        return f"one of {kind}" if kind.startswith("`") else kind
-    limits = _limits(field.type)
-    return f"{default},{limits}" if limits else default
-
-
-def _meaning(text: str) -> str:
-    ended = text if text.endswith("...") else text.removesuffix(".")
-    return re.sub(r"\bNone\b", "none", ended)
-
-
-def _below(heading: str, struct: StructType) -> Iterator[tuple[str, StructType]]:
-    for field in sorted(struct.fields, key=lambda field: not field.required):
-        name = _path(heading, field)
-        many = isinstance(field.type, ListType)
-        structs = list(_structs(field.type))
-        for form in structs:
-            kind = f' with `type = "{form.tag}"`' if form.tag is not None else ""
-            table = f"{name}.NAME" if isinstance(field.type, DictType) else name
-            yield (f"`[[{name}]]`" if many else f"`[{table}]`{kind}"), form
-
-
-def _path(heading: str, field: Field) -> str:
-    match = re.match(r"`\[+(?P<table>[\w.]+)\]+`", heading)
-    return f"{match['table']}.{field.encode_name}" if match else field.encode_name
-
-
-def _structs(kind: Type) -> Iterator[StructType]:
-    if isinstance(kind, StructType):
+def _structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """The structs inside a type, itself included."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield kind
-    elif isinstance(kind, UnionType):
-        for member in kind.types:
-            yield from _structs(member)
-    elif isinstance(kind, ListType):
-        yield from _structs(kind.item_type)
-    elif isinstance(kind, DictType):
-        yield from _structs(kind.value_type)
+        kinds = [field.type for field in msgspec.structs.fields(kind)]
+    else:
+        kinds = [*get_args(getattr(kind, "__value__", kind))]
+    for inner in kinds:
+        yield from _structs(inner)
 
 
-def _kind(heading: str, field: Field) -> str:
-    structs = list(_structs(field.type))
-    if not structs:
-        duration = isinstance(field.default, str) and _DURATION.fullmatch(field.default)
-        words = "duration" if duration else _words(field.type)
-        return words.replace("text", "duration") if _path(heading, field) in _DURATIONS else words
-    name = _path(heading, field).replace(".", "").lower()
-    if isinstance(field.type, ListType):
-        return f"[tables](#{name})"
-    if isinstance(field.type, DictType):
-        return f"[tables](#{name}name)"
-    if len(structs) > 1:
-        kinds = ", ".join(
-            f'[`"{struct.tag}"`](#{name}-with-type--{struct.tag})' for struct in structs
-        )
-        return f"table: {kinds}"
-    return f"[table](#{name})"
+def _section(
+    heading: str, table: str, name: str, schemas: Mapping[str, Schema], structs: Mapping[str, Any]
+) -> Iterator[str]:
+    """The section of a struct, and those of the tables inside."""
+    schema, texts = schemas[name], attribute_texts(structs[name])
+    keys = sorted(schema["properties"], key=lambda key: key not in schema.get("required", ()))
+    yield from (f"## {heading}", "", schema["description"].partition("\n")[0], "")
+    below: list[str] = []
+    for key in keys:
+        key_schema, path = schema["properties"][key], f"{table}.{key}" if table else key
+        required = key in schema.get("required", ())
+        if key == structs[name].__struct_config__.tag_field:
+            yield f'- `{key}` (`"{key_schema["enum"][0]}"`, required)'
+            continue
+        text = texts[key] if texts[key].endswith("...") else texts[key].removesuffix(".")
+        meaning = re.sub(r"\bNone\b", "none", text)
+        yield f"- `{key}` ({_brackets(path, key_schema, required=required)}): {meaning}"
+        for reference in _references(key_schema):
+            tag = structs[reference].__struct_config__.tag
+            form = f' with `type = "{tag}"`' if tag is not None else ""
+            named = f"{path}.NAME" if "additionalProperties" in key_schema else path
+            title = f"`[[{path}]]`" if "items" in key_schema else f"`[{named}]`{form}"
+            below += _section(title, named, reference, schemas, structs)
+    yield ""
+    yield from below
 
 
-def _words(kind: Type) -> str:
-    if isinstance(kind, UnionType):
-        return " or ".join(
-            _words(member) for member in kind.types if not isinstance(member, NoneType)
-        )
-    if isinstance(kind, LiteralType):
-        return ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in kind.values)
-    if isinstance(kind, ListType):
-        return f"list of {_words(kind.item_type)}"
-    if isinstance(kind, DictType):
-        return f"table of {_words(kind.value_type)}"
-    return _simple(kind)
+def _brackets(path: str, schema: Schema, *, required: bool) -> str:
+    """The default, or the type if there is none, and the limits."""
+    kind = _kind(path, schema)
+    if required:
+        return f"{kind}; required"
+    default = schema.get("default")
+    if default in (None, "", [], {}) or _references(schema):
+        return f"one of {kind}" if kind.startswith("`") else kind
+    written = f"`{msgspec.json.encode(default).decode()}`"
+    if "enum" in schema:
+        return ", ".join(dict.fromkeys([written, *kind.split(", ")]))
+    return f"{written},{limits}" if (limits := _limits(schema)) else written
 
 
-def _simple(kind: Type) -> str:
-    names: Mapping[type[Type], str] = {
-        BoolType: "`true` or `false`",
-        IntType: "whole number",
-        FloatType: "number",
-        StrType: "text",
-        DateType: "date",
-    }
-    return names.get(type(kind), "anything") + _limits(kind)
+def _kind(path: str, schema: Schema) -> str:
+    references, anchor = _references(schema), path.replace(".", "").lower()
+    if not references:
+        is_duration = _DURATION.fullmatch(str(schema.get("default"))) or path in _DURATIONS
+        return _words(schema).replace("text", "duration" if is_duration else "text")
+    if "items" in schema:
+        return f"[tables](#{anchor})"
+    if "additionalProperties" in schema:
+        return f"[tables](#{anchor}name)"
+    if len(references) == 1:
+        return f"[table](#{anchor})"
+    tags = schema["discriminator"]["mapping"]
+    return "table: " + ", ".join(f'[`"{tag}"`](#{anchor}-with-type--{tag})' for tag in tags)
 
 
-def _limits(kind: Type) -> str:
-    bounds = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
-    limits = [(text, getattr(kind, name, None)) for name, text in bounds.items()]
-    return "".join(f" {text.format(limit)}" for text, limit in limits if limit is not None)
+def _references(schema: Schema) -> list[str]:
+    """The names of the structs inside."""
+    inner = [*schema.get("anyOf", ())]
+    inner += [schema[key] for key in ("items", "additionalProperties") if key in schema]
+    names = [schema["$ref"]] if "$ref" in schema else []
+    return names + [name for one in inner if isinstance(one, dict) for name in _references(one)]
 
 
-def _default(field: Field) -> str:
-    made: Any = field.default
-    if made is NODEFAULT and field.default_factory is not NODEFAULT:
-        made = field.default_factory()
-    return "" if made is None else f"`{msgspec.json.encode(made).decode()}`"
+def _words(schema: Schema) -> str:
+    if "anyOf" in schema:
+        kinds = [kind for kind in schema["anyOf"] if kind.get("type") != "null"]
+        return " or ".join(map(_words, kinds))
+    if "enum" in schema:
+        values = [value for value in schema["enum"] if value is not None]
+        return ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in values)
+    if schema.get("type") == "array":
+        return f"list of {_words(schema['items'])}"
+    if schema.get("type") == "object":
+        return f"table of {_words(schema.get('additionalProperties', {}))}"
+    if schema.get("format") == "date":
+        return "date"
+    return _KINDS.get(schema.get("type", ""), "anything") + _limits(schema)
 
 
-def _struct(kind: Type) -> StructType:
-    assert isinstance(kind, StructType)
-    return kind
+def _limits(schema: Schema) -> str:
+    return "".join(f" {text.format(schema[key])}" for key, text in _LIMITS.items() if key in schema)
