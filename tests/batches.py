@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from streameval.engine.windows.sections import Section
 from streameval.events.records import Partition, RecordBatch
 
 
@@ -16,3 +17,8 @@ def batch_of(
     return RecordBatch(
         partition=partition, values=values, offsets=range(start, end), next_offset=end, **more
     )
+
+
+def content_of(sections: Iterable[Section]) -> dict[str, bytes]:
+    """The bytes of each section of a state."""
+    return {section.name: b"".join(section.content()()) for section in sections}

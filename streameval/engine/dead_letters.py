@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
@@ -327,15 +327,13 @@ def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any
     Raises:
         Exception: that of `decode`, if it succeeds for each record alone.
     """
-    try:
-        return decode(batch)
-    except Exception as error:
-        if not is_bug(error):
-            raise
-        places = range(len(batch.values))
-        failures = _failures(lambda at: decode(batch.piece(at, at + 1, batch.next_offset)), places)
-        if not failures:
-            raise
+
+    def alone(at: int) -> object:
+        return decode(batch.piece(at, at + 1, batch.next_offset))
+
+    decoded, failures = _without_failures(lambda: decode(batch), alone, len(batch.values))
+    if not failures:
+        return decoded
     values = [None if at in failures else value for at, value in enumerate(batch.values)]
     return with_invalid(decode(msgspec.structs.replace(batch, values=values)), failures)
 
@@ -350,32 +348,38 @@ def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded
     Raises:
         Exception: that of `count`, if it succeeds for each event alone.
     """
-    try:
-        return decoded, count(decoded)
-    except Exception as error:
-        if not (is_bug(error) or isinstance(error, InvalidEventError)):
-            raise
-        rows = range(len(decoded.places))
-        failures = _failures(lambda row: count(decoded.take(np.array([row]))), rows)
-        if not failures:
-            raise
-    countable = np.ones(len(decoded.places), dtype=np.bool_)
-    countable[list(failures)] = False
+
+    def alone(row: int) -> object:
+        return count(decoded.take(np.array([row])))
+
+    counted, failures = _without_failures(lambda: count(decoded), alone, len(decoded.places))
+    if not failures:
+        return decoded, counted
+    rest = decoded.take(np.delete(np.arange(len(decoded.places)), [*failures]))
     refused = {int(decoded.places[row]): event for row, event in failures.items()}
-    remaining = with_invalid(decoded.keep(countable), refused)
+    remaining = with_invalid(rest, refused)
     return remaining, count(remaining)
 
 
-def _failures(attempt: Callable[[int], object], places: Iterable[int]) -> dict[int, InvalidEvent]:
-    """The places for which `attempt` raises."""
-    failures = {}
-    for place in places:
-        try:
-            attempt(place)
-        except InvalidEventError as error:
-            failures[place] = invalid_of(error)
-        except Exception as error:  # a bug may raise anything
-            if not is_bug(error):
-                raise
-            failures[place] = InvalidEvent("uncountable", described(error))
-    return failures
+def _without_failures(
+    whole: Callable[[], Any], alone: Callable[[int], object], size: int
+) -> tuple[Any, dict[int, InvalidEvent]]:
+    """The result of `whole` and no failures; or None, and the places on which `alone` raises."""
+    try:
+        return whole(), {}
+    except Exception as error:
+        if not (is_bug(error) or isinstance(error, InvalidEventError)):
+            raise
+        failures = {}
+        for place in range(size):
+            try:
+                alone(place)
+            except InvalidEventError as refusal:
+                failures[place] = invalid_of(refusal)
+            except Exception as bug:  # a bug may raise anything
+                if not is_bug(bug):
+                    raise
+                failures[place] = InvalidEvent("uncountable", described(bug))
+        if not failures:
+            raise
+        return None, failures

@@ -8,12 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import eq
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
-from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import (
     FamilyHistory,
@@ -24,7 +20,6 @@ from streameval.engine.snapshot import (
     SeriesKey,
     ValueHistory,
 )
-from streameval.engine.windows.labels import Labels
 from streameval.engine.windows.times import Pane, span_text
 from streameval.engine.windows.views import FamilyView
 
@@ -68,7 +63,8 @@ class HistoryReader:
             self._seen.pop()
         self._number += 1
         places = _places(series, {} if last is None else last.places)
-        values = array("d", (_value(entry) for entry in series))
+        readings = (entry.reading for entry in series)
+        values = array("d", (read.value if read.defined else math.nan for read in readings))
         self._seen.append((self._number, PastValues(at, places, values)))
         self._seen = [seen_series for seen_series in self._seen if self._is_kept(seen_series[0])]
 
@@ -118,17 +114,11 @@ class _Panes:
         if cached is not None and (cached[0] is table or most <= 0):
             return cached, 0
         slices = self._view.slices(table)
-        rows = _rows(table, self._metrics, slices, self._view)
+        labels = map(self._view.labels, slices.tolist())
+        columns = [map(_mean, readings_of(metric, table, slices)) for metric in self._metrics]
+        rows = dict(zip(labels, zip(*columns, strict=True), strict=True))
         means = PaneMeans(pane.start, pane.size, rows)
         return (table, means), len(slices) * len(self._metrics)
-
-
-def _rows(
-    table: Table, metrics: Sequence[Metric], slices: NDArray[np.int64], view: FamilyView
-) -> Mapping[Labels, Sequence[Mean]]:
-    columns = [map(_mean, readings_of(metric, table, slices)) for metric in metrics]
-    means = zip(*columns, strict=True)
-    return {view.labels(number): row for number, row in zip(slices.tolist(), means, strict=True)}
 
 
 def _mean(reading: Reading) -> Mean:
@@ -145,7 +135,3 @@ def _places(series: Sequence[Series], places: Mapping[SeriesKey, int]) -> Mappin
     if len(keys) == len(places) and all(map(eq, keys, places)):
         return places
     return {key: place for place, key in enumerate(keys)}
-
-
-def _value(entry: Series) -> float:
-    return entry.reading.value if entry.reading.defined else math.nan

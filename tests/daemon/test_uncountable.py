@@ -8,31 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from streameval import metric
 from streameval.config import Config, load
 from streameval.daemon import ProcessClock
 from streameval.daemon.assembly import assemble
 from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot
-from streameval.events import Event
 from streameval.testing.broker import Broker
 from tests.cli.program import run
 from tests.daemon.running import kafka_source
 from tests.dead_letters.places import records_in
+from tests.engine.picky import PICKY
 from tests.kafka.topics import create, fill
 
 pytestmark = pytest.mark.kafka
 
 HASTY = {"fetch_max_wait_ms": 50}
 AT = 20
-
-
-@metric(bounds=(0, 1), source="this test")
-def picky(event: Event) -> float:
-    """Raises for a list with "poison"."""
-    if "poison" in event.recommendations:
-        raise ZeroDivisionError("by zero")
-    return 1.0
 
 
 def _run(config: Config, until: Callable[[Snapshot], bool]) -> Snapshot:
@@ -45,7 +36,7 @@ def _run(config: Config, until: Callable[[Snapshot], bool]) -> Snapshot:
 
 def _config(folder: Path, text: str) -> tuple[Path, Config]:
     path = folder / "streameval.toml"
-    metrics = f'metrics = ["hit_rate@1", "{__name__}:picky"]\nstate = {{ path = "state" }}\n'
+    metrics = f'metrics = ["hit_rate@1", "{PICKY}"]\nstate = {{ path = "state" }}\n'
     path.write_text(metrics + text)
     return path, load(path)
 
@@ -66,7 +57,7 @@ def test_a_record_on_which_a_metric_raises_is_a_letter_and_the_daemon_goes_on(
     assert headers["streameval.dlq.offset"] == str(AT)
     assert headers["streameval.dlq.stage"] == "process"
     assert headers["streameval.dlq.reason"] == "uncountable"
-    assert headers["streameval.dlq.message"].startswith("ZeroDivisionError: by zero, test_uncoun")
+    assert headers["streameval.dlq.message"].startswith("ZeroDivisionError: by zero, picky.py")
     assert _run(config, lambda shown: shown.health.ready).health.invalid["uncountable"] == 0
 
 

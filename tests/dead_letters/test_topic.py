@@ -232,6 +232,7 @@ def test_missing_permissions_are_named() -> None:
     ("topics", "topic", "said"),
     [
         (["events"], "no topic!", "found 'no topic!': "),
+        (["events"], "", "found '': "),
         (["events", "dead"], "dead", "'dead' is also read; give dead letters a separate"),
         (["events", "events.dlq"], None, "'events.dlq' is also read"),
         (["x" * 246], None, "found 'xxx"),

@@ -18,7 +18,7 @@ from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.matching import Search
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
 
 _LOG = Partition("events", 0)
 _CONFIG = Config(
@@ -49,7 +49,7 @@ def _sections(decoder: BatchDecoder[Decoded], values: Sequence[bytes]) -> dict[s
     ingest = Ingest(EventFrontend(decoder, layout(_CONFIG)))
     for start in range(0, len(values), 70):
         ingest.apply(batch_of(_LOG, values[start : start + 70], start))
-    return {part.name: b"".join(part.content()()) for part in ingest.sections(_LOG)}
+    return content_of(ingest.sections(_LOG))
 
 
 def test_the_saved_state_is_the_same_to_the_byte() -> None:

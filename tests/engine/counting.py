@@ -19,7 +19,7 @@ from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.times import Windowing
 from streameval.engine.windows.views import FamilyView
 from streameval.events.records import Partition, RecordBatch
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
 
 METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
@@ -99,7 +99,7 @@ def state(of: Ingest, span: int | None = None) -> State:
 
 def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
     sections = of.sections(Partition("events", number))
-    return {section.name: b"".join(section.content()()) for section in sections}
+    return content_of(sections)
 
 
 class Taking:

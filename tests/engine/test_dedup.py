@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streameval.engine.clock import NEVER
 from streameval.engine.dedup import SeenIds
 from streameval.events.errors import DamagedStateError
+from tests.batches import content_of
 from tests.engine.counting import batch, ingest, layout, record
 
 MINUTE = 60_000_000
@@ -53,7 +54,7 @@ def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
 
 
 def content(seen: SeenIds) -> dict[str, bytes]:
-    return {section.name: b"".join(section.content()()) for section in seen.sections()}
+    return content_of(seen.sections())
 
 
 def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:

@@ -17,7 +17,7 @@ from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from streameval.exporters.families import Counters, MetricFamilies
 from streameval.sources.options import SimulatorOptions
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
 from tests.strategies import event_of
 
 TEXTS = ["ndcg@1", "ndcg(per=user)@1", "ndcg(per=user,statistic=zeros)@1"]
@@ -128,12 +128,10 @@ def test_a_restart_and_another_split_keep_every_value(
     rows = events()
     ingest = ingested(config(), rows, 1)
     partition = Partition("events", 0)
-    parts = {section.name: b"".join(section.content()()) for section in ingest.sections(partition)}
+    parts = content_of(ingest.sections(partition))
     restored = new_ingest(config())
     restored.restore(partition, ingest.positions, parts)
-    again = {
-        section.name: b"".join(section.content()()) for section in restored.sections(partition)
-    }
+    again = content_of(restored.sections(partition))
     assert again == parts
     assert read(restored) == read(ingest)
     lifetime = {key: value for key, value in read(ingest).items() if key[2] == "lifetime"}
@@ -146,7 +144,7 @@ def test_a_state_without_sums_by_user_counts_them_from_now_on() -> None:
     rows, partition = events(), Partition("events", 0)
     before = msgspec.structs.replace(config(), metrics=TEXTS[:1])
     ingest = ingested(before, rows[:600], 1)
-    parts = {section.name: b"".join(section.content()()) for section in ingest.sections(partition)}
+    parts = content_of(ingest.sections(partition))
     later = new_ingest(config())
     later.restore(partition, ingest.positions, parts)
     values = [msgspec.json.encode(row) for row in rows[600:]]

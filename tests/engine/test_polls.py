@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval import Intervals, metric
+from streameval import Intervals
 from streameval.accumulator.table import Table
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
@@ -19,10 +19,10 @@ from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.windows.family import FamilySpec
 from streameval.engine.windows.labels import FoldingOptions
-from streameval.events import Event
 from streameval.events.errors import SourceError, UncountableRecordsError
 from streameval.events.records import Partition, RecordBatch
 from tests.engine.counting import FIELDS, METRICS, MINUTE, batch, ingest, layout, parts, record
+from tests.engine.picky import PICKY
 
 Value = bytes | None
 Poll = Sequence[tuple[int, Sequence[Value]]]
@@ -31,17 +31,9 @@ Poll = Sequence[tuple[int, Sequence[Value]]]
 PARTITIONS = range(4)
 
 
-@metric(bounds=(0, 1), source="this test")
-def averse(event: Event) -> float:
-    """Raises for a list with "poison"."""
-    if "poison" in event.recommendations:
-        raise ZeroDivisionError("by zero")
-    return float(len(event.recommendations) > 1)
-
-
 def _layout(intervals: Intervals | None = None, cap: int = 50) -> Layout:
     """A family of labels and one of a segment, with windows, users and a metric of events."""
-    asked = (*METRICS, f"{__name__}:averse")
+    asked = (*METRICS, PICKY)
     of = layout(asked, spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE, intervals=intervals)
     (labels,) = of.families
     segment = FamilySpec(

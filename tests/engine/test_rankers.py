@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from streameval import metric
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import families_in, watched_series
 from streameval.analyses.changes.report import ChangeSettings
@@ -34,7 +33,8 @@ from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import snapshot_answer
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
+from tests.engine.picky import PICKY
 from tests.exporters.pictures import ManualClock, samples
 from tests.exposition import at
 
@@ -135,9 +135,7 @@ def feed(
 
 def content(ingest: Ingest, partition: Partition = PLACES[0]) -> dict[str, bytes]:
     """The saved state, without the outcomes of records."""
-    sections = {
-        section.name: b"".join(section.content()()) for section in ingest.sections(partition)
-    }
+    sections = content_of(ingest.sections(partition))
     return {name: data for name, data in sections.items() if name != META}
 
 
@@ -199,9 +197,7 @@ def test_any_order_split_restore_and_merge_gives_the_same_bytes(ranked: Config, 
     assert lifetime(replicas) == whole
     restored = new_ingest(ranked)
     for partition in PLACES:
-        parts = {
-            section.name: b"".join(section.content()()) for section in replicas.sections(partition)
-        }
+        parts = content_of(replicas.sections(partition))
         restored.restore(partition, {partition: replicas.positions[partition]}, parts)
     assert lifetime(restored) == whole
     assert content(restored) == content(replicas)
@@ -421,16 +417,8 @@ def test_a_bad_list_of_a_ranker_is_a_letter_and_the_other_records_count_as_if_al
     assert lifetime(ingest) == lifetime(counted(ranked, rows))
 
 
-@metric(bounds=(0, 1), source="this test")
-def picky(event: Event) -> float:
-    """Raises for a list with "poison"."""
-    if "poison" in event.recommendations:
-        raise ZeroDivisionError("by zero")
-    return 1.0
-
-
 def test_a_list_that_cannot_be_counted_takes_its_whole_event_with_it(tmp_path: Path) -> None:
-    config = configured(tmp_path, RANKED.replace('"ctr", ', f'"ctr", "{__name__}:picky", '))
+    config = configured(tmp_path, RANKED.replace('"ctr", ', f'"ctr", "{PICKY}", '))
     rows = events(20)
     bad = {**rows[3], "id": "bad"}
     bad["rankings"] = {**bad["rankings"], "control": ["poison"]}

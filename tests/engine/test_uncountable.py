@@ -19,7 +19,6 @@ from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine import ingest as module
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Ingest
@@ -31,18 +30,11 @@ from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.statistics.intervals import Intervals
 from streameval.statistics.lists import Lists
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
 from tests.engine.counting import FIELDS, METRICS, MINUTE, batch, ingest, layout, parts, record
+from tests.engine.picky import PICKY
 
 PLACE = Partition("events", 0)
-
-
-@metric(bounds=(0, 1), source="this test")
-def picky(event: Event) -> float:
-    """Raises for a list with "poison"."""
-    if "poison" in event.recommendations:
-        raise ZeroDivisionError("by zero")
-    return float(len(event.recommendations) > 1)
 
 
 @metric(bounds=(0, 1), source="this test")
@@ -60,7 +52,7 @@ def words(event: Event) -> Any:
 
 
 def _layout(**more: Any) -> Layout:
-    return layout((*METRICS, f"{__name__}:picky"), dedup=10 * MINUTE, spans=(5 * MINUTE,), **more)
+    return layout((*METRICS, PICKY), dedup=10 * MINUTE, spans=(5 * MINUTE,), **more)
 
 
 def poison(**changed: Any) -> bytes:
@@ -144,8 +136,8 @@ def test_the_letter_names_the_exception_its_place_and_the_metric() -> None:
     of = ingest(_layout(), keep_letters=True)
     of.apply(batch([record(), poison()]))
     (letter,) = of.take_letters()
-    assert letter.message.startswith("ZeroDivisionError: by zero, test_uncountable.py:")
-    assert letter.message.endswith(f"Correct picky in {__name__}")
+    assert letter.message.startswith("ZeroDivisionError: by zero, picky.py:")
+    assert letter.message.endswith("Correct picky in tests.engine.picky")
 
 
 class _Mistaken(Decoder):
@@ -229,7 +221,7 @@ def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
     assert _content(after) == _content(_without(values, ingest(layout())))
 
 
-def _joined(fields: EventFields = FIELDS, asked: str = f"{__name__}:picky", **more: Any) -> Ingest:
+def _joined(fields: EventFields = FIELDS, asked: str = PICKY, **more: Any) -> Ingest:
     options = AttributionOptions(
         impressions="shown",
         interactions=[InteractionOptions(source="clicked")],
@@ -277,8 +269,8 @@ def test_a_list_that_fails_when_its_window_is_over_is_a_letter_then(size: int) -
     assert (clicks.counted, clicks.orphan, clicks.open) == (59, 1, 0)
     once = _joined()
     _feed(once, streams, 60)
-    saved = {section.name: b"".join(section.content()()) for section in once.sections(SHOWN)}
-    assert {section.name: b"".join(section.content()()) for section in of.sections(SHOWN)} == saved
+    saved = content_of(once.sections(SHOWN))
+    assert content_of(of.sections(SHOWN)) == saved
 
 
 def test_letters_of_closing_lists_count_for_the_limits() -> None:
@@ -290,15 +282,6 @@ def test_letters_of_closing_lists_count_for_the_limits() -> None:
     ]
     with pytest.raises(TooManyInvalidError, match=r"shown\[0\] offset 3: uncountable: Zero"):
         _feed(of, streams, 60)
-
-
-def test_the_state_depends_on_the_log_alone_for_any_size_of_pieces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    values = [poison() if at % 3 == 1 else record(ts=at, id=str(at)) for at in range(12)]
-    whole = _fed(ingest(_layout()), values)
-    monkeypatch.setattr(module, "AT_ONCE", 2)
-    assert parts(_fed(ingest(_layout()), values, (5,))) == parts(whole)
 
 
 CHANCES = msgspec.structs.replace(FIELDS, per_item={"propensity": "p", "target": "t"})

@@ -19,7 +19,7 @@ from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
 from tests.join.offline import Case, Joined, Log
 
 SECOND = 1_000_000
@@ -165,7 +165,7 @@ class Fed:
         self.state.finish()
 
     def content(self) -> dict[str, bytes]:
-        return {section.name: b"".join(section.content()()) for section in self.state.sections()}
+        return content_of(self.state.sections())
 
     def _keep(self, decoded: Decoded) -> None:
         self.events.extend(decoded.batch.events())

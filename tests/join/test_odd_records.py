@@ -127,17 +127,21 @@ def test_scores_of_some_lists_give_the_same_bytes_in_any_batches() -> None:
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged(at: int) -> None:
+@pytest.mark.parametrize("field", ["baseline", "history"])
+def test_a_field_that_is_configured_later_is_unknown_for_earlier_lists(at: int, field: str) -> None:
     """Also those of the same bucket of time."""
     before = fed_with()
     before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])
     before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
-    after = fed_with(baseline="expected")
+    after = fed_with(**{field: "more"})
     after.restart(before)
-    shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "expected": ["x", "y"]}
+    shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "more": ["x", "y"]}
     after.feed(SHOWN, [shown])
     after.end()
-    assert [event.baseline or [] for event in after.events] == [[], ["x", "y"]]
+    first, second = (getattr(event, field) for event in after.events)
+    assert not first
+    assert field == "baseline" or first is None
+    assert second == ["x", "y"]
 
 
 def test_values_of_items_survive_the_join_and_a_restart_in_any_batches() -> None:
@@ -165,19 +169,6 @@ def test_histories_survive_the_join_and_a_restart_in_any_batches() -> None:
     ]
     events = joined_in_any_batches(lists, history="earlier")
     assert [event.history for event in events] == [None, ["c", "x", "a"], [], None]
-
-
-@pytest.mark.parametrize("at", [1, 2])
-def test_a_history_that_is_configured_later_is_unknown_for_earlier_lists(at: int) -> None:
-    before = fed_with()
-    before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])
-    before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
-    after = fed_with(history="earlier")
-    after.restart(before)
-    shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "earlier": ["x"]}
-    after.feed(SHOWN, [shown])
-    after.end()
-    assert [event.history for event in after.events] == [None, ["x"]]
 
 
 def test_the_size_of_histories_is_counted_until_their_lists_are_gone() -> None:

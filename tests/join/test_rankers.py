@@ -14,7 +14,7 @@ from streameval.config import Config, load
 from streameval.config.pipeline import new_ingest
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
-from tests.batches import batch_of
+from tests.batches import batch_of, content_of
 from tests.engine.test_rankers import content, events, lifetime
 
 START: Final = 1_790_000_000
@@ -84,7 +84,7 @@ def fed(ingest: Ingest, streams: Sequence[Sequence[bytes]], begins: Sequence[int
 
 
 def parts_of(ingest: Ingest) -> dict[str, bytes]:
-    return {section.name: b"".join(section.content()()) for section in ingest.sections(LISTS)}
+    return content_of(ingest.sections(LISTS))
 
 
 def test_closed_lists_count_as_events_with_their_interactions_do(

@@ -15,6 +15,7 @@ from streameval.engine.windows.labels import FoldingOptions, Labels
 from streameval.engine.windows.times import HOUR, SECOND, Windowing, assign_panes
 from streameval.engine.windows.views import FamilyView
 from streameval.events import columns_of
+from tests.batches import content_of
 
 MINUTE = 60 * SECOND
 TIMES = Windowing(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)
@@ -109,7 +110,7 @@ class Log:
 
 
 def section_bytes(family: Family) -> dict[str, bytes]:
-    return {section.name: b"".join(section.content()()) for section in family.sections()}
+    return content_of(family.sections())
 
 
 def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log:

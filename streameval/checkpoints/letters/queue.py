@@ -56,7 +56,7 @@ def dead_topics(source: SourceOptions, topic: str | None = None) -> dict[str, st
     `topic`: receives the letters of all topics; None for `<input>.dlq` each.
     """
     inputs = topic_names(source)
-    names = {name: topic or name + SUFFIX for name in inputs}
+    names = {name: name + SUFFIX if topic is None else topic for name in inputs}
     if not names:
         return names
     from kafka.util import ensure_valid_topic_name  # noqa: PLC0415  heavy; only where used

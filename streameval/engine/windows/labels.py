@@ -370,19 +370,16 @@ class SliceAssigner:
             return list(map(numbers_of.__getitem__, raws))
         # Event by event: a folded value changes the slices of combinations known before.
         for raw in raws:
-            number = numbers_of.get(raw)
-            numbers.append(self._admit(raw, moves) if number is None else number)
+            if raw not in numbers_of:
+                admitted = self._folding.admit(raw)
+                if admitted.stale or len(numbers_of) >= _CACHED:
+                    numbers_of.clear()
+                for old, target in moves.items():
+                    moves[old] = admitted.moves.get(target, target)
+                moves |= admitted.moves
+                numbers_of[raw] = self._slices.number(admitted.key)
+            numbers.append(numbers_of[raw])
         return numbers
-
-    def _admit(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
-        admitted = self._folding.admit(raw)
-        if admitted.stale or len(self._known) >= _CACHED:
-            self._known.clear()
-        for old, target in moves.items():
-            moves[old] = admitted.moves.get(target, target)
-        moves |= admitted.moves
-        number = self._known[raw] = self._slices.number(admitted.key)
-        return number
 
 
 def labels_at(dimensions: Sequence[Labels], columns: Sequence[int]) -> Sequence[Labels]:

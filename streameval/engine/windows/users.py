@@ -101,9 +101,12 @@ class FamilyUsers:
             table = self.days[day]
             moved = [cell for cell in table.cells.tolist() if firsts.get(cell, day) > day]
             for cell in moved:
-                self.days[firsts[cell]].add(
-                    _move_to_day(table.select(np.array([cell])), firsts[cell])
-                )
+                first, alone = firsts[cell], table.select(np.array([cell]))
+                if alone.groups is not None:
+                    dated, events = alone.groups.dated(first), alone.events
+                    alone = alone.empty(alone.plan.by_day)
+                    alone.set_statistics(dict.fromkeys(alone.statistics, dated), events)
+                self.days[first].add(alone)
             if len(moved) == table.cells.size:
                 del self.days[day]
             elif moved:
@@ -196,16 +199,3 @@ def _add_by_day(table: Table, bits: int, place_of: IntArray, owners: Sequence[Fa
         day_table.version = next_version()
     for users in owners:
         users.sum_up_days()
-
-
-def _move_to_day(table: Table, day: int) -> Table:
-    """The table with all sums by user group moved to one day."""
-    if table.groups is None:
-        return table
-    return _of_groups(table, table.groups.dated(day), table.events)
-
-
-def _of_groups(like: Table, groups: Groups, events: Relation | None = None) -> Table:
-    table = like.empty(like.plan.by_day)
-    table.set_statistics(dict.fromkeys(table.statistics, groups), events)
-    return table
