@@ -202,9 +202,9 @@ def _events(given: Any, options: Options) -> Given:
 def expand_paths(paths: Iterable[str]) -> list[str]:
     """The files that paths, folders and patterns name, each once."""
     files = [file_path for path in paths for file_path in files_at(path)]
-    for path in files:
-        if files.count(path) > 1:
-            raise UsageError(f"{path}: given twice; give each file once.")
+    if len({*files}) < len(files):
+        twice = next(path for path in files if files.count(path) > 1)
+        raise UsageError(f"{twice}: given twice; give each file once.")
     return files
 
 
