@@ -333,6 +333,7 @@ class Lines:
         self.names = self.parts = paths
         self.ids: IdKind | None = "integer" if fields.ids == "integer" else "text"
         self._fields, self._labels = fields, labels
+        self._decoders: dict[Search, Decoder] = {}
 
     @property
     def sizes(self) -> Sequence[int] | None:
@@ -344,7 +345,9 @@ class Lines:
     def read(self, part: Any, search: Search) -> Iterator[Events]:
         """The events of a part, batch by batch; lines that are none are left out, with a reason."""
         file = NdjsonFile(part)
-        decoder = Decoder(self._fields, self._labels, search)
+        if search not in self._decoders:
+            self._decoders[search] = Decoder(self._fields, self._labels, search)
+        decoder = self._decoders[search]
         partition = Partition(part, 0)
         try:
             while not file.finished:
