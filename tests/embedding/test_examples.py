@@ -36,6 +36,7 @@ from tests.embedding.examples import (
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
 from tests.ports import free_port
+from tests.processes import finished
 from tests.prometheus.server import prometheus
 
 THREADS = 4
@@ -274,14 +275,7 @@ def test_an_example_runs_with_what_it_says_it_needs(example: str, tmp_path: Path
         [*uv, "pip", "install", "--compile-bytecode", "--python", str(python), str(ROOT), *others],
     ):
         subprocess.run(command, check=True, capture_output=True)
-    done = subprocess.run(
-        [python, path, "logs/*.ndjson"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = finished([python, path, "logs/*.ndjson"], cwd=tmp_path, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     alone = Accumulator("ndcg@2", "hit_rate@1")
     for event in events:
@@ -301,14 +295,11 @@ def test_trackers_keep_the_numbers(tmp_path: Path) -> None:
         "MLFLOW_TRACKING_URI": f"file:{tmp_path / 'mlruns'}",
         "MLFLOW_ALLOW_FILE_STORE": "true",
     }
-    done = subprocess.run(
+    done = finished(
         command,
         cwd=tmp_path,
         env={**os.environ, **stores, "WANDB_SILENT": "true"},
-        capture_output=True,
-        text=True,
         timeout=PATIENCE,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     (run,) = re.findall(r"^mlflow (\w+)$", done.stdout, re.MULTILINE)

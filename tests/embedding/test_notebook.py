@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from streameval.events.errors import MetricError, MissingExtraError
 from streameval.plot import lifts, over_time, readings, row
 from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES
+from tests.processes import finished
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = [sys.executable, "-m", "jupyter", "execute", "--inplace", str(path)]
     environment = {**os.environ, "PATH": programs, "IPYTHONDIR": str(folder / "ipython")}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE,
-        check=False,
-    )  # fmt: skip
+    done = finished(command, cwd=folder, env=environment, timeout=PATIENCE)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder
 

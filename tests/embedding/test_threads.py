@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from streameval import Accumulator
 from streameval.accumulator.doubts import FIRST_OBSERVED
 from streameval.exporters.embedded import Collector
 from tests.embedding.examples import lists, scraped
+from tests.processes import finished
 
 METRICS = ("ndcg@10", "hit_rate@3", "item_coverage@10", "ndcg(statistic=median)@10")
 THREADS = 4
@@ -278,7 +278,7 @@ print(ended)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_that_is_forked_while_threads_count_counts_on() -> None:
     command = [sys.executable, "-W", "ignore", "-c", _FORKS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = finished(command)
     assert done.stdout == f"{[0] * 10}\n", done.stderr
 
 
@@ -308,5 +308,5 @@ def test_a_child_that_is_forked_while_a_thread_imports_a_late_module_uses_it(
     source = "import begun, time\nbegun.event.set()\ntime.sleep(0.2)\nvalue = 7\n"
     (tmp_path / "slow.py").write_text(source)
     command = [sys.executable, "-W", "ignore", "-c", _FORKS_IN_AN_IMPORT, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = finished(command)
     assert done.stdout == "7\n", done.stderr

@@ -13,7 +13,7 @@ import tracemalloc
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from streameval.statistics.kernel import pure
 from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
 from tests.kernel import stress, twin
+from tests.processes import finished
 
 pytestmark = pytest.mark.compiler
 
@@ -286,7 +287,7 @@ except KeyboardInterrupt:
 def test_a_long_call_heeds_an_interrupt(extension: Path) -> None:
     assert hasattr(signal, "setitimer")
     command = [sys.executable, "-c", _INTERRUPTED, str(ROOT), str(extension)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = finished(command, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["during the call", "interrupted"]
 
@@ -351,7 +352,7 @@ print(failures)
 def test_without_memory_a_call_fails_and_a_block_keeps_whole_rows(extension: Path) -> None:
     pytest.importorskip("_testcapi")
     command = [sys.executable, "-c", _WITHOUT_MEMORY, str(ROOT), str(extension)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = finished(command, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 20
 
@@ -397,42 +398,36 @@ print(len(records))
 
 def test_nothing_behind_the_end_of_a_record_is_read(extension: Path) -> None:
     command = [sys.executable, "-c", _AT_THE_END, str(ROOT), str(extension)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = finished(command, timeout=PATIENCE)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "60\n")
 
 
-def test_a_kernel_of_another_version_is_not_used(
-    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "streameval.statistics.kernel._match"
-    monkeypatch.setitem(sys.modules, name, compiled)
-    assert selected._can_be_used()
-    monkeypatch.setitem(sys.modules, name, SimpleNamespace(INTERFACE=pure.INTERFACE - 1))
-    assert not selected._can_be_used()
-    monkeypatch.setitem(sys.modules, name, None)
-    assert not selected._can_be_used()
-
-
 _WHICH = "from streameval.statistics import kernel; print(kernel.COMPILED, kernel.Block.__module__)"
+_OTHER = "import sys, types; sys.modules['streameval.statistics.kernel._match'] = "
 
 
-def test_a_variable_chooses_the_kernel_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMEVAL_PURE", "1")
-    done = subprocess.run(
-        [sys.executable, "-c", _WHICH], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False streameval.statistics.kernel.pure\n"
+@pytest.mark.parametrize(
+    ("before", "variables"),
+    [
+        ("", {"STREAMEVAL_PURE": "1"}),
+        (f"{_OTHER}types.SimpleNamespace(INTERFACE=-1); ", {}),
+        (f"{_OTHER}None; ", {}),
+    ],
+    ids=["a variable says so", "of another version", "not there"],
+)
+def test_the_kernel_in_python_is_used_where_the_other_cannot_be(
+    before: str, variables: dict[str, str]
+) -> None:
+    done = finished([sys.executable, "-c", before + _WHICH], env={**os.environ, **variables})
+    assert done.stdout == "False streameval.statistics.kernel.pure\n", done.stderr
 
 
 def _stressed(*command: str | Path, batches: int, **environment: str) -> str:
     """What a run of `stress.py` says with this command before Python's."""
     python = Path(sys.executable).resolve()
-    done = subprocess.run(
+    done = finished(
         [*map(str, (*command[:-1], python, stress.__file__, command[-1])), "1", str(batches)],
         env={**os.environ, "PYTHONMALLOC": "malloc", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from streameval.statistics.kernel import COMPILED
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT
+from tests.processes import finished
 
 pytestmark = pytest.mark.compiler
 
@@ -39,13 +39,10 @@ def _run_in_python(*suites: str, chosen: str = "") -> None:
     around = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     marks = ("-m", "not nightly and not kafka and not browser and not spark")
     alone = ("-p", "no:cacheprovider", "-p", "no:randomly")
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-m", "pytest", *marks, *alone, "-k", chosen, *suites],
         cwd=ROOT,
         env={**around, "STREAMEVAL_PURE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
