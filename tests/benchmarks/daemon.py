@@ -177,16 +177,18 @@ def _counted(source: KafkaOptions, folder: Path, case: Case) -> Cost:
         web=WebOptions(listen="127.0.0.1:0"),
         intervals=case.intervals,
     )
-    daemon, meter, costs = Daemon(config, {}), _Meter(), list[Cost]()
-    tally = daemon._loop._parts.ingest.tally
+    daemon, meter = Daemon(config, {}), _Meter()
+    costs: list[Cost] = []
 
     def until() -> bool:
-        done = meter.observe(tally.consumed)
+        snapshot = daemon.current()
+        done = snapshot is not None and meter.observe(snapshot.health.consumed)
         if done:
             costs.append(meter.cost())
         return done
 
     daemon.run(until)
-    if tally.valid != RECORDS:
-        raise RuntimeError(f"counted {tally.valid} of {RECORDS}")
+    last = daemon.current()
+    if last is None or last.health.valid != RECORDS:
+        raise RuntimeError(f"counted {last and last.health.valid} of {RECORDS}")
     return costs[0]
