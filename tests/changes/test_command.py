@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.changes.events import estimates, events
@@ -86,21 +84,6 @@ def test_the_open_day_counts_only_where_it_is_named(log: Path) -> None:
     assert "up to 2026-02-05" in usage_error(
         "changes", str(log), "-m", "ctr", "--until", "2026-02-06", *TIME
     )
-
-
-def test_tables_and_lines_agree_to_the_bit(log: Path, tmp_path: Path) -> None:
-    table = tmp_path / "events.parquet"
-    pq.write_table(pa.Table.from_pylist(records()), table)
-    asked = ("-m", "ctr", "--label", "variant", "--mix", "country", *TIME)
-    assert report_rows(table, *asked) == report_rows(log, *asked)
-
-
-def test_order_and_files_and_processes_change_no_bit(log: Path, tmp_path: Path) -> None:
-    shuffled = [*records()[1::2], *records()[::2]]
-    first = json_lines(tmp_path / "first.ndjson", shuffled[: len(shuffled) // 3])
-    second = json_lines(tmp_path / "second.ndjson", shuffled[len(shuffled) // 3 :])
-    asked = ("-m", "ctr", "--label", "variant", "--until", "2026-02-04", *TIME)
-    assert report_rows(second, first, *asked, "--processes", "2") == report_rows(log, *asked)
 
 
 def test_replay_shows_the_turns(log: Path) -> None:

@@ -10,10 +10,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from streameval import Accumulator, ChangeSettings, Intervals, changes
+from streameval import ChangeSettings, Intervals
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import families_in
 from streameval.analyses.changes.report import Change
@@ -22,12 +21,10 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Configured, UnreadPartitions
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import EventFrontend, Ingest
-from streameval.evaluation.partials import Partial, merged, partials
 from streameval.events.records import Partition
 from tests.batches import batch_of
 from tests.changes.events import DAY, FIRST, events
 from tests.engine.counting import Taking, layout
-from tests.strategies import event_of
 
 SETTINGS = ChangeSettings(label="variant", rollouts="model")
 LABELS = ("variant", "model")
@@ -149,38 +146,3 @@ def test_the_others_are_everything_without_a_slice() -> None:
             sums, direct = family.sums(metric, everything, some), family.sums(metric, rest)
             for part, other in zip(sums, direct, strict=True):
                 np.testing.assert_array_equal(part, other)
-
-
-def test_a_batch_job_says_what_one_process_says_to_the_bit() -> None:
-    parts = [part for at in range(5) for part in _partials(log()[at::5])]
-    Random(1).shuffle(parts)
-    cells = {cell.labels: accumulator for cell, accumulator in merged(parts).items()}
-    alone = {name: _accumulated([row for row in log() if row["variant"] == name]) for name in "ab"}
-    change = changes(cells["b",], "ctr", against=cells["a",])
-    assert change == changes(alone["b"], "ctr", against=alone["a"])
-    assert change.verdict == "worse"
-
-
-def _partials(rows: Sequence[Record]) -> list[Partial]:
-    return partials([clicks_table(rows)], "ctr", by=["variant"], intervals=Intervals())
-
-
-def clicks_table(rows: Sequence[Record]) -> pa.Table:
-    """The records as a batch job reads them."""
-    names = ("recommendations", "interactions", "variant")
-    columns = {name: [row[name] for row in rows] for name in names}
-    users = {"users": [row["user"] for row in rows]}
-    moment = pa.timestamp("us", "UTC")
-    times = {"times": pa.array([row["ts"] * 1_000_000 for row in rows], moment)}
-    return pa.table(columns | users | times)
-
-
-def _accumulated(rows: Iterable[Record]) -> Accumulator:
-    accumulator = Accumulator("ctr", intervals=Intervals())
-    accumulator.update_many(
-        event_of(
-            row["recommendations"], row["interactions"], user=row["user"], ts=row["ts"] * 1_000_000
-        )
-        for row in rows
-    )
-    return accumulator

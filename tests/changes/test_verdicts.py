@@ -6,7 +6,6 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -400,12 +399,6 @@ def test_python_refuses_what_has_no_sums_by_user() -> None:
             "hit_rate",
             settings=ChangeSettings(accepted=[EPOCH + timedelta(days=30_000)]),
         )
-
-
-def test_a_change_is_plain_data() -> None:
-    change = judged(series_of(fallen()), detailed=True)
-    plain = msgspec.json.decode(msgspec.json.encode(change), type=Change)
-    assert plain == change
 
 
 def test_a_look_without_any_list_is_too_short() -> None:

@@ -120,44 +120,6 @@ def test_users_before_the_start_are_not_checked() -> None:
     assert (since.trouble, since.users) == ((), {"control": 3_000, "treatment": 3_000})
 
 
-@pytest.mark.parametrize(
-    ("users", "share"),
-    [(1_000_000, 0.49), (1_000_000, 0.51), (10_000_000, 0.495), (10_000_000, 0.505)],
-)
-def test_a_small_imbalance_of_many_users_is_found(users: int, share: float) -> None:
-    """As many users as thinning leaves, at worst, are enough to find it in 99 of 100 runs."""
-    random = np.random.default_rng(1)
-    runs = 2_000
-    first = random.binomial(users, share, runs)
-    kept = np.array(
-        [_kept(int(users_of_first), users - int(users_of_first)) for users_of_first in first]
-    )
-    ones = random.binomial(first, kept)
-    others = random.binomial(users - first, kept)
-    alarms = [
-        ratio_evidence([int(count), int(other)], [0.5, 0.5]) >= ALARM
-        for count, other in zip(ones, others, strict=True)
-    ]
-    assert np.mean(alarms) >= 0.99
-
-
-@pytest.mark.parametrize("users", [20_000, 1_000_000, 10_000_000])
-def test_a_fair_split_of_many_users_is_no_alarm(users: int) -> None:
-    random = np.random.default_rng(2)
-    thinned = users * _kept(users // 2, users // 2)
-    ones = random.binomial(int(thinned), 0.5, 5_000)
-    alarms = [ratio_evidence([int(count), int(thinned) - int(count)], [0.5, 0.5]) for count in ones]
-    assert np.mean(np.array(alarms) >= ALARM) <= 0.001
-
-
-def _kept(first: int, other: int) -> float:
-    """The share of users below the common threshold."""
-    halvings = 0
-    while max(first, other) >> halvings > EXPERIMENT_USERS:
-        halvings += 1
-    return 0.5**halvings
-
-
 def test_hashes_of_a_million_users_show_a_split_of_49_to_51() -> None:
     random = np.random.default_rng(3)
     hashes = random.integers(0, 2**64, 1_000_000, dtype=np.uint64)

@@ -324,9 +324,9 @@ def change_reader(settings: ChangeSettings, context: ReaderContext) -> ChangeRea
     """A reader of the families that are watched for changes; None without intervals."""
     if context.intervals is None:
         return None
-    views = [
-        view for view in context.views if is_watched(view.spec.dimensions, context.labels, settings)
-    ]
+    # Families without a segment, and by that of the audience.
+    names = {*context.labels, settings.mix}
+    views = [view for view in context.views if {*view.spec.dimensions} <= names]
     return ChangeReader(settings, context.intervals, views, context.lateness)
 
 
@@ -337,8 +337,3 @@ def families_in(families: Iterable[SliceTable], settings: ChangeSettings) -> lis
         for family in families
         if family.segment in (None, settings.mix)
     ]
-
-
-def is_watched(dimensions: Sequence[str], labels: Sequence[str], settings: ChangeSettings) -> bool:
-    """Whether a family is read: one without a segment, or by the segment `mix`."""
-    return all(name in labels or name == settings.mix for name in dimensions)

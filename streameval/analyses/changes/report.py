@@ -122,20 +122,16 @@ def change_problems(changes: ChangeSettings, kept: Kept) -> Iterator[Problem]:
     ):
         if name is not None and (problem := unknown_name_problem(name, chosen, what)):
             yield f"changes.{key}", f"{name!r} is {problem}"
-    choices = _watchable(kept)
+    families = [family.metrics for family in kept.families if family.segment is None]
+    # Those with sums by user group.
+    texts = [metric.text for metrics in families for metric in metrics if metric.has_interval]
+    choices = list(dict.fromkeys(texts))
     if not choices:
         yield "changes.metrics", "no metric has an interval, so none can be watched."
     for index, name in enumerate(changes.metrics):
         if name not in choices and choices:
             problem = f"{name!r} is not counted by user; choose one of {', '.join(choices)}."
             yield f"changes.metrics[{index}]", f"{problem}{suggestion(name, choices)}"
-
-
-def _watchable(kept: Kept) -> list[str]:
-    """The metrics that have sums by user group, by their text."""
-    families = [family.metrics for family in kept.families if family.segment is None]
-    texts = [metric.text for metrics in families for metric in metrics if metric.has_interval]
-    return list(dict.fromkeys(texts))
 
 
 ChangeVerdict: TypeAlias = Literal[

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -209,16 +210,15 @@ class UsersBefore:
             [_arm_of(arm.below(threshold), hashes[self._order], groups) for arm in of_arm]
             for of_arm in zip(*arms, strict=True)
         ]
-        self._kept: dict[str, Covariates | None] = {}
+        self._covariates = cache(self._covariates_of)
 
     def covariates(self, metric: str) -> Covariates | None:
         """The covariates of a metric; None if no user of one arm is known from before."""
-        own = metric in self._before.totals
-        if (key := metric if own else "") not in self._kept:
-            self._kept[key] = self._covariates(metric if own else CLICKS, metric if own else LISTS)
-        return self._kept[key]
+        if metric in self._before.totals:
+            return self._covariates(metric, metric)
+        return self._covariates(CLICKS, LISTS)
 
-    def _covariates(self, above: str, below: str) -> Covariates | None:
+    def _covariates_of(self, above: str, below: str) -> Covariates | None:
         pairs = [self._pair(self._values(above)), self._pair(self._counts(below))]
         every = [np.concatenate([part.group for part in arm]) for arm in self._arms]
         known = [

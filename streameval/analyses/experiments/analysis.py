@@ -129,10 +129,6 @@ def _answer(report: Report | None) -> Comparisons | None:
     return Comparisons(checks=report.checks, comparisons=report.rows)
 
 
-def _baseline(report: Report) -> tuple[str, str]:
-    return report.label, report.control
-
-
 EXPERIMENTS: Final = Analysis(
     name="experiment",
     title="Experiment",
@@ -148,5 +144,5 @@ EXPERIMENTS: Final = Analysis(
     about="the configured experiment; None without one.",
     users=users_kept,
     line=experiment_line,
-    baseline=_baseline,
+    baseline=lambda report: (report.label, report.control),
 )

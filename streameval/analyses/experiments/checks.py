@@ -98,7 +98,18 @@ def check_audiences(
     variant that they do not name has the share 1.
     """
     crowd = Crowd(audiences)
-    splits = tuple(_splits(crowd, plans))
+    splits = []
+    for plan, following in zip_longest(plans, plans[1:]):
+        # Users who came first on the day of a change are in no split: either shares may hold.
+        changed = None if plan is plans[0] else day_number(plan.since)
+        first = None if changed is None else changed + 1
+        end = None if following is None else day_number(following.since)
+        planned = {name: plan.shares.get(name, 1.0) for name in crowd.names}
+        whole = sum(planned.values())
+        shares = {name: share / whole for name, share in planned.items()}
+        users = dict(zip(crowd.names, crowd.counts(first, end), strict=True))
+        against = ratio_evidence(list(users.values()), list(shares.values()))
+        splits.append(Split(since=plan.since, users=users, shares=shares, evidence=against))
     newest = splits[-1]
     imbalance = smallest_imbalance(sum(newest.users.values()), list(newest.shares.values()))
     arms = list(audiences.values())
@@ -114,7 +125,7 @@ def check_audiences(
         same_users=same_users,
         anonymous=max(anonymous_shares(arms)),
         left_out=tuple(left_out),
-        splits=splits,
+        splits=tuple(splits),
         smallest_imbalance=None if same_users else imbalance,
         moved={
             f"{origin} -> {goal}": users / crowd.users
@@ -137,23 +148,6 @@ def within_values(checks: Checks, evidence: float, trouble: Sequence[str]) -> Ch
     )
 
 
-def _splits(crowd: Crowd, plans: Sequence[PlannedShares]) -> Iterator[Split]:
-    """The users by plan.
-
-    Users who came first on the day of a change are in none: either shares may hold for them.
-    """
-    for plan, following in zip_longest(plans, plans[1:]):
-        changed = None if plan is plans[0] else day_number(plan.since)
-        first = None if changed is None else changed + 1
-        end = None if following is None else day_number(following.since)
-        planned = {name: plan.shares.get(name, 1.0) for name in crowd.names}
-        whole = sum(planned.values())
-        shares = {name: share / whole for name, share in planned.items()}
-        users = dict(zip(crowd.names, crowd.counts(first, end), strict=True))
-        evidence = ratio_evidence(list(users.values()), list(shares.values()))
-        yield Split(since=plan.since, users=users, shares=shares, evidence=evidence)
-
-
 def _trouble(checks: Checks) -> Iterator[str]:
     if checks.ratio_evidence >= ALARM:
         yield (
@@ -161,8 +155,13 @@ def _trouble(checks: Checks) -> Iterator[str]:
             "users of one variant, and the missing users may differ from the others"
         )
     if checks.shared_evidence >= ALARM:
+        moved = [
+            f"{percent(share)} moved from {' to '.join(name.split(' -> '))}"
+            for name, share in sorted(checks.moved.items(), key=lambda pair: -pair[1])
+        ]
+        moves = f" ({', '.join(moved)})" if moved else ""
         yield (
-            f"{percent(checks.shared)} of the users are in several variants{_moves_text(checks)}: "
+            f"{percent(checks.shared)} of the users are in several variants{moves}: "
             "the assignment is not stable; if that is by design, set same_users (--same-users)"
         )
     if checks.anonymous > MOST_ANONYMOUS:
@@ -204,14 +203,6 @@ def planned_text(shares: Mapping[str, float]) -> str:
     if all(math.isclose(share, first) for share in others):
         return f"{percent(first)} each"
     return ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
-
-
-def _moves_text(checks: Checks) -> str:
-    moves = sorted(checks.moved.items(), key=lambda pair: -pair[1])
-    texts = [
-        f"{percent(share)} moved from {' to '.join(name.split(' -> '))}" for name, share in moves
-    ]
-    return f" ({', '.join(texts)})" if texts else ""
 
 
 def users_text(checks: Checks) -> str:

@@ -164,14 +164,15 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     if contrast is None:
         return Comparison(kind=settings.method, confidence=confidence)
     first, other, *_ = contrast
-    positive = min(first.value, other.value) > 0
+    positive, moves = min(first.value, other.value) > 0, other.moves - first.moves
+    whole = math.hypot(*moves.tolist())
     comparison = Comparison(
         control=first.value,
         treatment=other.value,
         difference=other.value - first.value,
         lift=_ratio(contrast) - 1 if positive else None,
         groups=contrast.groups,
-        heaviest=_heaviest(other.moves - first.moves),
+        heaviest=(float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0,
         shortfall=contrast.shortfall if positive and contrast.shortfall > 1 else None,
         is_skewed=positive and contrast.is_skewed,
         kind=settings.method,
@@ -179,8 +180,28 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     )
     if not contrast.is_usable:
         return comparison
-    comparison = _with_bounds(comparison, *_tests(contrast, settings))
-    verdict = _verdict(comparison, settings.precision, settings.higher_is_better)
+    plain, relative = _tests(contrast, settings)
+    if plain is None or relative is None:
+        return msgspec.structs.replace(comparison, verdict="not enough evidence")
+    # The evidence is the smaller of those of difference and lift.
+    evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
+    comparison = msgspec.structs.replace(
+        comparison,
+        low=plain.low,
+        high=plain.high,
+        lift_low=math.expm1(relative.low),
+        lift_high=math.expm1(min(relative.high, _LARGEST_LOG)),
+        evidence=math.exp(evidence),
+        p_value=min(max(plain.p_value, relative.p_value), 1.0),
+    )
+    verdict: Verdict = "not enough evidence"
+    if comparison.excludes_zero and settings.higher_is_better is None:
+        verdict = "different"
+    elif comparison.excludes_zero:
+        rises = other.value > first.value
+        verdict = "better" if rises is settings.higher_is_better else "worse"
+    elif (comparison.largest_lift or 0.0) <= settings.precision:
+        verdict = "no difference"
     return msgspec.structs.replace(comparison, verdict=verdict)
 
 
@@ -347,38 +368,6 @@ def _test_effect(
     else:
         p_value = 2.0 * math.exp(log_student_tail(t, groups))
     return _Tested(effect - half, effect + half, evidence, p_value)
-
-
-def _with_bounds(row: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:
-    """Add bounds; the evidence is the smaller of those of difference and lift."""
-    if plain is None or relative is None:
-        return row
-    evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
-    return msgspec.structs.replace(
-        row,
-        low=plain.low,
-        high=plain.high,
-        lift_low=math.expm1(relative.low),
-        lift_high=math.expm1(min(relative.high, _LARGEST_LOG)),
-        evidence=math.exp(evidence),
-        p_value=min(max(plain.p_value, relative.p_value), 1.0),
-    )
-
-
-def _heaviest(moves: FloatArray) -> float:
-    whole = math.hypot(*moves.tolist())
-    return (float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0
-
-
-def _verdict(comparison: Comparison, precision: float, higher_is_better: bool | None) -> Verdict:  # noqa: FBT001  a value of the metric
-    if comparison.excludes_zero and comparison.difference is not None:
-        if higher_is_better is None:
-            return "different"
-        return "better" if (comparison.difference > 0) is higher_is_better else "worse"
-    largest = comparison.largest_lift
-    return (
-        "no difference" if largest is not None and largest <= precision else "not enough evidence"
-    )
 
 
 def verdict_text(row: Comparison) -> str:

@@ -148,14 +148,12 @@ def days_left(course: Course, settings: Settings) -> float | None:
         return lift_error(contrast) if contrast.is_usable else 0.0
 
     days = len(course)
-    power = power_of_time(days, error) if days and error(days) else None
+    power = power_of_time(days, error)
     if power is None:
         return None
-    _, now = course[-1]
-    wanted = error_at(
-        settings.precision, lift_error(now), lambda error: _half_width(error, now.groups, settings)
-    )
-    times = math.log(lift_error(now) / wanted) / power
+    now, groups = error(days), course[-1][1].groups
+    wanted = error_at(settings.precision, now, lambda error: _half_width(error, groups, settings))
+    times = math.log(now / wanted) / power
     return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
 
 

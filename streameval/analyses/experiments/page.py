@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from streameval.analyses.experiments.checks import imbalance_text, planned_text
 from streameval.analyses.experiments.comparison import e_value_text, verdict_text
@@ -32,27 +32,26 @@ _EVIDENCE: Final = 0.1, 1e5
 
 _YEAR: Final = 365
 
-_Fact: TypeAlias = tuple[str, str, str]
-"""Name, text, and a smaller explanation."""
-
 
 def section(report: Report) -> str:
     """A table of all comparisons, and the checks."""
     rows = report.rows
-    trusted = [row for row in rows if row.verdict != "do not trust"]
+    named = [(row, f"{row.metric} of {row.variant} against {report.control}") for row in rows]
     return render(
         "analyses/experiments/section.html",
         report=report,
         promise=promise(rows[0].kind, report.intervals.confidence) if rows else "",
         table=_table(report) if rows else None,
         evidence=[
-            (row, _evidence(row, report.control), _day_table(row, report.control))
-            for row in trusted
-            if len(row.days) > 1 and any(day.low is not None for day in row.days)
+            (row, *_evidence(row, name))
+            for row, name in named
+            if row.verdict != "do not trust"
+            and len(row.days) > 1
+            and any(day.low is not None for day in row.days)
         ],
         alone=[
-            _alone(row, report.control)
-            for row in rows
+            _alone(row, name)
+            for row, name in named
             if sum(day.low is not None for day in row.daily) > 1
         ],
         facts=list(_facts(report)) if rows else (),
@@ -61,7 +60,7 @@ def section(report: Report) -> str:
 
 def _table(report: Report) -> TextTable[Compared]:
     several = len({row.variant for row in report.rows}) > 1
-    ends, precision = _ends(report.rows), report.intervals.precision
+    ends = _ends(report.rows)
     variant = TextColumn[Compared]("variant", lambda row: row.variant)
     columns: list[TextColumn[Compared]] = [
         TextColumn(
@@ -72,7 +71,7 @@ def _table(report: Report) -> TextTable[Compared]:
             "verdict",
             lambda row: row.text,
             tone=lambda row: row.verdict,
-            more=lambda row: list(_sentences(row, report.control, precision)),
+            more=lambda row: list(_sentences(row, report)),
         ),
         TextColumn("lift", lambda row: _lift(row.lift), "right"),
         TextColumn(
@@ -90,28 +89,27 @@ def _table(report: Report) -> TextTable[Compared]:
     return TextTable(columns, report.rows, "Variants against control")
 
 
-def _sentences(row: Compared, control: str, precision: float) -> Iterator[tuple[str, str]]:
-    """Why a verdict is open, what would settle it, and the guardrail; each with its tone."""
-    for sentence in _reasons(row, control, precision):
-        yield sentence, ""
-    if row.guardrail is not None:
-        yield guardrail_text(row), "worse" if row.guardrail_verdict == "broken" else "open"
+def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
+    """Why a verdict is open, what would settle it, and the guardrail; each with its tone.
 
-
-def _reasons(row: Compared, control: str, precision: float) -> Iterator[str]:
-    """Why a verdict is open, and what would settle it; nothing is promised without trust."""
+    Nothing is promised without trust.
+    """
     if row.verdict == "do not trust":
         if row.reason:
-            yield row.reason
-        return
-    if row.verdict in ("not enough evidence", "too few users"):
-        yield open_reason(row, control).after(verdict_text(row))
-    if row.days_left:
-        days = max(1, math.ceil(row.days_left))
-        when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-        yield f"At this pace the lift is known to ±{percent(precision)} in {when}."
-    if row.verdict == "not enough evidence" and row.detectable is not None:
-        yield f"With today's users a lift of {percent(row.detectable)} is found in 8 of 10 cases."
+            yield row.reason, ""
+    else:
+        if row.verdict in ("not enough evidence", "too few users"):
+            yield open_reason(row, report.control).after(verdict_text(row)), ""
+        if row.days_left:
+            days = max(1, math.ceil(row.days_left))
+            when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
+            precision = percent(report.intervals.precision)
+            yield f"At this pace the lift is known to ±{precision} in {when}.", ""
+        if row.verdict == "not enough evidence" and row.detectable is not None:
+            lift = percent(row.detectable)
+            yield f"With today's users a lift of {lift} is found in 8 of 10 cases.", ""
+    if row.guardrail is not None:
+        yield guardrail_text(row), "worse" if row.guardrail_verdict == "broken" else "open"
 
 
 def _ends(rows: Sequence[Compared]) -> tuple[float, float]:
@@ -133,16 +131,13 @@ def _plot(row: Compared, ends: tuple[float, float]) -> ForestPlot:
     return ForestPlot(row.lift, row.lift_low, row.lift_high, ends, words)
 
 
-def _name(row: Compared, control: str) -> str:
-    return f"{row.metric} of {row.variant} against {control}"
-
-
-def _evidence(row: Compared, control: str) -> Drawing:
-    title = f"{_name(row, control)}: evidence by day"
+def _evidence(row: Compared, name: str) -> tuple[Drawing, TextTable[Day]]:
+    """The evidence by day as a chart and as a table."""
+    title = f"{name}: evidence by day"
     largest = e_value_text(max(day.evidence for day in row.days))
     low, high = _EVIDENCE
     points = [(at_day(day.day), min(max(day.evidence, low), high)) for day in row.days]
-    return Drawing(
+    drawing = Drawing(
         title=title,
         label=f"{title}. Its maximum is {largest}.",
         note="",
@@ -151,21 +146,18 @@ def _evidence(row: Compared, control: str) -> Drawing:
         ends=_EVIDENCE,
         logarithmic=True,
     )
-
-
-def _day_table(row: Compared, control: str) -> TextTable[Day]:
     columns: list[TextColumn[Day]] = [
         TextColumn("day", lambda day: day.day.isoformat()),
         TextColumn("evidence", lambda day: e_value_text(day.evidence), "right"),
         TextColumn("lift", lambda day: _lift(day.lift), "right"),
         TextColumn("interval", lambda day: lift_bounds(day.low, day.high), "right"),
     ]
-    return TextTable(columns, row.days[::-1], f"{_name(row, control)}: evidence by day")
+    return drawing, TextTable(columns, row.days[::-1], title)
 
 
-def _alone(row: Compared, control: str) -> tuple[Drawing, str, list[TextTable[SpanLift]]]:
-    """The lift of each day alone in percent, its scale, and tables of days and weeks."""
-    title = f"{_name(row, control)}: lift of each day alone"
+def _alone(row: Compared, name: str) -> tuple[Drawing, str, list[TextTable[SpanLift]]]:
+    """The lift of each day alone in percent, its scale, and tables of weeks and days."""
+    title = f"{name}: lift of each day alone"
     bounds = [
         (at_day(day.start), 100.0 * day.low, 100.0 * day.high)
         for day in row.daily
@@ -187,36 +179,36 @@ def _alone(row: Compared, control: str) -> tuple[Drawing, str, list[TextTable[Sp
         level=0.0,
         ends=(-scale, scale),
     )
-    weekly = f"{_name(row, control)}: lift of each week alone"
-    return drawing, percent(scale / 100.0), [_spans(row.weekly, weekly), _spans(row.daily, title)]
-
-
-def _spans(spans: Sequence[SpanLift], title: str) -> TextTable[SpanLift]:
     columns: list[TextColumn[SpanLift]] = [
         TextColumn("from", lambda span: span.start.isoformat()),
         TextColumn("lift", lambda span: _lift(span.lift), "right"),
         TextColumn("interval", lambda span: lift_bounds(span.low, span.high), "right"),
     ]
-    return TextTable(columns, spans[::-1], title)
+    weekly = TextTable(columns, row.weekly[::-1], f"{name}: lift of each week alone")
+    return drawing, percent(scale / 100.0), [weekly, TextTable(columns, row.daily[::-1], title)]
 
 
 def _lift(lift: float | None) -> str:
     return UNDEFINED if lift is None else percent(lift, "+")
 
 
-def _facts(report: Report) -> Iterator[_Fact]:
-    """How many users each variant has, and whether they can be compared."""
+def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Of the users: name, text, and a smaller explanation."""
     checks = report.checks
+
+    def share_text(share: float) -> str:
+        return percent(share) if share else "none"
+
     counts = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
     yield "users", counts, ""
     split = "no: planned" if checks.ratio_evidence >= ALARM else "yes:"
     since = f" since {checks.splits[-1].since}" if len(checks.splits) > 1 else ""
     planned = f"{split} {planned_text(checks.shares)}{since}"
     yield "split as planned", planned, imbalance_text(checks)
-    several = "by design" if checks.same_users else _share(checks.shared)
+    several = "by design" if checks.same_users else share_text(checks.shared)
     yield "users in several variants", several, ""
     of_a_variant = "of the lists of one variant at most" if checks.anonymous else ""
-    yield "lists without a user id", _share(checks.anonymous), of_a_variant
+    yield "lists without a user id", share_text(checks.anonymous), of_a_variant
     # Much more than the others is a warning.
     if weight := heaviest_weight(report.rows):
         yield "group of users that weighs most", *weight
@@ -225,7 +217,3 @@ def _facts(report: Report) -> Iterator[_Fact]:
         yield "note", "; ".join(checks.notes), ""
     if checks.left_out:
         yield "not compared", ", ".join(checks.left_out), ""
-
-
-def _share(share: float) -> str:
-    return percent(share) if share else "none"

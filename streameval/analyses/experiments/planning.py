@@ -207,20 +207,18 @@ def _effort(
     error = error_at(math.log1p(wanted.lift), 1e3 * now, found)
     fewest = 2.0 * (FEWEST_GROUPS + 1) / min(wanted.split)
     users, share = audience.users * (now / error) ** 2, share_left(sums, audience)
+    days, counted = None, sums.days.size
+    power = power_of_time(counted, lambda count: _relative_error(sums.rows(slice(count))))
+    if power is not None:
+        # The standard error must fall so many times, and does as it did.
+        days = max(counted * (now / error) ** (1.0 / power), 1.0)
     return Effort(
         method=method,
         users=max(users, fewest),
         adjusted=None if share is None else max(users * share, fewest),
-        days=_days(sums, now / error),
+        days=days,
         detectable=math.expm1(min(found(now), 100.0)),
     )
-
-
-def _days(sums: GroupSums, times: float) -> float | None:
-    """Days until the standard error is so many times as small, if it falls as it did."""
-    days = sums.days.size
-    power = power_of_time(days, lambda count: _relative_error(sums.rows(slice(count))))
-    return None if power is None else max(days * times ** (1.0 / power), 1.0)
 
 
 def _relative_error(sums: GroupSums) -> float:

@@ -39,16 +39,90 @@ def variants_in(
     families: Iterable[SliceTable], label: str
 ) -> tuple[list[Metric], dict[str, Variant]]:
     """The metrics of the families with a label and no segment, and the variants of all of them."""
-    variants: dict[str, Variant] = {}
+    named = [part for part in families if label in part.names and part.segment is None]
+    metrics = [metric for family in named for metric in family.metrics]
+    return metrics, _joined(named, label).get("", {})
+
+
+def segments_in(
+    families: Iterable[SliceTable], label: str, by: str
+) -> dict[str, dict[str, Variant]]:
+    """Value of `by`, a label or a segment -> the variants of a label."""
+    named = [part for part in families if {label, by} <= {*part.names}]
+    return _joined([part for part in named if part.segment in (None, by)], label, by)
+
+
+def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
+    """The metrics of all families without a segment, and all users."""
     metrics: list[Metric] = []
+    everyone = Variant({}, NOBODY)
     for family in families:
-        if label not in family.names or family.segment is not None:
-            continue
-        metrics += family.metrics
-        for name, of_slice in variants_of(family, label).items():
-            earlier = variants.get(name)
-            variants[name] = of_slice if earlier is None else earlier.joined(of_slice)
-    return metrics, variants
+        if family.segment is None:
+            metrics += [metric for metric in family.metrics if not tells_unshown(metric)]
+            for variant in _variants_of(family, None).values():
+                everyone = variant.joined(everyone)
+    return metrics, everyone
+
+
+def _joined(
+    families: Iterable[SliceTable], label: str, by: str | None = None
+) -> dict[str, dict[str, Variant]]:
+    """Value of `by`, "" without it -> value of a label -> its data in all of these families."""
+    variants: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
+    for family in families:
+        for (value, name), variant in _variants_of(family, label, by).items():
+            earlier = variants[value].get(name)
+            variants[value][name] = variant if earlier is None else earlier.joined(variant)
+    return dict(variants)
+
+
+def _variants_of(
+    family: SliceTable, label: str | None, by: str | None = None
+) -> dict[tuple[str, str], Variant]:
+    """Values of `by` and of a label, "" without them -> their slices, summed over other labels.
+
+    Lists that were not shown count by the label `RANKER` only.
+    """
+    table = family.table
+    groups = table.groups
+    if groups is None or table.audience is None:
+        return {}
+    cells: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    ranked = RANKER in (label, by)
+    for number in family.labels if ranked else shown_slices(family, family.labels):
+        named = dict(zip(family.names, family.labels[number], strict=True))
+        value, name = ("" if key is None else named[key] for key in (by, label))
+        cells[value, name].append(number)
+    metrics = [
+        metric
+        for metric in family.metrics
+        if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
+    ]
+    means = [metric for metric in family.metrics if has_user_means(metric, table)]
+    audiences = _audiences(table, cells)
+    variants = {}
+    for key, of_variant in sorted(cells.items()):
+        by_user = {
+            metric.text: user_means_by_group(metric, table, np.array(of_variant))
+            for metric in means
+        }
+        problems = {
+            text: Objection(each.problem)
+            for text, each in by_user.items()
+            if each.problem is not None
+        }
+        # Exact, as values are read elsewhere; sums by group are rounded.
+        whole, cell = joined(table, of_variant), np.array(of_variant[:1])
+        readings = [readings_of(metric, whole, cell)[0] for metric in metrics]
+        variants[key] = Variant(
+            {metric.text: summed_together(metric, groups, of_variant) for metric in metrics},
+            audiences[key],
+            activity(table, of_variant),
+            objections={**problems, **objections_to([*metrics, *means], table, of_variant)},
+            values={reading.metric: reading.value for reading in readings if reading.defined},
+            means={text: each.sums for text, each in by_user.items()},
+        )
+    return variants
 
 
 def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
@@ -148,37 +222,6 @@ def experiment_reader(experiment: Experiment, context: ReaderContext) -> Experim
     return ExperimentReader(experiment, context.intervals, views, divided)
 
 
-def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
-    """The metrics of all families without a segment, and all users."""
-    metrics: list[Metric] = []
-    everyone = Variant({}, NOBODY)
-    for family in families:
-        if family.segment is None:
-            metrics += [metric for metric in family.metrics if not tells_unshown(metric)]
-            for variant in variants_of(family, None).values():
-                everyone = variant.joined(everyone)
-    return metrics, everyone
-
-
-def segments_in(
-    families: Iterable[SliceTable], label: str, by: str
-) -> dict[str, dict[str, Variant]]:
-    """Value of `by`, a label or a segment -> the variants of a label."""
-    by_value: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
-    for family in families:
-        if not {label, by} <= {*family.names} or family.segment not in (None, by):
-            continue
-        index = family.names.index(by)
-        slices: defaultdict[str, list[int]] = defaultdict(list)
-        for number, labels in family.labels.items():
-            slices[labels[index]].append(number)
-        for value, numbers in slices.items():
-            for name, variant in variants_of(family, label, numbers, by).items():
-                earlier = by_value[value].get(name)
-                by_value[value][name] = variant if earlier is None else earlier.joined(variant)
-    return dict(by_value)
-
-
 def with_strata(
     variants: Mapping[str, Variant], segments: Mapping[str, Mapping[str, Variant]]
 ) -> dict[str, Variant]:
@@ -219,63 +262,3 @@ def _audiences(table: Table, cells: Mapping[_Key, Sequence[int]]) -> dict[_Key, 
         (sample,) = users.view(np.array(together[:1]))
         audiences[key] = Audience(*sample, *groups.lists_by_day(np.array(together)))
     return audiences
-
-
-def variants_of(
-    family: SliceTable,
-    label: str | None,
-    slices: Iterable[int] | None = None,
-    by: str | None = None,
-) -> dict[str, Variant]:
-    """The variants of a family: slices by the values of one label, summed over other labels.
-
-    Lists that were not shown count by the label `RANKER` only.
-
-    `label`: None for all slices together. `slices`: the only ones that count, of one value of the
-    label or segment `by`; None for all.
-    """
-    ranked = RANKER in (label, by)
-    table = family.table
-    groups = table.groups
-    if groups is None or table.audience is None:
-        return {}
-    index = 0 if label is None else family.names.index(label)
-    cells: defaultdict[str, list[int]] = defaultdict(list)
-    numbers = family.labels if slices is None else slices
-    for number in numbers if ranked else shown_slices(family, numbers):
-        cells["" if label is None else family.labels[number][index]].append(number)
-    metrics = [
-        metric
-        for metric in family.metrics
-        if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
-    ]
-    means = [metric for metric in family.metrics if has_user_means(metric, table)]
-    audiences_by_name = _audiences(table, cells)
-    variants: dict[str, Variant] = {}
-    for name, of_variant in sorted(cells.items()):
-        sums = {metric.text: summed_together(metric, groups, of_variant) for metric in metrics}
-        by_user = {
-            metric.text: user_means_by_group(metric, table, np.array(of_variant))
-            for metric in means
-        }
-        problems = {
-            text: Objection(each.problem)
-            for text, each in by_user.items()
-            if each.problem is not None
-        }
-        variants[name] = Variant(
-            sums,
-            audiences_by_name[name],
-            activity(table, of_variant),
-            objections={**problems, **objections_to([*metrics, *means], table, of_variant)},
-            values=_exact(metrics, table, of_variant),
-            means={text: each.sums for text, each in by_user.items()},
-        )
-    return variants
-
-
-def _exact(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, float]:
-    """The value of each metric over these cells, as it is read elsewhere."""
-    table = joined(table, cells)
-    readings = (readings_of(metric, table, np.array(cells[:1]))[0] for metric in metrics)
-    return {reading.metric: reading.value for reading in readings if reading.defined}

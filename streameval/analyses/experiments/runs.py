@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_args, overload
 
@@ -286,8 +286,15 @@ def compare(  # noqa: PLR0913  each is an option
     if looks < 1:
         raise UsageError(f"looks=: found {looks}; give a whole number of at least 1.")
     bounds = given_options(confidence=confidence, precision=precision)
-    counted = [run for run in runs.values() if isinstance(run, Accumulator | Evaluation)]
-    if counted:
+    if any(isinstance(run, Accumulator | Evaluation) for run in runs.values()):
+        for run in runs.values():
+            if not isinstance(run, Accumulator | Evaluation):
+                raise UsageError(
+                    f"{run!r:.80} is neither a metric nor counted already, as other runs are; give "
+                    "accumulators and evaluations, or recommendations with truth=."
+                )
+        if truth is not None:
+            raise UsageError("truth= is for recommendations; these runs are counted already.")
         others = given_options(
             label=label,
             by=by,
@@ -302,7 +309,10 @@ def compare(  # noqa: PLR0913  each is an option
             guardrails=guardrails,
             **reading,
         )
-        _refuse_others(runs.values(), truth, others)
+        for name in others:
+            raise UsageError(
+                f"{name}= is for events or recommendations; these runs are counted already."
+            )
         return _of_counts(runs, metrics, method or "fixed", bounds, against)
     if against is not None:
         raise UsageError("against= is for two accumulators and one metric.")
@@ -353,22 +363,6 @@ def _runs(
     if len(set(known)) < len(known):
         raise UsageError(f"several runs are called alike ({', '.join(known)}); give names=.")
     return dict(zip(known, runs, strict=True)), metrics
-
-
-def _refuse_others(runs: Iterable[Any], truth: Any, options: Mapping[str, Any]) -> None:
-    """Refuse, beside runs that are counted already, others and what only these need."""
-    for run in runs:
-        if not isinstance(run, Accumulator | Evaluation):
-            raise UsageError(
-                f"{run!r:.80} is neither a metric nor counted already, as other runs are; give "
-                "accumulators and evaluations, or recommendations with truth=."
-            )
-    if truth is not None:
-        raise UsageError("truth= is for recommendations; these runs are counted already.")
-    for name in options:
-        raise UsageError(
-            f"{name}= is for events or recommendations; these runs are counted already."
-        )
 
 
 def _given(runs: Mapping[str, Any], truth: Any, exclude: Any, options: Options) -> dict[str, Given]:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS, log_beta_tail
-from streameval.statistics.arrays import BoolArray, IntArray
+from streameval.statistics.arrays import BoolArray
 from streameval.statistics.intervals import Audience
 
 ALARM: Final = 1000.0
@@ -40,18 +40,16 @@ def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
         >>> ratio_evidence([10_400, 9_600], [0.5, 0.5]) > 1000
         True
     """
-    logs = [_log_evidence(users, shares, certainty) for certainty in _CERTAINTIES]
+    logs = []
+    for certainty in _CERTAINTIES:
+        log = math.lgamma(certainty) - math.lgamma(certainty + sum(users))
+        for count, share in zip(users, shares, strict=True):
+            prior = certainty * share
+            log += math.lgamma(prior + count) - math.lgamma(prior) - count * math.log(share)
+        logs.append(log)
     most = max(logs)
     mean = sum(math.exp(log - most) for log in logs) / len(logs)
     return math.exp(min(most + math.log(mean), math.log(LARGEST_EVIDENCE)))
-
-
-def _log_evidence(users: Sequence[int], shares: Sequence[float], certainty: float) -> float:
-    evidence = math.lgamma(certainty) - math.lgamma(certainty + sum(users))
-    for count, share in zip(users, shares, strict=True):
-        prior = certainty * share
-        evidence += math.lgamma(prior + count) - math.lgamma(prior) - count * math.log(share)
-    return evidence
 
 
 def smallest_imbalance(users: int, shares: Sequence[float]) -> float | None:
@@ -170,11 +168,8 @@ class Crowd:
         starts = np.concatenate(([0], ends[:-1] + 1)) if ends.size else ends
         one_day = self._day[order[starts]] == self._day[order[ends]]
         goals = np.where(one_day, self._arm[order[starts]], self._arm[order[ends]])
-        return self._named(self._arm[order[starts]], goals)
-
-    def _named(self, origins: IntArray, goals: IntArray) -> dict[tuple[str, str], int]:
         size = len(self.names)
-        counts = np.bincount(origins * size + goals, minlength=size * size)
+        counts = np.bincount(self._arm[order[starts]] * size + goals, minlength=size * size)
         return {
             (self.names[code // size], self.names[code % size]): int(counts[code])
             for code in np.flatnonzero(counts).tolist()

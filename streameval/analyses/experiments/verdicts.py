@@ -194,12 +194,9 @@ def explain_row(row: Compared, trouble: Sequence[str], control: str) -> Compared
         row = change(row, verdict="do not trust")
         if row.guardrail is not None:
             row = change(row, guardrail_verdict="do not trust")
-    return change(row, text=_text(row), sentence=_sentence(row, control))
-
-
-def _text(row: Compared) -> str:
     verb = " is " if row.verdict in DECIDED else ": "
-    return f"{row.variant}{verb}{verdict_text(row)}"
+    text = f"{row.variant}{verb}{verdict_text(row)}"
+    return change(row, text=text, sentence=_sentence(row, control))
 
 
 def guardrail_text(row: Compared) -> str:
@@ -302,11 +299,16 @@ class OpenReason(NamedTuple):
 
 def open_reason(row: Compared, control: str) -> OpenReason:
     """Why there are too few users, or not enough evidence."""
-    return _too_few(row, control) if row.verdict == "too few users" else _not_enough(row, control)
-
-
-def _too_few(row: Compared, control: str) -> OpenReason:
-    few = "too few users"
+    few, yet = "too few users", "not enough evidence yet"
+    if row.verdict != few:
+        if row.lift_low is None or row.lift_high is None:
+            return OpenReason(yet, "all users are alike, so the error cannot be estimated.")
+        low = percent(row.lift_low, "+", math.floor)
+        where = f"the lift lies between {low} and {percent(row.lift_high, '+', math.ceil)}"
+        if row.lift_low > 0 or row.lift_high < 0:
+            more = f"more users of {row.variant} and {control} are needed"
+            return OpenReason(yet, f"{where}, but the difference may be 0: {more}.")
+        return OpenReason(yet, f"{where}, so {row.variant} may be better or worse than {control}.")
     for name, value in ((control, row.control), (row.variant, row.treatment)):
         if value is None:
             return OpenReason(few, f"{name} has no lists yet.")
@@ -314,39 +316,20 @@ def _too_few(row: Compared, control: str) -> OpenReason:
             return OpenReason("nothing to compare yet", f"{row.metric} of {name} is {value:g}.")
     if row.difference is None:
         return OpenReason(few, f"{row.variant} and {control} have no day in common.")
-    return OpenReason(few, _shortfall(row, row.shortfall or 1.0))
-
-
-def _shortfall(row: Compared, times: float) -> str:
+    times = row.shortfall or 1.0
     more = f"{times:,.0f}" if times >= 10 else f"{math.ceil(10 * times) / 10:.1f}"
     if row.is_skewed:
-        return (
+        return OpenReason(
+            few,
             f"a few large values decide {row.metric}, and the smaller variant has "
             f"too few users to show them; it needs about {more} times as many, or the values a "
-            "cap, as in value_per_list(cap=100)."
+            "cap, as in value_per_list(cap=100).",
         )
-    groups = (FEWEST_GROUPS + 1) / times - 1.0
-    return (
-        f"those of the smaller variant are worth {max(groups, 0.0):.1f} equally "
-        f"active ones, and {FEWEST_GROUPS} are needed: about {more} times as many users."
-    )
-
-
-def _not_enough(row: Compared, control: str) -> OpenReason:
-    state = "not enough evidence yet"
-    if row.lift_low is None or row.lift_high is None:
-        return OpenReason(state, "all users are alike, so the error cannot be estimated.")
-    low = percent(row.lift_low, "+", math.floor)
-    where = f"between {low} and {percent(row.lift_high, '+', math.ceil)}"
-    if row.lift_low > 0 or row.lift_high < 0:
-        return OpenReason(
-            state,
-            f"the lift lies {where}, but the difference may be 0: more users of {row.variant} and "
-            f"{control} are needed.",
-        )
+    groups = max((FEWEST_GROUPS + 1) / times - 1.0, 0.0)
     return OpenReason(
-        state,
-        f"the lift lies {where}, so {row.variant} may be better or worse than {control}.",
+        few,
+        f"those of the smaller variant are worth {groups:.1f} equally "
+        f"active ones, and {FEWEST_GROUPS} are needed: about {more} times as many users.",
     )
 
 
