@@ -67,7 +67,7 @@ class OffsetCommitter:
         self._counters = counters
         self._evidence = evidence
         self._waiting: dict[Partition, DurableCheckpoint] = {}
-        self._asked: dict[Partition, DurableCheckpoint] = {}
+        self._in_flight: dict[Partition, DurableCheckpoint] = {}
         self._logged: set[str] = set()
 
     def add(self, partition: Partition, durable: DurableCheckpoint) -> None:
@@ -78,7 +78,7 @@ class OffsetCommitter:
         """Drop queued checkpoints of partitions that another replica owns now."""
         for partition in partitions:
             self._waiting.pop(partition, None)
-            self._asked.pop(partition, None)
+            self._in_flight.pop(partition, None)
 
     def commit(self, *, wait: bool) -> None:
         """Commit and show all queued checkpoints; logs new failures and recoveries.
@@ -87,23 +87,23 @@ class OffsetCommitter:
         because an answer is only about the offsets that were asked for.
         """
         self.pending = False
-        if wait or not self._asked:
-            self._asked = dict(self._waiting)
-        if not self._asked:
+        if wait or not self._in_flight:
+            self._in_flight = dict(self._waiting)
+        if not self._in_flight:
             return
-        asked = sorted(self._asked.items())
+        in_flight = sorted(self._in_flight.items())
         offsets = {
-            log: offset for _, checkpoint in asked for log, offset in checkpoint.offsets.items()
+            log: offset for _, checkpoint in in_flight for log, offset in checkpoint.offsets.items()
         }
         problem = self._commit(offsets, wait=wait)
         if isinstance(problem, CommitAnswer):
             self.pending = True
             return
-        self._asked = {}
+        self._in_flight = {}
         if problem is not None:
             self._failed(problem)
             return
-        for partition, durable in asked:
+        for partition, durable in in_flight:
             self._show(partition, durable)
             if self._waiting.get(partition) is durable:
                 del self._waiting[partition]

@@ -189,7 +189,7 @@ class Checkpointer:
         Raises:
             UnsavedStateError: some partitions could not be saved.
         """
-        chosen = [c for c in self._settled(list(self._owned)) if c.changed]
+        changed = [c for c in self._settled(list(self._owned)) if c.changed]
         began = told = self._clock.monotonic()
 
         def saved(left: int) -> None:
@@ -197,11 +197,11 @@ class Checkpointer:
             now = self._clock.monotonic()
             if left and now - told >= _REPORT_SECONDS:
                 told = now
-                fields = {"unsaved": left, "of": len(chosen), "seconds": round(now - began, 1)}
+                fields = {"unsaved": left, "of": len(changed), "seconds": round(now - began, 1)}
                 self._log_events.append(LogEvent("info", "saving state", fields))
             report()
 
-        self._scheduler.save_all(chosen, saved)
+        self._scheduler.save_all(changed, saved)
         unsaved = [
             checkpoint for _, checkpoint in sorted(self._owned.items()) if checkpoint.changed
         ]
@@ -211,11 +211,11 @@ class Checkpointer:
             with suppress(StoreError):
                 earlier = self._store.listing().places.keys()
             places = [checkpoint.plan.place for checkpoint in unsaved]
-            kept = {str(at): None if earlier is None else at in earlier for at in places}
-            raise UnsavedStateError(kept, problem)
-        if chosen:
+            earlier_ones = {str(at): None if earlier is None else at in earlier for at in places}
+            raise UnsavedStateError(earlier_ones, problem)
+        if changed:
             seconds = round(self._clock.monotonic() - began, 1)
-            fields = {"partitions": len(chosen), "seconds": seconds}
+            fields = {"partitions": len(changed), "seconds": seconds}
             self._log_events.append(LogEvent("info", "state saved", fields))
             report()
 

@@ -159,14 +159,14 @@ class CheckpointScheduler:
         self._began_at, self._began_own = self._clock.monotonic(), self._own_time
         self._soon = False
         self._committer.commit(wait=False)
-        chosen = [
+        due = [
             checkpoints
             for _, checkpoints in sorted(self._owned.items())
             if checkpoints.is_due(held=checkpoints.plan.place in self._store.held)
         ]
         silent = self._clock.monotonic() - self._written_at
-        if chosen or (silent >= HEARTBEAT and self._store.held):
-            self._begin(chosen)
+        if due or (silent >= HEARTBEAT and self._store.held):
+            self._begin(due)
             self._take_done()
             return
         # After a rebalance no partition has changed, and none can while reading is paused for
@@ -177,21 +177,21 @@ class CheckpointScheduler:
         if self._flush is None and self._letters is not None and self._letters.full:
             self._flush = self._worker.submit(self._letters.flush)
 
-    def first(self, chosen: Sequence[PartitionCheckpoints]) -> None:
+    def first(self, partitions: Sequence[PartitionCheckpoints]) -> None:
         """Write the first checkpoints of partitions, synchronously.
 
         Raises:
             StoreError: the write failed.
         """
         # They have no record, so no dead letter: those of others may wait.
-        begun = _Round(chosen)
+        begun = _Round(partitions)
         self._note_durable(self._copied(begun, None, lambda: False)(), begun)
 
-    def save(self, chosen: Collection[PartitionCheckpoints]) -> None:
+    def save(self, partitions: Collection[PartitionCheckpoints]) -> None:
         """Save changed partitions within the budget."""
         until = self._clock.monotonic() + self._settings.budget
         self.wait(until)
-        changed = [checkpoints for checkpoints in chosen if checkpoints.changed]
+        changed = [checkpoints for checkpoints in partitions if checkpoints.changed]
         if self._round is None and changed and self._clock.monotonic() < until:
             # Some that are written are worth more than all that are not.
             enough = until - min(_REPORT, self._settings.budget / 2)
@@ -200,19 +200,19 @@ class CheckpointScheduler:
         self._committer.commit(wait=True)
 
     def save_all(
-        self, chosen: Collection[PartitionCheckpoints], report: Callable[[int], None]
+        self, partitions: Collection[PartitionCheckpoints], report: Callable[[int], None]
     ) -> None:
         """Save changed partitions however many they are; give up after `PATIENCE`.
 
         `report`: receives the number of partitions that are not saved yet, now and then.
         """
-        self._wait_for_progress(lambda _: report(len(chosen)))
-        changed = [checkpoints for checkpoints in chosen if checkpoints.changed]
+        self._wait_for_progress(lambda _: report(len(partitions)))
+        changed = [checkpoints for checkpoints in partitions if checkpoints.changed]
         if self._round is None and changed:
             self._begin(changed)
             self._wait_for_progress(lambda encoded: report(len(changed) - encoded))
         self._committer.commit(wait=True)
-        report(sum(checkpoints.changed for checkpoints in chosen))
+        report(sum(checkpoints.changed for checkpoints in partitions))
 
     def wait(self, until: float) -> None:
         """Wait for the round in progress, until this time of the monotonic clock."""
@@ -243,12 +243,12 @@ class CheckpointScheduler:
 
     def _begin(
         self,
-        chosen: Sequence[PartitionCheckpoints],
+        partitions: Sequence[PartitionCheckpoints],
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
         """Copy all at once, so that pending counts are settled once, and begin to write."""
         began = self._clock.busy()
-        started = self._round = _Round(chosen)
+        started = self._round = _Round(partitions)
         save = self._copied(started, self._letters, enough)
         copying = self._clock.busy() - began
 

@@ -54,10 +54,10 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             >>> Policies(on_truncated="restart").enforce("on_truncated", "events[0]", "...")
             'restart'
         """
-        chosen: str = getattr(self, policy)
-        if chosen == "fail":
+        choice: str = getattr(self, policy)
+        if choice == "fail":
             raise RefusedStateError(where, problem, policy, CHOICES[policy])
-        return chosen
+        return choice
 
 
 _RESTART = "the state is archived, and counting starts over at `start`"
@@ -133,8 +133,8 @@ AS_ENVIRONMENT: Final = BucketOptions()
 def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, str]]:
     """Problems of a [state] path and its connection: pairs of a key and a sentence."""
     if not is_url(path):
-        given = {"endpoint": options.endpoint, "region": options.region}
-        for key in [key for key, value in given.items() if value is not None]:
+        connection = {"endpoint": options.endpoint, "region": options.region}
+        for key in [key for key, value in connection.items() if value is not None]:
             yield key, f"it is for object storage only, and path is the folder {path!r}."
         if options.allow_http:
             yield "allow_http", f"it is for object storage only, and path is the folder {path!r}."

@@ -447,11 +447,11 @@ class Store:
         return Found(saved=None, damaged=damaged)
 
     def read(
-        self, location: Location, wanted: Callable[[Entry], bool] = lambda _: True
+        self, location: Location, needs: Callable[[Entry], bool] = lambda _: True
     ) -> SavedCheckpoint:
-        """A checkpoint, after a check of its header, its table and the wanted parts.
+        """A checkpoint, after a check of its header, its table and the parts that are needed.
 
-        `wanted`: whether a part will be read; nothing else may be read of the checkpoint then.
+        `needs`: whether a part will be read; nothing else may be read of the checkpoint then.
 
         Raises:
             DamagedStateError: it is not as written.
@@ -459,11 +459,11 @@ class Store:
             StateVersionError: its version is unknown to this release.
             StoreError: the store cannot be read.
         """
-        # A request costs more than the bytes of parts that are not wanted.
+        # A request costs more than the bytes of parts that are not needed.
         header, entries, start, data = self._content(location, whole=self._storage.remote)
         here: list[Entry] = []
         elsewhere: dict[str, list[Entry]] = {}
-        for entry in filter(wanted, entries):
+        for entry in filter(needs, entries):
             inside = start <= entry.start <= start + len(data) - entry.size
             if entry.key == location.key and inside:
                 here.append(entry)
@@ -729,8 +729,8 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
 
 def map_concurrently(limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
     """Call a function for each item, at most `limit` at a time; results keep the order."""
-    given = list(items)
-    if limit == 1 or len(given) < 2:
-        return [read(argument) for argument in given]
-    with ThreadPoolExecutor(min(limit, len(given)), "object-storage") as pool:
-        return list(pool.map(read, given))
+    arguments = list(items)
+    if limit == 1 or len(arguments) < 2:
+        return [read(argument) for argument in arguments]
+    with ThreadPoolExecutor(min(limit, len(arguments)), "object-storage") as pool:
+        return list(pool.map(read, arguments))

@@ -192,10 +192,10 @@ def _source(options: SourceOptions) -> str:
     table = redact(msgspec.to_builtins(options))
     kind = table.pop("type")
     client = table.pop("kafka", {})
-    given = {name: value for name, value in (table | client).items() if value is not None}
+    values = {name: value for name, value in (table | client).items() if value is not None}
     texts = {
         name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        for name, value in given.items()
+        for name, value in values.items()
     }
     return f"{kind}: " + "; ".join(f"{name} = {text}" for name, text in texts.items())
 

@@ -34,11 +34,11 @@ def metrics(
     streameval metrics --format json
     ```
     """
-    asked = None if name is None else parse(name)
-    chosen = None if asked is None else asked.definition
+    metric = None if name is None else parse(name)
+    definition = None if metric is None else metric.definition
     Forms(
-        lambda: _table() if asked is None else _documentation(asked),
-        lambda: _entry(chosen) if chosen else list(map(_entry, catalogue().values())),
+        lambda: _table() if metric is None else _documentation(metric),
+        lambda: _entry(definition) if definition else list(map(_entry, catalogue().values())),
     ).write(format)
 
 

@@ -123,11 +123,11 @@ def load_with(
         "config_file": None if web_config is None else str(web_config),
         "route_prefix": route_prefix,
     }
-    given = {name: option for name, option in options.items() if option is not None}
+    overrides = {name: option for name, option in options.items() if option is not None}
 
     def override(config: Config) -> Config:
         try:
-            web = msgspec.structs.replace(config.web, **given)
+            web = msgspec.structs.replace(config.web, **overrides)
         except OptionError as error:
             option = f"--web.{error.key.replace('_', '-')}"
             raise ConfigError("the command line", option, error.problem) from None

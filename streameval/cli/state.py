@@ -185,22 +185,22 @@ def merge(
     """
     if is_store(into) or (not is_url(into) and Path(into).exists()):
         raise UsageError(f"--into {into}: exists already; give a path that does not.")
-    chosen = without_copies(newest_checkpoints(paths, report), None)
-    chosen.sort(key=lambda checkpoint: checkpoint.place)
-    cluster, group = _owner(chosen, paths)
-    _check_backfills(chosen)
-    drafts = {checkpoint.place: checkpoint.saved.draft for checkpoint in chosen}
+    checkpoints = without_copies(newest_checkpoints(paths, report), None)
+    checkpoints.sort(key=lambda checkpoint: checkpoint.place)
+    cluster, group = _owner(checkpoints, paths)
+    _check_backfills(checkpoints)
+    drafts = {checkpoint.place: checkpoint.saved.draft for checkpoint in checkpoints}
     lines: list[str] = []
     if backfill:
         # A checkpoint without a clock is older than all others.
         latest = max(
-            chosen,
+            checkpoints,
             key=lambda checkpoint: (
                 checkpoint.saved.header.clock is not None,
                 checkpoint.saved.header.clock or 0,
             ),
         )
-        parts, lines = _with_backfills(chosen, chosen.index(latest), backfill, config)
+        parts, lines = _with_backfills(checkpoints, checkpoints.index(latest), backfill, config)
         drafts[latest.place] = CheckpointDraft(header=latest.saved.header, parts=parts)
     store = store_of(into)
     store.claim(cluster, group)
@@ -208,7 +208,7 @@ def merge(
     with output():
         merged = (
             f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}"
-            for place in chosen
+            for place in checkpoints
         )
         sys.stdout.write(drawn_text(*merged, *lines))
 
@@ -339,8 +339,8 @@ def _with_backfills(
     }
     # What only a process that goes on counting needs was not read, and stays.
     saved = checkpoints[target].saved.draft.parts
-    kept = (part for part in saved if part.name.startswith((SEEN, JOIN)))
-    parts = {part.name: part for part in kept} | parts
+    unread = (part for part in saved if part.name.startswith((SEEN, JOIN)))
+    parts = {part.name: part for part in unread} | parts
     return [parts[name] for name in sorted(parts)], lines
 
 
@@ -349,11 +349,11 @@ def _refuse(left_out: str) -> None:
     raise UsageError(left_out)
 
 
-def _check_backfills(chosen: Sequence[StoredCheckpoint]) -> None:
+def _check_backfills(checkpoints: Sequence[StoredCheckpoint]) -> None:
     """Raise a UsageError if a backfill would be counted twice."""
     merged = [
         (checkpoint, extent)
-        for checkpoint in chosen
+        for checkpoint in checkpoints
         for extent in backfills_in(checkpoint.saved.read(META))
     ]
     for (first, extent), (other, again) in combinations(merged, 2):

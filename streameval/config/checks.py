@@ -117,8 +117,8 @@ def extent_problems(config: Config) -> Iterator[Problem]:
                 )
         named = {"labels": (metric.labels, config.series_labels())}
         named["segments"] = (metric.segments, config.segments)
-        for what, (chosen, allowed) in named.items():
-            for index, name in enumerate(chosen or []):
+        for what, (names, allowed) in named.items():
+            for index, name in enumerate(names or []):
                 if problem := unknown_name_problem(name, allowed, f"`{what}`"):
                     yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
 

@@ -176,8 +176,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             read = frozenset(
                 spans if options.windows is None else map(duration_of, options.windows)
             )
-            chosen = self.segments if options.segments is None else options.segments
-            for segment in (None, *(name for name in self.segments if name in chosen)):
+            segments = self.segments if options.segments is None else options.segments
+            for segment in (None, *(name for name in self.segments if name in segments)):
                 groups_read.setdefault((labels, read, segment), []).append(parse(options.name))
         groups = [self._group(*how, metrics) for how, metrics in groups_read.items()]
         order = {name: index for index, name in enumerate((None, *self.segments))}
@@ -225,8 +225,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         inputs = self.inputs(given)
         needs = [need for need in map(self._users_kept, self.families()) if need]
-        kept = needs[0] if needs else False
-        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=kept)
+        users = needs[0] if needs else False
+        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=users)
 
     def accumulators(
         self, given: Mapping[str, Any] = _NOTHING
@@ -372,9 +372,9 @@ def configuration() -> type[Config]:
 
 def with_analyses(config: Config, analyses: Iterable[Configured]) -> Config:
     """The configuration with the tables of these analyses, and of no other."""
-    kept: dict[str, Any] = {name: getattr(config, name) for name in Config.__struct_fields__}
+    fields: dict[str, Any] = {name: getattr(config, name) for name in Config.__struct_fields__}
     tables = {analysis.table: settings for analysis, settings in analyses}
-    return configuration()(**kept, **tables)
+    return configuration()(**fields, **tables)
 
 
 def relabel(config: Config, labels: Sequence[str]) -> Config:
@@ -430,8 +430,8 @@ def schema(config: Config) -> dict[str, Any]:
     """
     plain: dict[str, Any] = msgspec.to_builtins(config)
     default = msgspec.to_builtins(type(config)(source=config.source))
-    kept = {name: value for name, value in plain.items() if name not in _LEFT_OUT}
-    return {name: value for name, value in sorted(kept.items()) if value != default[name]}
+    counting = {name: value for name, value in plain.items() if name not in _LEFT_OUT}
+    return {name: value for name, value in sorted(counting.items()) if value != default[name]}
 
 
 def from_schema(saved: Mapping[str, Any]) -> Config:

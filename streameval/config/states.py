@@ -62,11 +62,11 @@ def newest_checkpoints(
         if name not in names:
             there = ", ".join(sorted(names)) or "none"
             raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
-    wanted = set(partitions) or names
+    selected = set(partitions) or names
     return [
         checkpoint
         for checkpoint in newest
-        if f"{checkpoint.place.topic}/{checkpoint.place.number}" in wanted
+        if f"{checkpoint.place.topic}/{checkpoint.place.number}" in selected
     ]
 
 
@@ -104,23 +104,23 @@ def without_copies(
             for each in (best_so_far, checkpoint)
         ]
         further = heights[0] < heights[1]
-        kept, other = (checkpoint, best_so_far) if further else (best_so_far, checkpoint)
-        extents = [backfills_in(copy.saved.read(META)) for copy in (kept, other)]
+        longer, other = (checkpoint, best_so_far) if further else (best_so_far, checkpoint)
+        extents = [backfills_in(copy.saved.read(META)) for copy in (longer, other)]
         remedy = "Give only one of them."
         if note is None:
             remedy = f"Merge without {other.path}, and give the backfill again with --backfill."
         for extent in extents[1]:
             if extent not in extents[0]:
                 raise UsageError(
-                    f"{other.path} has a backfill of {extent} with {other.place}; {kept.path} "
+                    f"{other.path} has a backfill of {extent} with {other.place}; {longer.path} "
                     f"lacks it, but has read the same log as far or further. {remedy}"
                 )
-        best[key] = kept
-        copies[other.path, kept.path] += 1
-    for (path, kept_path), count in copies.items():
+        best[key] = longer
+        copies[other.path, longer.path] += 1
+    for (path, longer_path), count in copies.items():
         partitions = f"{count:,} partition{'s' * (count != 1)}"
         if note is not None:
-            note(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
+            note(f"{path}: {partitions} left out, as {longer_path} has counted the same records.")
     return [*best.values()]
 
 

@@ -55,11 +55,11 @@ def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
 
 def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
     """Drop keys without a value; a user without a hash stays, and is rejected later."""
-    given = {name: option for name, option in table.items() if option != ""}
-    tls = given.get("tls_server_config")
+    content = {name: option for name, option in table.items() if option != ""}
+    tls = content.get("tls_server_config")
     if isinstance(tls, dict):
-        given["tls_server_config"] = {key: option for key, option in tls.items() if option != ""}
-    return given
+        content["tls_server_config"] = {key: option for key, option in tls.items() if option != ""}
+    return content
 
 
 class _Loader(yaml.BaseLoader):

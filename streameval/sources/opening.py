@@ -27,13 +27,13 @@ LARGEST_WHOLE: Final = 1 << 29
 _WILD: Final = re.compile(r"[*?[]")
 
 
-def expand(path: str, wanted: Callable[[str], bool]) -> list[str]:
+def expand(path: str, has_rows: Callable[[str], bool]) -> list[str]:
     """The files that a path names: one file, the matches of a pattern, or the files in a folder.
 
     Args:
         path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, which is
             searched recursively without names that begin with "." or "_".
-        wanted: selects files of a folder by name.
+        has_rows: selects files of a folder by name.
     """
     there = not remote.is_remote(path) and (path == STDIN or Path(path).is_file())
     if not there and _WILD.search(path):
@@ -44,7 +44,7 @@ def expand(path: str, wanted: Callable[[str], bool]) -> list[str]:
     is_folder = path.endswith("/") if remote.is_remote(path) else Path(path).is_dir()
     if there or not is_folder:
         return [path]
-    paths = _below(path, wanted)
+    paths = _below(path, has_rows)
     if not paths:
         remedy = "name the files, or give a folder with .parquet, .csv or .ndjson files"
         raise SourceError(path, "no file of events in this folder", remedy)
@@ -55,8 +55,8 @@ _MOST: Final = 100_000
 """Files of a folder that is searched: more are a mistake, such as `/` for an empty variable."""
 
 
-def _below(folder: str, wanted: Callable[[str], bool]) -> list[str]:
-    """The wanted files in a folder and its subfolders, without hidden files and folders."""
+def _below(folder: str, has_rows: Callable[[str], bool]) -> list[str]:
+    """The has_rows files in a folder and its subfolders, without hidden files and folders."""
     is_remote = remote.is_remote(folder)
     root = len(folder.rstrip("/")) + 1
     hidden = re.compile(r"(^|/)[._]")
@@ -65,7 +65,11 @@ def _below(folder: str, wanted: Callable[[str], bool]) -> list[str]:
         if number == _MOST:
             remedy = "name the files or folders to read, or a pattern"
             raise SourceError(folder, f"more than {_MOST:,} files are below it", remedy)
-        if not hidden.search(name[root:]) and wanted(name) and (is_remote or Path(name).is_file()):
+        if (
+            not hidden.search(name[root:])
+            and has_rows(name)
+            and (is_remote or Path(name).is_file())
+        ):
             found.append(name)
     return sorted(found)
 

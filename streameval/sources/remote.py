@@ -156,8 +156,8 @@ def connect_bucket(
     """
     obstore = import_extra("obstore.store", f"a bucket as {url}", "objectstore")
     name = "base_url" if url.startswith("gs://") else "endpoint"
-    given = {name: endpoint, "region": region}
-    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    overrides = {name: endpoint, "region": region}
+    settings: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
     client: ClientConfig = {
         "timeout": timedelta(seconds=timeout),
         "connect_timeout": timedelta(seconds=min(_CONNECT, timeout)),

@@ -215,8 +215,8 @@ def _break(record: bytes, number: int) -> bytes:
 
 
 def _sample(random: _Random, share: float, of: int) -> list[int]:
-    chosen: list[int] = random.choice(of, _count(share, of), replace=False).tolist() if of else []
-    return sorted(chosen)
+    indices: list[int] = random.choice(of, _count(share, of), replace=False).tolist() if of else []
+    return sorted(indices)
 
 
 def _count(share: float, of: int) -> int:

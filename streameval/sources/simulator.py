@@ -135,8 +135,8 @@ def _items(
     order = np.hstack([np.sort(kind[:, :LENGTH], axis=1) for kind in kinds])
     nth_liked = np.cumsum(liked, axis=1) - 1
     nth_other = np.cumsum(~liked, axis=1) - 1 + LENGTH
-    chosen = np.take_along_axis(order, np.where(liked, nth_liked, nth_other), axis=1)
-    return chosen & ((1 << _NUMBER_BITS) - 1)
+    items = np.take_along_axis(order, np.where(liked, nth_liked, nth_other), axis=1)
+    return items & ((1 << _NUMBER_BITS) - 1)
 
 
 def _record(

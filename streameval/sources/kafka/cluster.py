@@ -235,18 +235,18 @@ class Cluster:
         LATEST is the end of the committed records, where the first open transaction begins. For
         milliseconds it is the first record at or after that time, or -1 if there is none.
         """
-        asked = {TopicPartition(*partition): spec for partition in partitions}
-        if not asked:
+        specs = {TopicPartition(*partition): spec for partition in partitions}
+        if not specs:
             return {}
         answers = self._admin.list_partition_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED
+            specs, isolation_level=IsolationLevel.READ_COMMITTED
         )
         return {Partition(*partition): answer.offset for partition, answer in answers.items()}
 
     def committed(self, group: str, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The committed offsets of the group; partitions without a commit are left out."""
-        asked = [TopicPartition(*partition) for partition in partitions]
-        answers = self._admin.list_group_offsets({group: asked})[group] if asked else {}
+        logs = [TopicPartition(*partition) for partition in partitions]
+        answers = self._admin.list_group_offsets({group: logs})[group] if logs else {}
         return {
             Partition(*partition): at.offset for partition, at in answers.items() if at.offset >= 0
         }
@@ -290,9 +290,9 @@ class Cluster:
 
     def setting(self, topic: str, name: str) -> str | None:
         """A setting of a topic; None if it is not set, or this user may not describe it."""
-        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic)]
         try:
-            configs = self._admin.describe_configs(asked, config_filter="all")
+            configs = self._admin.describe_configs(resources, config_filter="all")
         except AuthorizationError:
             return None
         value = configs.get("topic", {}).get(topic, {}).get(name, {}).get("value")

@@ -104,7 +104,7 @@ class ConfluentConsumer:
         self._failure: errors.KafkaError | None = None
         self._fatal: errors.KafkaError | None = None
         self._trouble: tuple[float, errors.KafkaError] | None = None
-        self._asked: Mapping[Partition, int] = {}
+        self._sent: Mapping[Partition, int] = {}
         self._answer: KafkaError | Literal["accepted"] | None = None
         self._settings = {**settings, "on_commit": self._committed, "logger": _CLIENT_LOG}
         self._client = self._subscribed()
@@ -181,15 +181,15 @@ class ConfluentConsumer:
             if refusal is not None:
                 raise _commit_refusal(_translate(refusal))
             return True
-        if self._asked and self._answer is None:
+        if self._sent and self._answer is None:
             return False
-        answer, answered = self._answer, self._asked == offsets
-        self._asked, self._answer = {}, None
+        answer, answered = self._answer, self._sent == offsets
+        self._sent, self._answer = {}, None
         if answered and isinstance(answer, KafkaError):
             raise _commit_refusal(_translate(answer))
         if not answered:
             self._send(offsets, asynchronous=True)
-            self._asked = dict(offsets)
+            self._sent = dict(offsets)
         return answered
 
     def _send(
@@ -209,9 +209,9 @@ class ConfluentConsumer:
         self._client.close()
 
     def _subscribed(self) -> Consumer:
-        def assigned(client: Consumer, given: list[TopicPartition]) -> None:
+        def assigned(client: Consumer, partitions: list[TopicPartition]) -> None:
             client.assign([])
-            self._noted("assigned", _places(given))
+            self._noted("assigned", _places(partitions))
 
         client = Consumer({**self._settings, **self._credentials})
         client.subscribe(
@@ -222,8 +222,10 @@ class ConfluentConsumer:
         )
         return client
 
-    def _give_up(self, change: Change, client: Consumer, given: Sequence[TopicPartition]) -> None:
-        self._noted(change, _places(given))
+    def _give_up(
+        self, change: Change, client: Consumer, partitions: Sequence[TopicPartition]
+    ) -> None:
+        self._noted(change, _places(partitions))
         # The client unassigns on return only if the callback has not assigned anything.
         client.unassign()
 
@@ -243,7 +245,7 @@ class ConfluentConsumer:
         # A client with a fatal error closes without reporting its partitions as lost.
         self._noted("lost", lost)
         self._client.close()
-        self._fatal, self._asked, self._answer = None, {}, None
+        self._fatal, self._sent, self._answer = None, {}, None
         self._client = self._subscribed()
 
     def _name_is_taken(self) -> bool:
@@ -314,33 +316,33 @@ class ConfluentConsumer:
         self._failure = failure
         return False
 
-    def _noted(self, what: Change, given: Collection[Partition]) -> None:
+    def _noted(self, what: Change, partitions: Collection[Partition]) -> None:
         if self._closed:
             return
         self._generation += 1
-        self._member.enqueue(Rebalance(what, tuple(sorted(given))))
+        self._member.enqueue(Rebalance(what, tuple(sorted(partitions))))
         if what != "assigned":
             # The repeated callback raises the owner's error again, outside the client.
             with suppress(StreamevalError):
                 self._member.dispatch()
 
-    def _committed(self, error: KafkaError | None, given: Sequence[TopicPartition]) -> None:
+    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         if {
-            Partition(place.topic, place.partition): place.offset for place in given
-        } == self._asked:
-            self._answer = _first_error(error, given) or "accepted"
+            Partition(place.topic, place.partition): place.offset for place in partitions
+        } == self._sent:
+            self._answer = _first_error(error, partitions) or "accepted"
 
     def _current_credentials(self) -> dict[str, str]:
-        given = filter(self._latest.__contains__, CREDENTIALS)
-        return {librdkafka_name(name): str(self._latest[name]) for name in given}
+        names = filter(self._latest.__contains__, CREDENTIALS)
+        return {librdkafka_name(name): str(self._latest[name]) for name in names}
 
 
 def _at(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
 
 
-def _places(given: Sequence[TopicPartition]) -> list[Partition]:
-    return [Partition(place.topic, place.partition) for place in given]
+def _places(partitions: Sequence[TopicPartition]) -> list[Partition]:
+    return [Partition(place.topic, place.partition) for place in partitions]
 
 
 def _by_place(messages: Sequence[Any], topics: Sequence[str]) -> dict[tuple[str, int], list[Any]]:

@@ -83,10 +83,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
         self._released = frozenset()
         self._note("lost", lost)
 
-    def _note(self, what: Change, given: Collection[TopicPartition]) -> None:
+    def _note(self, what: Change, partitions: Collection[TopicPartition]) -> None:
         if self._closed:
             return
-        self._member.enqueue(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
+        self._member.enqueue(Rebalance(what, tuple(sorted(Partition(*p) for p in partitions))))
         raise _Interruption
 
 
@@ -161,8 +161,8 @@ class KafkaPythonConsumer:
 
     def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> bool:  # noqa: ARG002  it does
         """See `Consumer`; it always waits, for a second at most."""
-        wanted = {_topic_partition(p): OffsetAndMetadata(o, "", -1) for p, o in offsets.items()}
-        self._consumer.commit(wanted, timeout_ms=_COMMIT_MS)
+        commits = {_topic_partition(p): OffsetAndMetadata(o, "", -1) for p, o in offsets.items()}
+        self._consumer.commit(commits, timeout_ms=_COMMIT_MS)
         return True
 
     def close(self) -> None:

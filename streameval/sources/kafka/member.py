@@ -225,11 +225,11 @@ class GroupMember:
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Pause exactly these partitions, and resume all others."""
-        wanted = frozenset(partitions).intersection(self.positions)
-        if wanted != self.paused:
-            self._consumer.pause(wanted - self.paused)
-            self._consumer.resume(self.paused - wanted)
-            self.paused = wanted
+        paused = frozenset(partitions).intersection(self.positions)
+        if paused != self.paused:
+            self._consumer.pause(paused - self.paused)
+            self._consumer.resume(self.paused - paused)
+            self.paused = paused
 
     def commit(
         self, positions: Mapping[Partition, int], *, wait: bool

@@ -103,9 +103,9 @@ def _rename_types(text: str, unit: TimeUnit) -> str:
         if not isinstance(schema, dict):
             return schema
         logical = _logical(schema.get("logicalType"), schema.get("type"), unit)
-        kept = {name: part for name, part in schema.items() if name != "logicalType"}
-        kept |= {name: renamed(kept[name]) for name in _NESTED & kept.keys()}
-        return kept if logical is None else kept | {"logicalType": logical}
+        plain = {name: part for name, part in schema.items() if name != "logicalType"}
+        plain |= {name: renamed(plain[name]) for name in _NESTED & plain.keys()}
+        return plain if logical is None else plain | {"logicalType": logical}
 
     try:
         schema = msgspec.json.decode(text)
