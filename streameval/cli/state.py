@@ -259,13 +259,10 @@ def _parts(store: Mapping[str, Any]) -> Iterator[str | TextTable[Mapping[str, An
     title = f"{store['path']}: cluster {store['cluster']}, group {store['group']}"
     yield TextTable(_COLUMNS, store["places"], title)
     # Places differ in settings only while these change, so each setting is listed once.
-    settings_found = [
-        place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]
-    ]
     settings = {
         (key, json.dumps(value))
-        for place_settings in settings_found
-        for key, value in place_settings.items()
+        for place in store["places"]
+        for key, value in (place["checkpoint"] or {"settings": {}})["settings"].items()
     }
     if settings:
         yield from ("settings", *(f"  {name} = {value}" for name, value in sorted(settings)))
@@ -276,9 +273,8 @@ def _saved(text: Callable[[Any], str], missing: str = "") -> Callable[[Mapping[s
     return lambda place: missing if place["checkpoint"] is None else text(place["checkpoint"])
 
 
-def _clock(checkpoint: Mapping[str, Any]) -> str:
-    clock = checkpoint["clock"]
-    return "none" if clock is None else moment_text(clock // SECOND * SECOND)
+def _whole_second(micros: float | None) -> str:
+    return "none" if micros is None else moment_text(int(micros) // SECOND * SECOND)
 
 
 _Column: TypeAlias = TextColumn[Mapping[str, Any]]
@@ -287,8 +283,8 @@ _COLUMNS: Final[Sequence[_Column]] = (
     _Column("partition", lambda place: f"{place['topic']}[{place['partition']}]"),
     _Column("offset", _saved(lambda saved: f"{saved['offset']:,}", "none valid"), "right"),
     _Column("counted", _saved(lambda saved: f"{saved['counted']:,}"), "right"),
-    _Column("clock", _saved(_clock)),
-    _Column("written", _saved(lambda saved: moment_text(int(saved["written_at"]) * SECOND))),
+    _Column("clock", _saved(lambda saved: _whole_second(saved["clock"]))),
+    _Column("written", _saved(lambda saved: _whole_second(saved["written_at"] * SECOND))),
     _Column("age", _saved(lambda saved: span(saved["age_seconds"])), "right"),
     _Column("bytes", _saved(lambda saved: f"{saved['bytes']:,}"), "right"),
     _Column("parts", _saved(lambda saved: f"{len(saved['parts']):,}"), "right"),

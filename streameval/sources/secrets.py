@@ -35,19 +35,16 @@ def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
     if not match.group().endswith("}"):
         raise ValueError("a ${ is never closed; write $${ for a plain ${")
     if name.startswith("file:"):
-        return _content(Path(name.removeprefix("file:")))
+        path = Path(name.removeprefix("file:"))
+        try:
+            return path.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"the file {path} cannot be read ({error})") from error
     if not _VARIABLE.match(name):
         raise ValueError(f"${{{name}}} is neither ${{NAME}} nor ${{file:PATH}}")
     if name not in environment:
         raise ValueError(f"the environment variable {name} is not set")
     return environment[name].rstrip("\r\n")
-
-
-def _content(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the file {path} cannot be read ({error})") from error
 
 
 def names_a_file(value: object) -> bool:

@@ -100,8 +100,14 @@ def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
     done = _interactions(random, shown, seed)
     share = _INVALID if invalid else 0.0
     impressions = [impression for impression, _ in shown]
+
+    def retry(impression: Impression) -> Impression:
+        """The same request again: the same record, or one with a slightly later time."""
+        after = _up_to(random, _RETRY) if random.random() < 0.5 else 0
+        return msgspec.structs.replace(impression, ts=impression.ts + after)
+
     return Streams(
-        impressions=_log(random, share, impressions, lambda record: _retry(random, record)),
+        impressions=_log(random, share, impressions, retry),
         interactions=_log(random, share, done, lambda record: record),
     )
 
@@ -177,12 +183,6 @@ def _view(random: _Random, shown: Impression) -> SimulatedInteraction:
 
 def _interaction(shown: Impression, item: str, kind: str, after: int) -> SimulatedInteraction:
     return SimulatedInteraction(shown.ts + after, shown.request_id, shown.user, item, kind)
-
-
-def _retry(random: _Random, shown: Impression) -> Impression:
-    """The same request again: the same record, or one with a slightly later time."""
-    after = _up_to(random, _RETRY) if random.random() < 0.5 else 0
-    return msgspec.structs.replace(shown, ts=shown.ts + after)
 
 
 def _log(

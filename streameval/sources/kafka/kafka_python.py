@@ -128,7 +128,11 @@ class KafkaPythonConsumer:
             return []
         mine = {Partition(*partition): records for partition, records in polled.items()}
         batches = [record_batch(p, records) for p, records in mine.items() if p in positions]
-        return batches or self._gaps(positions)
+        if batches:
+            return batches
+        # Offsets without records move the position, too.
+        reached = {p: self._consumer.position(_topic_partition(p), timeout_ms=0) for p in positions}
+        return [skip_to(p, offset) for p, offset in reached.items() if (offset or 0) > positions[p]]
 
     def hold(self, partitions: Sequence[Partition]) -> None:
         """See `Consumer`."""
@@ -194,11 +198,6 @@ class KafkaPythonConsumer:
         """
         if self._consumer.group_metadata().state == MemberState.REBALANCING:
             self._consumer._coordinator.request_rejoin()  # noqa: SLF001  no other way is offered
-
-    def _gaps(self, positions: Mapping[Partition, int]) -> list[RecordBatch]:
-        """Empty batches for offsets without records."""
-        reached = {p: self._consumer.position(_topic_partition(p), timeout_ms=0) for p in positions}
-        return [skip_to(p, offset) for p, offset in reached.items() if (offset or 0) > positions[p]]
 
 
 def record_batch(partition: Partition, records: Sequence[Any]) -> RecordBatch:

@@ -428,10 +428,13 @@ class Watchdog:
         step = min(now - self._looked_at, _LONGEST_STEP) if answers else 0.0
         self._looked_at = now
         for partition, position in positions.items():
-            if ends.get(partition, 0) > position:
-                self._stalled[partition] = self._observed(partition, position, step)
+            before = self._stalled.pop(partition, None)
+            if ends.get(partition, 0) <= position:
+                continue
+            if before is None or position > before.position:
+                self._stalled[partition] = _Stalled(position, 0.0, 0)
             else:
-                self._stalled.pop(partition, None)
+                self._stalled[partition] = before._replace(seconds=before.seconds + step)
         ours = {p: stalled for p, stalled in self._stalled.items() if p in positions}
         due = {p: our for p, our in ours.items() if our.seconds >= self._timeout}
         if not due:
@@ -442,9 +445,3 @@ class Watchdog:
             self._stalled[partition] = stalled._replace(seconds=0.0, tried=tried + 1)
         remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
         return Stall(remedy, {p: stalled.position for p, stalled in due.items()})
-
-    def _observed(self, partition: Partition, position: int, step: float) -> _Stalled:
-        before = self._stalled.get(partition)
-        if before is None or position > before.position:
-            return _Stalled(position, 0.0, 0)
-        return before._replace(seconds=before.seconds + step)
