@@ -160,13 +160,6 @@ def by_rank(users: IntArray, ranks: Array) -> tuple[IntArray, IntArray]:
     return order, np.arange(len(order)) - starts + 1
 
 
-class TimeColumn(NamedTuple):
-    """The column of event time, and the unit of numbers and text in it."""
-
-    name: str
-    unit: TimeUnit
-
-
 def check_field(field: str, known: Sequence[str]) -> None:
     """Refuse a key of `columns` that is not known."""
     if field not in known:
@@ -186,10 +179,10 @@ def check_columns(columns: Mapping[str, str | None]) -> None:
 class SideReader:
     """Reads the tables of one side: finds the columns, then explodes lists, then reads values.
 
-    `clock`: event time, if it is read.
+    `clock`: the column of event time, if it is read, and the unit of numbers and text in it.
     """
 
-    def __init__(self, role: Role, options: Options, clock: TimeColumn | None) -> None:
+    def __init__(self, role: Role, options: Options, clock: tuple[str, TimeUnit] | None) -> None:
         self._role, self._options, self._clock = role, options, clock
         self._number = "score" if role == "recommendations" else "rating"
         self._names: Sequence[str] = ()
@@ -235,7 +228,8 @@ class SideReader:
             with suppress(*(() if orders else (UsageError,))):
                 ranks = rows.number((), rank, "rank")
         if self._clock is not None:
-            times = time_column(rows.column(self._clock.name), self._clock.unit)[rows.owners]
+            name, unit = self._clock
+            times = time_column(rows.column(name), unit)[rows.owners]
         idle = rows.idle
         for table in tables:
             if isinstance(table, Frame) and table.idle is not None:
@@ -254,13 +248,13 @@ class SideReader:
                 raise self._missing(role)
             if name is not None:
                 require(path, name, names)
-        if self._clock is not None:
-            require(path, self._clock.name, names, "name it with {columns.time=NAME}")
+        times = [] if self._clock is None else [self._clock[0]]
+        for name in times:
+            require(path, name, names, "name it with {columns.time=NAME}")
         has_number = found[self._number] is not None or self._named(self._number) is None
         if not has_number or found["item"] is None:
             return {name for name in names if names.count(name) == 1}
-        times = {self._clock.name} if self._clock else set()
-        return times | {name for name in found.values() if name is not None}
+        return {*times, *(name for name in found.values() if name is not None)}
 
     def _named(self, role: str) -> str | None:
         """The column that was named; "" to find it, None if there is none."""

@@ -13,7 +13,7 @@ import numpy as np
 from streameval.accumulator.intake import checked_batch, side_by_side
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import EventFields
+from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import (
     LINES,
@@ -32,7 +32,6 @@ from streameval.evaluation.rows import (
     Role,
     Side,
     SideReader,
-    TimeColumn,
     common_topics,
     is_trec,
     read_trec,
@@ -421,9 +420,9 @@ def joined_rows(
     given: Given, options: Options, fields: EventFields, needs: Needs, every: int | None
 ) -> Spans:
     """Rows of recommendations and truth, joined by user."""
-    clock = None
+    clock: tuple[str, TimeUnit] | None = None
     if every is not None and fields.time is not None:
-        clock = TimeColumn(fields.time, fields.time_unit or "iso8601")
+        clock = (fields.time, fields.time_unit or "iso8601")
     trec = _is_trec_pair(given.recommendations, given.truth, options)
     if trec and every is not None:
         raise InputError("{every} needs event time, and trec_eval's files have none.")
@@ -453,7 +452,12 @@ def joined_rows(
 
 
 def _side(
-    role: Role, rows: Rows, options: Options, clock: TimeColumn | None, *, trec: bool = False
+    role: Role,
+    rows: Rows,
+    options: Options,
+    clock: tuple[str, TimeUnit] | None,
+    *,
+    trec: bool = False,
 ) -> Side:
     if isinstance(rows, Side):
         return rows
