@@ -17,62 +17,19 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from streameval.decoding.fields import EventFields
-from streameval.evaluation.counted import count
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import EmptyFileError, parts_of
 from streameval.evaluation.options import InputError, Options
-from streameval.evaluation.setup import Request, setup_of
-from streameval.evaluation.shell.terminal import SURROUNDINGS
-from streameval.evaluation.sources import given_of
 from streameval.events.errors import SourceError
 from streameval.statistics.matching import Search
-from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
+from tests.cli.program import json_lines, metric_options, run, usage_error, write_file
 
-METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
 SHOWN = [[1, 2, 3], [2], [], [3, 1]]
-ACTS = [[3, 9], [], [1], [1, 3, 3]]
-VARIANTS = ["b", "a", "a", "b"]
-
-
-def readings_of(*arguments: str | Path, metrics: tuple[str, ...] = METRICS) -> list[dict[str, Any]]:
-    return readings(*arguments, *metric_options(metrics))
-
-
-def values(read: list[dict[str, Any]], **labels: str) -> dict[str, tuple[float, int]]:
-    chosen = (reading for reading in read if reading["labels"] == labels)
-    return {reading["metric"]: (reading["value"], reading["count"]) for reading in chosen}
-
-
-def expected(rows: list[int]) -> dict[str, tuple[float, int]]:
-    accumulator = Accumulator(*METRICS)
-    for row in rows:
-        accumulator.update(SHOWN[row], ACTS[row])
-    read = accumulator.compute().values()
-    return {reading.metric: (reading.value, reading.count) for reading in read}
-
-
-def error_of(*arguments: str | Path) -> str:
-    return usage_error("evaluate", *arguments, "-m", "mrr")
 
 
 def parquet(path: Path, **columns: Any) -> Path:
     pq.write_table(pa.table(columns), path)
     return path
-
-
-@pytest.fixture
-def events(tmp_path: Path) -> Path:
-    return parquet(
-        tmp_path / "events.parquet", recommendations=SHOWN, interactions=ACTS, variant=VARIANTS
-    )
-
-
-def test_lists_of_parquet_are_events_which_a_column_splits(events: Path) -> None:
-    assert values(readings_of(events)) == expected([0, 1, 2, 3])
-    read = readings_of(events, "--by", "variant")
-    assert values(read, variant="a") == expected([1, 2])
-    assert values(read, variant="b") == expected([0, 3])
-    assert [reading["labels"]["variant"] for reading in read] == ["a", "b"] * len(METRICS)
 
 
 CONFIG = """
@@ -117,36 +74,15 @@ def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
         for row in rows
     ]
     table = write_file(tmp_path / "events.csv", "\n".join([header, *cells]))
-    expected = state(str(lines), str(config))
-    assert {("variant",), ("variant", "country")} <= {*expected}
-    assert expected == state(str(tmp_path / "events.parquet"), str(config))
-    assert len(expected) > 10
-    csv_state = state(str(table), str(config))
-    # An empty cell is text without a value, where JSON has none.
-    assert set(csv_state) == {*expected}
-    call = ("--config", config, "--format", "json", "--processes")
-    outputs = [
-        run("evaluate", path, *call, processes).stdout
-        for path in (lines, tmp_path / "events.parquet")
-        for processes in ("1", "2")
-    ]
-    assert len({*outputs}) == 1
-    assert {row["window"] for row in json.loads(outputs[0])} == {"5m", "1h", "lifetime"}
-
-
-def state(path: str, config: str) -> dict[Any, bytes]:
-    """The counts of each family over all time, and the readings of each window."""
-    options = Options(config=config)
-    request = Request(given_of([path], None, None, options), options)
-    counted = count(setup_of(request), SURROUNDINGS)
-    ((_, snapshot),) = counted.spans
-    windows = {
-        (entry.metric.text, entry.labels, entry.window): repr(entry.reading).encode()
-        for entry in snapshot.series
+    outputs = {
+        run("evaluate", path, "--config", config, "--format", "json", "--processes", number).stdout
+        for path in (lines, tmp_path / "events.parquet", table)
+        for number in ("1", "2")
     }
-    return windows | {
-        family.names: b"".join(family.table.dump([*family.labels])) for family in counted.families
-    }
+    (output,) = outputs
+    shown = json.loads(output)
+    assert {tuple(row["labels"]) for row in shown} == {("variant",), ("variant", "country")}
+    assert {row["window"] for row in shown} == {"5m", "1h", "lifetime"}
 
 
 def read_all(path: Path) -> None:
@@ -178,9 +114,10 @@ def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
             read_all(path)
 
 
-def test_half_a_file_of_parquet_is_named(events: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.parquet").write_bytes(events.read_bytes()[:-9])
-    assert "bad.parquet: " in error_of(tmp_path / "bad.parquet")
+def test_half_a_file_of_parquet_is_named(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "bad.parquet", recommendations=SHOWN, interactions=SHOWN)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert "bad.parquet: " in usage_error("evaluate", path, "-m", "mrr")
 
 
 CHANCES: Final = """
