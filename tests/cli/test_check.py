@@ -114,11 +114,6 @@ def test_run_names_the_file_of_a_setting_that_is_refused(tmp_path: Path) -> None
     assert f"{path}: source.topics" in done.stderr
 
 
-def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    path = written(tmp_path, '\ufeffmetrics = ["ctr"]\nsource = {type = "simulator"}')
-    assert run("check", path).returncode == 0
-
-
 def test_check_prints_the_values_of_attributes(tmp_path: Path) -> None:
     (tmp_path / "genres.csv").write_text("item,genre\na,news\nb,drama\nb,news\n")
     providers = "".join(f"i{number},p{number}\n" for number in range(1_200))

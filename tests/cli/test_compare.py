@@ -68,10 +68,6 @@ def compared(*arguments: str | Path) -> dict[str, Any]:
     return comparison
 
 
-def compare_error(*arguments: str | Path) -> str:
-    return usage_error("compare", *arguments)
-
-
 def as_counted(record: Mapping[str, Any]) -> Event:
     """A record of these files, for an accumulator."""
     shown, clicked = record["recommendations"], record["interactions"]

@@ -38,17 +38,6 @@ def events(tmp_path: Path) -> Path:
     return json_lines(tmp_path / "events.ndjson", EVENTS)
 
 
-def test_a_table_is_for_people(events: Path) -> None:
-    done = run("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm")
-    assert done.stderr == ""
-    assert "metric" in done.stdout
-    rows = [line.split("│") for line in done.stdout.splitlines() if "│" in line]
-    assert [[cell.strip() for cell in row[1:-1]] for row in rows] == [
-        ["ctr", "0.5000  of 4", "0.0000  of 3"],
-        ["recall@3", "0.7500  of 2", "\N{EN DASH}  of 0"],
-    ]
-
-
 def test_html_is_one_file_with_the_values_and_nothing_from_elsewhere(events: Path) -> None:
     done = run("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm", "--format", "html")
     assert (done.stderr, done.stdout[:15]) == ("", "<!DOCTYPE html>")

@@ -21,46 +21,9 @@ from hypothesis import strategies as st
 from streameval import Accumulator
 from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
 
-_TIME = ("--time", "at", "--time-unit", "iso8601")
-EVENTS = [
-    {"at": "2026-01-01T00:59:59.999999Z", "recommendations": ["a", "b"], "interactions": ["b"]},
-    {"at": "2026-01-01T03:00:00Z", "recommendations": ["a", "b"], "interactions": ["a"]},
-    {"at": "2026-01-01T01:00:00+01:00", "recommendations": ["a", "b"], "interactions": []},
-    {"at": "2026-01-01T01:00:00Z", "recommendations": ["a"], "interactions": ["z"]},
-]
-CONFIG = """
-metrics = ["ctr"]
-labels = ["variant"]
-segments = ["country"]
-windows = { spans = ["5m"] }
-[source]
-type = "simulator"
-[event]
-time = "ts"
-time_unit = "s"
-event_id = "id"
-"""
-
 
 def written(folder: Path, events: Sequence[dict[str, Any]]) -> Path:
     return json_lines(folder / "events.ndjson", events)
-
-
-def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
-    events = [event | {"variant": "x,y"} for event in EVENTS]
-    path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
-    call = ("evaluate", path, *named, "--every", "24h", *_TIME)
-    rows = list(csv.reader(io.StringIO(run(*call, "--format", "csv").stdout)))
-    assert rows == [
-        ["start", "metric", "variant", "value", "count"],
-        ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.375", "4"],
-    ]
-    lines = run(*call).stdout.replace("\N{BOX DRAWINGS HEAVY VERTICAL}", "│")
-    cells = [
-        [cell.strip() for cell in line.split("│") if cell.strip()] for line in lines.split("\n")
-    ]
-    assert ["start", "metric", "variant", "value", "count"] in cells
-    assert ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.3750", "4"] in cells
 
 
 _ROWS = st.lists(
