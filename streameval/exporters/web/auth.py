@@ -12,7 +12,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import bcrypt
 
@@ -105,7 +105,7 @@ class WebUsers:
             verdict=asyncio.get_running_loop().create_future(),
         )
         self._waiting[digest] = check
-        self._unproven.put(digest, Verdict.BUSY)
+        self._unproven[digest] = Verdict.BUSY
         if len(self._waiting) > _MAX_WAITING:
             last = max(self._waiting, key=self._place)
             self._waiting.pop(last).verdict.set_result(Verdict.BUSY)
@@ -116,7 +116,7 @@ class WebUsers:
     def _place(self, digest: bytes) -> tuple[bool, bool, int, int]:
         """The place of a check in the order; the smallest comes first."""
         check = self._waiting[digest]
-        refusals = self._refusals.get(check.address) or 0
+        refusals = self._refusals.get(check.address, 0)
         return digest != self._running, not check.asked_before, refusals, check.arrival
 
     async def _work(self) -> None:
@@ -133,9 +133,8 @@ class WebUsers:
                     self._proven[user] = digest
                     verdict = Verdict.ADMITTED
                 else:
-                    self._unproven.put(digest, Verdict.REFUSED)
-                    refusals = self._refusals.get(check.address) or 0
-                    self._refusals.put(check.address, 1 + refusals)
+                    self._unproven[digest] = Verdict.REFUSED
+                    self._refusals[check.address] = 1 + self._refusals.get(check.address, 0)
             finally:
                 del self._waiting[digest]
                 check.verdict.set_result(verdict)
@@ -165,21 +164,18 @@ class _Check:
     verdict: asyncio.Future[Verdict]
 
 
-class _Recent(Generic[Key, Value]):
+class _Recent(OrderedDict[Key, Value]):
     """A mapping that forgets the key written longest ago when it is full."""
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self._size = size
-        self._values: OrderedDict[Key, Value] = OrderedDict()
 
-    def get(self, key: Key) -> Value | None:
-        return self._values.get(key)
-
-    def put(self, key: Key, value: Value) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._size:
-            self._values.popitem(last=False)
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._size:
+            self.popitem(last=False)
 
 
 def _check_user(path: str, user: str, hashed: str) -> str:
