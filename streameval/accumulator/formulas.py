@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -268,15 +268,15 @@ def _inputs(metric: Metric, context: Context) -> list[Any]:
     return [inputs[name] if name in inputs else context.named(name) for name in names]
 
 
-def lists_in_mean(metric: Metric, hits: HitsOfCells) -> IntArray:
-    """Number of lists in the mean of each cell."""
-    return _lists(metric, hits, "zero")
-
-
-def lists_without_mean(metric: Metric, hits: HitsOfCells, how: Literal["nan", "error"]) -> IntArray:
-    """Number of lists of each cell that make the mean undefined."""
-    refused = hits.refused if how == "error" else 0
-    return _lists(metric, hits, how) + refused
+def lists_by_rule(metric: Metric, hits: HitsOfCells) -> Mapping[Empty, IntArray]:
+    """Rule -> number of lists of each cell that it is for; those of "zero" are in the mean."""
+    lists: dict[Empty, IntArray] = {
+        rule: np.zeros(hits.cells, np.int64) for rule in ("zero", "skip", "nan")
+    }
+    lists["error"] = hits.refused
+    for kind, rule in metric.empty_rules.items():
+        lists[rule] = lists[rule] + hits.having[kind]
+    return lists
 
 
 def ungraded_lists(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
@@ -295,11 +295,6 @@ def mean_counts(metric: Metric, lists: Lists) -> IntArray:
         if rule != "zero":
             count[((lists.length > 0) == items) & ((lists.interacted > 0) == interactions)] = 0
     return np.asarray(count)
-
-
-def _lists(metric: Metric, hits: HitsOfCells, wanted: Empty) -> IntArray:
-    kinds = [hits.having[kind] for kind, rule in metric.empty_rules.items() if rule == wanted]
-    return np.sum(kinds, axis=0) if kinds else np.zeros(hits.cells, np.int64)
 
 
 def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -22,8 +22,7 @@ from streameval.accumulator.formulas import (
     call_metric,
     check_inputs,
     items_shown,
-    lists_in_mean,
-    lists_without_mean,
+    lists_by_rule,
     number_of,
     ungraded_lists,
 )
@@ -48,6 +47,7 @@ from streameval.catalogue import denominator, parse
 from streameval.catalogue.lookup import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
+from streameval.catalogue.signature import Empty
 from streameval.catalogue.summary import summary
 from streameval.events.errors import (
     MetricError,
@@ -98,7 +98,7 @@ def readings_of(
     if metric.is_per_user:
         return _of_users(metric, table, cells, method)
     if metric.definition.reads in ("hits", "lists"):
-        readings = list(_of_lists(metric, table, cells))
+        readings = _of_lists(metric, table, cells)
     elif metric.definition.reads == "event":
         below, values = denominator(metric), _values(metric, table, cells)
         sums = [] if below is None else [under.total for under in _values(below, table, cells)]
@@ -151,24 +151,25 @@ def _checked(
     method: IntervalMethod | None,
 ) -> list[Reading]:
     """The readings with their notes and verdicts; those that cannot be trusted without interval."""
-    if metric.peers is not None:
-        readings = [replace(reading, note=metric.peers) for reading in readings]
     biased = biases(table, cells)
-    if metric.definition.interactions:
-        noted = zip(readings, biased, strict=True)
-        readings = [replace(reading, note=bias or reading.note) for reading, bias in noted]
-    overlap_values = overlaps(metric, table, cells, method)
-    pairs = zip(readings, overlap_values, strict=False)
-    checked = [_of_overlap(metric, *pair, judged=method is not None) for pair in pairs] or readings
+    told = biased if metric.definition.interactions else [None] * cells.size
+    notes = [bias or metric.peers for bias in told]
+    if any(notes):
+        readings = [
+            replace(reading, note=note) for reading, note in zip(readings, notes, strict=True)
+        ]
+    if overlap_values := overlaps(metric, table, cells, method):
+        pairs = zip(readings, overlap_values, strict=True)
+        readings = [_of_overlap(metric, *pair, judged=method is not None) for pair in pairs]
     reference = metric.definition.reference
     sums = None if reference is None or method is None else group_sums(metric, table, cells)
     if reference is None or sums is None or method is None:
-        return checked
+        return readings
     sides = (side_of_reference(sum_, method.intervals, reference) for sum_ in sums)
     texts = [getattr(reference, side).format(**metric.values) for side in sides]
     return [
-        replace(overlap, verdict=text if overlap.defined and bias is None else None)
-        for overlap, text, bias in zip(checked, texts, biased, strict=True)
+        replace(reading, verdict=text if reading.defined and bias is None else None)
+        for reading, text, bias in zip(readings, texts, biased, strict=True)
     ]
 
 
@@ -303,35 +304,26 @@ def _values(metric: Metric, table: Table, cells: IntArray) -> list[Distribution]
     return cast("Values", table.statistics[_name_of_values(metric, table)]).view(cells)
 
 
-def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading]:
+def _of_lists(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
     hits = cast("Hits", _statistic(metric, table)).view(cells)
-    counts, lists = lists_in_mean(metric, hits).tolist(), hits.count.tolist()
-    refusing = lists_without_mean(metric, hits, "error").tolist()
-    undefined = lists_without_mean(metric, hits, "nan").tolist()
-    sound = [
-        not has_problem and not other
-        for has_problem, other in zip(refusing, undefined, strict=True)
-    ]
-    values: Sequence[Distribution] = ()
-    totals: list[float] = []
-    left_out: list[int] = []
-    if any(sound) and metric.needs_values:
-        values = _values(metric, table, cells)
-    elif any(sound):
-        totals_of_cells, out = _total(metric, hits, table, cells, np.array(sound))
-        totals, left_out = totals_of_cells.tolist(), out.tolist()
-    items = items_shown(metric, hits.items).tolist() if metric.definition.per == "item" else counts
-    for at, count in enumerate(counts):
-        if refusing[at]:
-            yield _refusals(metric, count, lists[at], refusing[at])
-        elif undefined[at]:
-            yield mean_reading(metric, math.nan, count, lists[at])
-        elif metric.needs_values:
-            yield _of_values(metric, values[at], lists[at])
-        elif metric.definition.per == "total":
-            yield sum_reading(metric, totals[at], lists[at])
+    lists, rules = hits.count.tolist(), lists_by_rule(metric, hits)
+    counts = rules["zero"]
+    if metric.needs_values:
+        values = zip(_values(metric, table, cells), lists, strict=True)
+        readings = [_of_values(metric, *pair) for pair in values]
+    else:
+        sound = (rules["nan"] == 0) & (rules["error"] == 0)
+        totals, left_out = _total(metric, hits, table, cells, sound)
+        if metric.definition.per == "total":
+            sums = zip(totals.tolist(), lists, strict=True)
+            readings = [sum_reading(metric, *pair) for pair in sums]
         else:
-            yield mean_reading(metric, totals[at], items[at] - left_out[at], lists[at])
+            of_items = metric.definition.per == "item"
+            in_mean = (items_shown(metric, hits.items) if of_items else counts) - left_out
+            means = zip(totals.tolist(), in_mean.tolist(), lists, strict=True)
+            readings = [mean_reading(metric, *each) for each in means]
+    evidence = zip(counts.tolist(), lists, strict=True)
+    return _with_refusals(metric, rules, readings, evidence)
 
 
 def _of_users(
@@ -341,17 +333,29 @@ def _of_users(
     readings = of_users(metric, table, cells, method)
     if metric.definition.reads == "event":
         return readings
-    hits = cast("Hits", _statistic(metric, table)).view(cells)
-    refusing = lists_without_mean(metric, hits, "error").tolist()
-    undefined = lists_without_mean(metric, hits, "nan").tolist()
-    rows = zip(readings, refusing, undefined, strict=True)
+    rules = lists_by_rule(metric, cast("Hits", _statistic(metric, table)).view(cells))
+    evidence = ((reading.count, reading.lists) for reading in readings)
+    return _with_refusals(metric, rules, readings, evidence)
+
+
+def _with_refusals(
+    metric: Metric,
+    rules: Mapping[Empty, IntArray],
+    readings: Iterable[Reading],
+    evidence: Iterable[tuple[int, int]],
+) -> list[Reading]:
+    """The readings; without value where a rule makes the mean undefined, or refuses a list.
+
+    `evidence`: count and lists of those without value.
+    """
+    rows = zip(readings, evidence, rules["error"].tolist(), rules["nan"].tolist(), strict=True)
     return [
-        _refusals(metric, reading.count, reading.lists, refused)
+        _refusals(metric, *found, refused)
         if refused
-        else mean_reading(metric, math.nan, reading.count, reading.lists)
-        if nan
+        else mean_reading(metric, math.nan, *found)
+        if undefined
         else reading
-        for reading, refused, nan in rows
+        for reading, found, refused, undefined in rows
     ]
 
 
@@ -379,42 +383,33 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
     lists, context = statistic.lists, table.context
     if metric.definition.reads == "exposures" and metric.attribute is not None:
         if statistic.estimated:
-            return _without_sample(metric, lists)
+            note = (
+                "Only a sample of the items was counted, and values without an item in it are not "
+                "seen: raise max_items above the number of items that are shown."
+            )
+            reading = mean_reading(metric, math.nan, lists, lists, note)
+            return replace(reading, total=None, estimated=True)
         attribute = dict(context.attributes)[metric.attribute]
         statistic = statistic.by(attribute.of)
         context = replace(context, catalog=frozenset(attribute.values))
     try:
         result = call_metric(metric, statistic, context)
     except UndefinedMetricError as error:
-        return _undefined_lists(metric, lists, lists, error.why)
+        return _undefined(metric, lists, lists, error.why)
     three = result if isinstance(result, Bounded) else [result] * 3
     wanted = "a number, or Bounded(value, low, high)"
-    bounded = Bounded(*(number_of(metric, number, wanted) for number in three))
+    value, low, high = (number_of(metric, number, wanted) for number in three)
+    if metric.values.get("statistic", "mean") not in LEVELS:
+        value = summary(Distribution.of_all(np.array([value])), metric.values, metric.rules)
     return Reading(
         metric=metric.text,
-        value=_summary_of(metric, bounded.value),
+        value=value,
         count=lists,
         lists=lists,
         estimated=getattr(statistic, "estimated", False),
-        low=bounded.low if bounded.low < bounded.high else None,
-        high=bounded.high if bounded.low < bounded.high else None,
+        low=low if low < high else None,
+        high=high if low < high else None,
     )
-
-
-def _without_sample(metric: Metric, lists: int) -> Reading:
-    """The reading by values of an attribute of which only a sample of the items was counted."""
-    note = "Only a sample of the items was counted, and values without an item in it are not seen"
-    note = f"{note}: raise max_items above the number of items that are shown."
-    return Reading(
-        metric=metric.text, value=math.nan, count=lists, lists=lists, estimated=True, note=note
-    )
-
-
-def _summary_of(metric: Metric, value: float) -> float:
-    """The summary statistic of the one value of a slice."""
-    if metric.values.get("statistic", "mean") in LEVELS:
-        return value
-    return summary(Distribution.of_all(np.array([value])), metric.values, metric.rules)
 
 
 def mean_reading(
@@ -455,10 +450,10 @@ def _of_values(metric: Metric, values: Summed, lists: int) -> Reading:
 
 def _refusals(metric: Metric, count: int, lists: int, refusing: int) -> Reading:
     problem = f"{metric.convention or 'its definition'} raises an error on {refusing} of the lists"
-    return _undefined_lists(metric, count, lists, problem)
+    return _undefined(metric, count, lists, problem)
 
 
-def _undefined_lists(metric: Metric, count: int, lists: int, problem: str) -> Reading:
+def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
     return UndefinedReading(
         metric=metric.text, value=math.nan, count=count, lists=lists, problem=problem
     )
