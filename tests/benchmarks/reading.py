@@ -1,4 +1,7 @@
-"""Cost of reading after each event, beside a loop written by hand."""
+"""Cost of reading after each event, beside a loop written by hand and other systems.
+
+The extras `bench` and `conformance` install the systems; the output names those that are missing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any, Protocol, TypeAlias
 
 from streameval import Accumulator
@@ -17,6 +23,8 @@ THREE = ("hit_rate@10", "mrr@10", "ndcg@10")
 NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
 EIGHTEEN = tuple(f"{name}@{k}" for name in NAMES for k in (5, 10, 20))
 WARM, EVENTS, ROUNDS = 600, 2_000, 5
+FEW = 20
+"""Events of a system that computes anew from all lists it keeps, after as many that warm up."""
 
 Pairs: TypeAlias = Sequence[tuple[Sequence[Any], Sequence[Any]]]
 
@@ -39,12 +47,20 @@ def main() -> None:
                 "hand": partial(Loop, names),
                 "streameval": partial(Accumulator, *names),
             }
+            if names is THREE and every <= FEW // 2:
+                tasks |= {name: partial(peer, names) for name, peer in PEERS.items() if _has(name)}
             times = _medians(tasks, events, names, every)
             reads = f"{len(names)} reads after each {every}" if every else "update alone"
             figures = (
                 f"{name} {us:.2f} us ({us / times['hand']:.1f})" for name, us in times.items()
             )
             print(f"{kind}, {reads}: {', '.join(figures)}")
+    for name in PEERS:
+        print(f"{name}: {version(name) if _has(name) else 'not installed'}")
+
+
+def _has(package: str) -> bool:
+    return find_spec(package) is not None
 
 
 def _medians(
@@ -53,7 +69,8 @@ def _medians(
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(ROUNDS):
         for name, make in tasks.items():
-            taken[name].append(_seconds(make(), events, names, every))
+            most = FEW if name == "torchmetrics" else EVENTS
+            taken[name].append(_seconds(make(), events[: WARM + 10 + most], names, every))
     return {name: statistics.median(each) * 1e6 for name, each in taken.items()}
 
 
@@ -126,3 +143,56 @@ class Loop:
 
     def read(self, name: str) -> float:
         return self._sums[name] / self.lists
+
+
+class RiverMeans:
+    """River has no metrics of lists: a mean of it for each value that is written by hand."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        mean = import_module("river.stats").Mean
+        self._means = {name: mean() for name in names}
+        self._cutoffs = sorted({int(name.partition("@")[2]) for name in names})
+
+    def update(self, shown: Sequence[Any], acts: Sequence[Any]) -> None:
+        found = values(shown, acts, self._cutoffs)
+        for name, mean in self._means.items():
+            mean.update(found.get(name, 0.0))
+
+    def read(self, name: str) -> float:
+        return float(self._means[name].get())
+
+
+class TorchMetrics:
+    """The retrieval metrics of torchmetrics, which keep each list as tensors."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        retrieval, self._torch = import_module("torchmetrics.retrieval"), import_module("torch")
+        kinds = {
+            "hit_rate": "RetrievalHitRate",
+            "mrr": "RetrievalMRR",
+            "ndcg": "RetrievalNormalizedDCG",
+        }
+        self._metrics = {}
+        for name in names:
+            kind, _, k = name.partition("@")
+            self._metrics[name] = getattr(retrieval, kinds[kind])(top_k=int(k))
+        self._lists = 0
+
+    def update(self, shown: Sequence[Any], acts: Sequence[Any]) -> None:
+        wanted, tensor = set(acts), self._torch.tensor
+        scores = tensor([float(-rank) for rank in range(len(shown))])
+        relevant = tensor([item in wanted for item in shown])
+        numbers = self._torch.full((len(shown),), self._lists)
+        for metric in self._metrics.values():
+            metric.update(scores, relevant, indexes=numbers)
+        self._lists += 1
+
+    def read(self, name: str) -> float:
+        return float(self._metrics[name].compute())
+
+
+PEERS: dict[str, Callable[[Sequence[str]], Counting]] = {
+    "river": RiverMeans,
+    "torchmetrics": TorchMetrics,
+}
+"""Package -> what counts and reads with it."""
