@@ -11,7 +11,6 @@ from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import By
 from streameval.events import Batch, Event, Interaction
-from streameval.events.columns import Columns
 from streameval.events.listing import list_at
 from streameval.statistics.intervals import Interval, Intervals
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from streameval.analyses.experiments.runs import ComparisonReport, compare
     from streameval.analyses.gaps.statistics import Gap, gap
     from streameval.evaluation.evaluation import Evaluation, evaluate
+    from streameval.events.columns import Columns
 
 __all__ = [
     "Accumulator",
@@ -57,8 +57,9 @@ __version__ = "0.3.0"
 
 list_at("streameval.analyses.listed")
 
-# Analyses and what reads files are imported when first used: a loop that only counts needs neither.
+# Analyses and what reads columns or files: a loop that only counts single events needs neither.
 _LATER = {
+    "Columns": "streameval.events.columns",
     "Change": "streameval.analyses.changes.report",
     "ChangeSettings": "streameval.analyses.changes.report",
     "Comparison": "streameval.analyses.experiments.comparison",

@@ -29,8 +29,6 @@ from streameval.catalogue.items import Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch, Event, Id, Interaction, Interactions
-from streameval.events.arrow import ArrowTable
-from streameval.events.columns import Columns
 from streameval.events.errors import SuspiciousEventsWarning, UnlikeStateError
 from streameval.events.extras import LazyModule
 from streameval.events.forks import forkable_lock
@@ -49,6 +47,8 @@ from streameval.statistics.options import MAX_ITEMS
 if TYPE_CHECKING:
     from streameval.accumulator import advice, codec, reading_intervals, readings, running
     from streameval.accumulator.reading_intervals import IntervalMethod
+    from streameval.events.arrow import ArrowTable
+    from streameval.events.columns import Columns
 else:
     # What only reads and saves: a loop that only counts needs none of it.
     _LATER = ("advice", "codec", "reading_intervals", "readings", "running")

@@ -30,6 +30,7 @@ Adder: TypeAlias = Callable[..., bool]
 _LISTS: Final = frozenset({list, tuple})
 _FIXED: Final = frozenset({tuple, frozenset})
 _CHANGING: Final = frozenset({list, set, dict})
+_NO_IDS: Final = ((), ())
 _TYPE_OF_USERS: Final[Mapping[IdKind | None, type | None]] = {
     "text": str,
     "integer": int,
@@ -42,8 +43,8 @@ class Waiting(NamedTuple):
 
     Attributes:
         search: how the block searches lists.
-        rows: (recommendations, interactions, (scores, user, time, typed interactions, values of
-            formulas)) of each; empty if nothing is kept.
+        rows: ((recommendations, interactions), scores, user, time, typed interactions, values of
+            formulas) of each; empty if nothing is kept.
     """
 
     search: Search
@@ -76,6 +77,7 @@ class Blocks:
         is_read = plan.reads_lists or plan.reads_users or plan.shown is not None
         self._keeps_rows = is_read or plan.has_formulas
         self._shown = slice(None) if plan.reads_lists else plan.shown
+        self._keeps_ids = self._keeps_lists or self._shown is not None
         self._kind: IdKind | None = None
         self.waiting: tuple[Waiting, ...] = ()
 
@@ -124,33 +126,41 @@ class Blocks:
                 scores = [*(checked_scores(shown, scores) or ())]
             except (InvalidEventError, TypeError):
                 return False
+        _, block, rows = self.waiting[positions is not None]
         if not self._keeps_rows:
-            return self.waiting[positions is not None].block.add(shown, acts, positions)
-        return self._append((shown, acts, positions, False), (scores, user, ts, (), None))
+            return block.add(shown, acts, positions)
+        ids = self._copied(shown, acts, positions) if self._keeps_ids else _NO_IDS
+        if len(rows) != len(block):
+            raise between()
+        if ids is None or not block.add(shown, acts, positions):
+            return False
+        rows.append((ids, scores, user, ts, (), None))
+        return True
 
     def add_checked(self, event: Event, values: Sequence[Any]) -> bool:
         """Append an event that is checked, with the values of its formulas."""
-        row = (event.recommendations, event.interactions, event.positions, True)
-        if not self._keeps_rows:
-            return self.waiting[event.positions is not None].block.add(*row)
-        scores = None if event.scores is None else [*event.scores]
-        return self._append(row, (scores, event.user, event.ts, event.typed, values))
-
-    def _append(self, row: tuple[Any, Any, Any, bool], more: tuple[Any, ...]) -> bool:
-        """Append a row to its block, with other fields; False if it must be checked."""
-        shown, acts, positions, _ = row
+        shown, acts, positions = event.recommendations, event.interactions, event.positions
         _, block, rows = self.waiting[positions is not None]
-        if len(rows) != len(block):
+        ids = self._copied(shown, acts, positions) if self._keeps_ids else _NO_IDS
+        if self._keeps_rows and len(rows) != len(block):
             raise between()
-        # Copies, because a caller may change what was counted.
-        kept: Sequence[Any] | None = ()
-        if self._shown is not None:
-            kept = _kept(shown, slice(None) if positions is not None else self._shown)
-        kept_acts = _copy(acts) if self._keeps_lists else ()
-        if kept is None or kept_acts is None or not block.add(*row):
+        if ids is None or not block.add(shown, acts, positions, True):  # noqa: FBT003  no order by name
             return False
-        rows.append((kept, kept_acts, more))
+        if self._keeps_rows:
+            scores = None if event.scores is None else [*event.scores]
+            rows.append((ids, scores, event.user, event.ts, event.typed, values))
         return True
+
+    def _copied(self, shown: Any, acts: Any, positions: Any) -> tuple[Any, Any] | None:
+        """The ids that are kept, which a caller may change; None if they must be converted."""
+        if self._shown is not None and type(shown) not in _LISTS:
+            return None
+        kept: Any = ()
+        if self._shown is not None:
+            kept = shown[:] if positions is not None else shown[self._shown]
+        if not self._keeps_lists or type(acts) in _FIXED:
+            return kept, acts if self._keeps_lists else ()
+        return (kept, acts.copy()) if type(acts) in _CHANGING else None
 
     def take(self) -> Iterator[tuple[Batch, EventValues]]:
         """The events taken since the last call, and the values of formulas for each."""
@@ -167,33 +177,17 @@ class Blocks:
         columns: dict[str, Any] = {}
         values: EventValues = ()
         if self._keeps_rows:
-            names = ("recommendations", "interactions", "scores", "users", "times", "typed")
-            shown, acts, more = zip(*rows, strict=True)
-            *fields, of_formulas = zip(*more, strict=True)
-            lists_and_fields = map(list, (shown, acts, *fields))
-            columns = dict(zip(names, map(_column, names, lists_and_fields), strict=True))
+            ids, *fields, of_formulas = zip(*rows, strict=True)
+            columns["recommendations"], columns["interactions"] = map(list, zip(*ids, strict=True))
+            for name, column in zip(("scores", "users", "times", "typed"), fields, strict=True):
+                absent = column.count(Batch.absent.get(name)) == len(column)
+                columns[name] = None if absent else list(column)
             values = of_formulas if self._has_formulas else ()
             rows.clear()
         if waiting is self.waiting[1]:
             lists = Ragged.of_lengths(np.frombuffer(ranks, np.int64), matches.length)
             columns["positions"] = lists.lists() if self._keeps_rows else lists
         return msgspec.structs.replace(batch_of(matches), **columns), values
-
-
-def _column(name: str, values: list[Any]) -> list[Any] | None:
-    return None if values.count(Batch.absent.get(name)) == len(values) else values
-
-
-def _kept(recommendations: Any, part: slice) -> Sequence[Any] | None:
-    """A part of a list, for later; None if it must be converted first."""
-    return recommendations[part] if type(recommendations) in _LISTS else None
-
-
-def _copy(interactions: Any) -> Any:
-    """The interactions, for later; None if they must be converted first."""
-    if type(interactions) in _FIXED:
-        return interactions
-    return interactions.copy() if type(interactions) in _CHANGING else None
 
 
 def add_nothing(*_: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -20,7 +20,6 @@ from streameval.events.errors import (
     damage_as_error,
 )
 from streameval.events.ids import IdKind
-from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
@@ -48,25 +47,6 @@ class TableContent(NamedTuple):
     statistics: Mapping[str, Statistic]
     inputs: Mapping[str, Inputs]
     seen: Digests
-
-
-class Restored(NamedTuple):
-    """What `restore_content` finds besides the content of the statistics.
-
-    Attributes:
-        events: of each cell.
-        missing: names of the statistics that start empty.
-        seen: the contents of inputs with a version.
-    """
-
-    ids: IdKind | None
-    events: Relation
-    missing: frozenset[str]
-    seen: Digests
-
-
-_Numbers: TypeAlias = tuple[IntArray, IntArray]
-"""The new number of each saved cell and item."""
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -105,16 +85,21 @@ def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]
             yield packed(seen)
 
 
+@damage_as_error(_WHAT)
 def restore_content(
-    content: TableContent, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
-) -> Restored:
+    content: TableContent, data: bytes, order: Sequence[int], *, empty_unlike: bool = False
+) -> tuple[IdKind | None, Relation, frozenset[str], Digests]:
     """Fill empty statistics from the output of `dump_content`.
 
     Args:
         content: content of an empty table; its items and statistics are filled.
         data: the bytes.
-        cells: the new number of each saved cell.
+        order: the new number of each saved cell.
         empty_unlike: whether a statistic of other inputs starts empty, instead of raising.
+
+    Returns:
+        The kind of ids, the events of each cell, the names of the statistics that start empty, and
+        the contents of inputs with a version.
 
     Raises:
         StateVersionError: this release cannot read the version.
@@ -122,76 +107,49 @@ def restore_content(
         UnlikeStateError: the ids are of the other kind.
         DamagedStateError: it is not the output of `dump_content`.
     """
-    with damage_as_error(_WHAT):
-        return _restore_content(content, data, np.array(cells, np.int64), empty_unlike=empty_unlike)
-
-
-def _restore_content(
-    content: TableContent, data: bytes, cells: IntArray, *, empty_unlike: bool
-) -> Restored:
-    version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-    version_read = msgspec.msgpack.decode(version)
+    decode, cells = msgspec.msgpack.decode, np.array(order, np.int64)
+    version, *rest = decode(data, type=list[msgspec.Raw])
+    version_read = decode(version)
     if version_read != STATE_VERSION:
         raise StateVersionError(_WHAT, version_read, STATE_VERSION)
     ids, lists, names, entries = rest
-    kind = one_kind("ids", content.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
-    codes = decode_names(content.items, msgspec.msgpack.decode(names, type=SavedItems))
-    entries_by_name = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
-    columns = msgspec.msgpack.decode(lists, type=list[Ext])
-    events = content.events.restore(columns, cells, codes)
+    kind = one_kind("ids", content.ids, decode(ids, type=IdKind | None))
+    codes = decode_names(content.items, decode(names, type=SavedItems))
+    entries_by_name = decode(entries, type=dict[str, msgspec.Raw])
+    events = content.events.restore(decode(lists, type=list[Ext]), cells, codes)
     missing, seen = set[str](), dict[str, frozenset[str]]()
     for name, statistic in content.statistics.items():
+        # Sums by user have a name for each metric.
+        is_by_user = name.startswith(USER_SUMS_PREFIX)
         if name not in entries_by_name:
-            missing |= _names_of(name, statistic)
+            texts = getattr(statistic.options, "metrics", ())
+            missing.update(
+                [f"{USER_SUMS_PREFIX}{text}" for text in texts] if is_by_user else [name]
+            )
             continue
-        entry = msgspec.msgpack.decode(entries_by_name[name], type=_Entry)
-        inputs = content.inputs.get(name, {})
-        by_metric = isinstance(statistic, Groups | UserSums)
-        fill = _fill_by_metric if by_metric else _fill
-        unlike = _unlike(inputs, entry.inputs) if by_metric else inputs != entry.inputs
+        entry = decode(entries_by_name[name], type=_Entry)
+        here, there = content.inputs.get(name, {}), entry.inputs
+        unlike = frozenset([name] if here != there else ())
+        if isinstance(statistic, Groups | UserSums):
+            # Earlier builds did not save the inputs of each metric.
+            both = here.keys() & there.keys()
+            unlike = frozenset(text for text in both if there[text] not in (None, here[text]))
         if unlike and not empty_unlike:
-            raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
-        missing |= fill(name, statistic, inputs, entry, (cells, codes))
+            raise UnlikeInputsError(f"inputs of {name}", here, there)
+        if isinstance(statistic, Groups | UserSums):
+            statistic.restore(entry.relations, list(there), cells, unlike)
+            if is_by_user:
+                new = here.keys() - (there.keys() - unlike)
+                missing.update(f"{USER_SUMS_PREFIX}{text}" for text in new)
+        elif unlike:
+            missing.add(name)
+        else:
+            pairs = zip(statistic.relations.items(), entry.relations, strict=True)
+            for (relation_name, relation), columns in [*pairs]:
+                statistic.relations[relation_name] = relation.restore(columns, cells, codes)
         for input_name, digests in entry.seen.items():
             seen[input_name] = seen.get(input_name, frozenset()) | frozenset(digests)
-    return Restored(kind, events, frozenset(missing), seen)
-
-
-def _unlike(here: Inputs, there: Inputs) -> frozenset[str]:
-    """The metrics that were counted with other inputs; earlier builds did not save them."""
-    both = here.keys() & there.keys()
-    return frozenset(name for name in both if there[name] not in (None, here[name]))
-
-
-def _fill(
-    name: str, statistic: Statistic, inputs: Inputs, entry: _Entry, numbers: _Numbers
-) -> frozenset[str]:
-    """Fill a statistic, unless it was counted with other inputs; returns the missing names."""
-    if entry.inputs != inputs:
-        return frozenset((name,))
-    pairs = zip(statistic.relations.items(), entry.relations, strict=True)
-    for (relation_name, relation), columns in [*pairs]:
-        statistic.relations[relation_name] = relation.restore(columns, *numbers)
-    return frozenset()
-
-
-def _fill_by_metric(
-    name: str, statistic: Any, inputs: Inputs, entry: _Entry, numbers: _Numbers
-) -> frozenset[str]:
-    """Likewise for sums of several metrics, of which some may be missing."""
-    unlike = _unlike(inputs, entry.inputs)
-    statistic.restore(entry.relations, list(entry.inputs), numbers[0], unlike)
-    if not name.startswith(USER_SUMS_PREFIX):
-        return frozenset()
-    new = inputs.keys() - (entry.inputs.keys() - unlike)
-    return frozenset(f"{USER_SUMS_PREFIX}{text}" for text in new)
-
-
-def _names_of(name: str, statistic: Statistic) -> frozenset[str]:
-    """The names under which a statistic is missing: sums by user have one for each metric."""
-    if isinstance(statistic, UserSums) and name.startswith(USER_SUMS_PREFIX):
-        return frozenset(f"{USER_SUMS_PREFIX}{metric}" for metric in statistic.options.metrics)
-    return frozenset((name,))
+    return kind, events, frozenset(missing), seen
 
 
 def state_of(

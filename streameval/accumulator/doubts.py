@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from streameval.accumulator.formulas import reads_chances
 from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id
@@ -37,6 +36,9 @@ _FEWEST_ITEMS: Final = 10
 _MOST_KINDS: Final = 64
 """Most lengths or items counted; those counted least make room."""
 
+
+_OF_CHANCES: Final = frozenset({"log_loss", "expected_calibration_error"})
+"""Metrics that take scores as probabilities."""
 
 _UNKNOWN: Final = "unknown "
 """Before the name of an attribute: items shown that it does not have."""
@@ -101,7 +103,10 @@ class Doubts:
             for name, attribute in self._attributes:
                 counts[f"{_UNKNOWN}{name}"] += sum(item not in attribute for item in shown)
         if self.lists > _MOST:
-            self._halve()
+            self.lists //= 2
+            for counter in self._counters:
+                for key in counter:
+                    counter[key] //= 2
 
     def observe_batch(self, batch: Batch, observed: int | None = None) -> None:
         """Count some events of a batch: its first ones.
@@ -186,7 +191,12 @@ class Doubts:
                 "other items: are they marks? Give the ids of the items chosen"
             )
             yield Advice(("marks",), text)
-        yield from self._padding()
+        both = self._both.most_common(1) if engaged >= _FEWEST else []
+        for item, count in both if len(self._items) >= _FEWEST_ITEMS else ():
+            if count >= _NEARLY_ALL * engaged or self._padded[item] >= _PADDED * engaged:
+                where = f"is in {count:,} of {engaged:,} lists and in their interactions"
+                text = f"item {item!r} {where}: is it padding? End lists with -1"
+                yield Advice(("padding", item), text)
         if self._nearly(counts["short"], engaged) and not self._are_cut_lists():
             text = (
                 f"{counts['short']:,} of {engaged:,} lists are shorter than their interactions: "
@@ -199,7 +209,7 @@ class Doubts:
                 "position: do positions hold ranks?"
             )
             yield Advice(("positions",), text)
-        if counts["no chances"] and any(map(reads_chances, metrics)):
+        if counts["no chances"] and any(m.definition.name in _OF_CHANCES for m in metrics):
             text = (
                 f"{counts['no chances']:,} of {counts['scored']:,} lists have scores outside 0 to "
                 "1, which log_loss and expected_calibration_error take as probabilities: convert "
@@ -214,16 +224,6 @@ class Doubts:
                     "lists and attribute use the same ids, and is its table up to date?"
                 )
                 yield Advice(("attribute", name), text)
-
-    def _padding(self) -> Iterator[Advice]:
-        engaged = self._counts["engaged"]
-        if len(self._items) < _FEWEST_ITEMS or engaged < _FEWEST:
-            return
-        for item, count in self._both.most_common(1):
-            if count >= _NEARLY_ALL * engaged or self._padded[item] >= _PADDED * engaged:
-                where = f"is in {count:,} of {engaged:,} lists and in their interactions"
-                text = f"item {item!r} {where}: is it padding? End lists with -1"
-                yield Advice(("padding", item), text)
 
     def _nearly(self, few: int, many: int, fewest: int = _FEWEST) -> bool:
         return many >= fewest and few >= _NEARLY_ALL * many
@@ -253,12 +253,6 @@ class Doubts:
     @property
     def _counters(self) -> tuple[Counter[Any], ...]:
         return self._counts, self._shown, self._acted, self._both, self._padded
-
-    def _halve(self) -> None:
-        self.lists //= 2
-        for counter in self._counters:
-            for key in counter:
-                counter[key] //= 2
 
 
 def _repeated_end(shown: Sequence[Id], acts: Sequence[Id], end: int) -> list[Id]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -12,7 +13,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.catalogue.context import ATTRIBUTES, Context
-from streameval.catalogue.items import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import AMONG, BY, Empty
 from streameval.events import Event
@@ -84,12 +84,24 @@ def check_inputs(metric: Metric, context: Context) -> None:
                 known = [known for known, _ in context.attributes]
                 raise MissingAttributeError(metric.text, name.removeprefix(ATTRIBUTES), known)
             raise MissingInputError(metric.text, *_NEEDS[name])
-    attribute = dict(context.attributes).get(metric.attribute or "")
+    attributes = dict(context.attributes)
+    attribute = attributes.get(metric.attribute or "")
     if attribute is not None and metric.definition.reads == "placements":
-        _check_kinds(metric, attribute)
+        kinds = len(attribute.values)
+        if kinds > _MOST_KINDS:
+            by = str(metric.values[BY])
+            remedy = f"it has {kinds:,} values, of at most {_MOST_KINDS:,}; use gini(by={by})"
+            raise MetricParameterError(metric.text, BY, by, remedy)
     among = str(metric.values.get(AMONG, ""))
-    if among:
-        _check_value(metric, among, context)
+    name, _, value = among.partition(":")
+    if among and value not in attributes[name].values:
+        existing = attributes[name].values
+        near = nearest(value, existing)
+        listed = [*near, *(other for other in existing if other not in near)]
+        more = len(listed) - _MOST_LISTED
+        named = ", ".join(listed[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+        remedy = f"no item has it; the values of {name} are {named or 'none'}"
+        raise MetricParameterError(metric.text, AMONG, among, remedy)
 
 
 def needed_inputs(metric: Metric) -> list[str]:
@@ -117,28 +129,6 @@ def input_among(among: str) -> str:
     return f"{ATTRIBUTES}{among.partition(':')[0]}"
 
 
-def _check_value(metric: Metric, among: str, context: Context) -> None:
-    """Refuse a value that no item has."""
-    name, _, value = among.partition(":")
-    attribute = dict(context.attributes)[name]
-    if value in attribute.values:
-        return
-    near = nearest(value, attribute.values)
-    listed = [*near, *(other for other in attribute.values if other not in near)]
-    more = len(listed) - _MOST_LISTED
-    values = ", ".join(listed[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
-    remedy = f"no item has it; the values of {name} are {values or 'none'}"
-    raise MetricParameterError(metric.text, AMONG, among, remedy)
-
-
-def _check_kinds(metric: Metric, attribute: Attribute) -> None:
-    """Refuse more kinds than a cell can count."""
-    if len(attribute.values) > _MOST_KINDS:
-        by, kinds = str(metric.values[BY]), len(attribute.values)
-        remedy = f"it has {kinds:,} values, of at most {_MOST_KINDS:,}; use gini(by={by})"
-        raise MetricParameterError(metric.text, BY, by, remedy)
-
-
 _MOST_KINDS: Final = 1_000
 """Values of an attribute that a statistic of placements counts."""
 
@@ -155,16 +145,13 @@ class MetricFailedError(MetricError):
 
     def __init__(self, metric: Metric, error: Exception, event: Event | None = None) -> None:
         function = metric.definition.function
-        where = "" if event is None else f" for {_shorten(event)}"
+        where = ""
+        if event is not None:
+            shown, acts = list(event.recommendations), event.interactions
+            where = f" for recommendations {shown!r:.80} and interactions {acts!r:.80}"
         self.remedy = f"Correct {function.__name__} in {function.__module__}"
         problem = f"{type(error).__name__}: {error}"
         super().__init__(f"metric {metric.text!r} failed{where} ({problem}). {self.remedy}.")
-
-
-def _shorten(event: Event) -> str:
-    """The lists of an event, shortened."""
-    shown, clicked = list(event.recommendations), event.interactions
-    return f"recommendations {shown!r:.80} and interactions {clicked!r:.80}"
 
 
 def is_own(metric: Metric) -> bool:
@@ -324,14 +311,6 @@ def sum_metric(metric: Metric, column: int, context: Context) -> terms.SummedMet
     )
 
 
-_OF_CHANCES: Final = frozenset({"log_loss", "expected_calibration_error"})
-
-
-def reads_chances(metric: Metric) -> bool:
-    """Whether the metric takes scores as probabilities."""
-    return metric.definition.name in _OF_CHANCES
-
-
 def largest_rounded(metric: Metric) -> float:
     """The largest value of a list that is rounded in sums by user; larger ones are exact."""
     if metric.definition.weighted:
@@ -339,38 +318,33 @@ def largest_rounded(metric: Metric) -> float:
     return BOUNDED if all(map(math.isfinite, metric.definition.bounds)) else 0.0
 
 
-def of_event(result: float | Iterable[float] | None) -> tuple[float, int]:
-    """Numerator and denominator of the values of an event.
-
-    Example:
-        >>> of_event(None), of_event(0.5), of_event([1.0, math.nan, 2.0])
-        ((0.0, 0), (0.5, 1), (3.0, 2))
-        >>> of_event([1e308, 1e308])
-        (0.0, 0)
-    """
-    values = () if result is None else (result,) if isinstance(result, (int, float)) else result
-    finite = [value for value in values if math.isfinite(value)]
-    try:
-        return math.fsum(finite), len(finite)
-    except OverflowError:  # the sum is infinite, so the event is left out
-        return 0.0, 0
-
-
 def of_events(
     results: Sequence[float | Sequence[float] | None],
 ) -> tuple[list[float], list[int]]:
-    """Numerators and denominators of events, as `of_event`."""
+    """Numerators and denominators of the values of events.
+
+    Example:
+        >>> of_events([None, 0.5, [1.0, math.nan, 2.0], [1e308, 1e308]])
+        ([0.0, 0.5, 3.0, 0.0], [0, 1, 2, 0])
+    """
     single = single_values(results)
     # A sum of finite numbers may overflow; then they are looked at one by one.
     if single is not None and math.isfinite(sum(single.values)):
         if single.has_value is None:
             return single.values, [1] * len(results)
         values = iter(single.values)
-        return [next(values) if has else 0.0 for has in single.has_value], list(
-            map(int, single.has_value)
-        )
-    numerators, denominators = zip(*map(of_event, results), strict=True)
-    return list(numerators), list(denominators)
+        numerators = [next(values) if has else 0.0 for has in single.has_value]
+        return numerators, list(map(int, single.has_value))
+    numerators, denominators = [], []
+    for result in results:
+        of_event = [result] if isinstance(result, (int, float)) else result or ()
+        finite = [value for value in of_event if math.isfinite(value)]
+        numerator, denominator = 0.0, 0
+        with suppress(OverflowError):  # the sum is infinite, so the event is left out
+            numerator, denominator = math.fsum(finite), len(finite)
+        numerators.append(numerator)
+        denominators.append(denominator)
+    return numerators, denominators
 
 
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> terms.Values:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from sys import float_info
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -25,10 +25,9 @@ from streameval.events import (
     Matches,
     columns_of,
 )
-from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.batch import check_lengths, unequal_error
-from streameval.events.columns import Columns, read
 from streameval.events.errors import InvalidEventError, SuspiciousEventsWarning
+from streameval.events.extras import LazyModule
 from streameval.events.ids import BUILT_IN, IdKind, of_kind
 from streameval.events.per_item import item_values
 from streameval.events.ragged import IdColumn, is_list
@@ -47,6 +46,14 @@ from streameval.events.rules import (
 from streameval.events.times import is_event_time, outside_error
 from streameval.statistics.kernel import match
 from streameval.statistics.matching import Search, matched
+
+if TYPE_CHECKING:
+    from streameval.events import arrow, columns
+    from streameval.events.arrow import ArrowTable
+    from streameval.events.columns import Columns
+else:
+    # A loop that counts single events has no columns.
+    arrow, columns = (LazyModule(f"streameval.events.{name}") for name in ("arrow", "columns"))
 
 T = TypeVar("T")
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
@@ -81,23 +88,18 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
         <class 'streameval.events.columns.Columns'>
     """
     both = (recommendations, interactions)
-    if _are_labelled_differently(*both):
+    mine, theirs = (getattr(column, "index", None) for column in both)
+    equals = getattr(mine, "equals", None)
+    if equals is not None and hasattr(theirs, "equals") and not equals(theirs):
         problem = "recommendations and interactions have different indexes, and are paired by"
         remedy = "position: put them in one DataFrame, which aligns them, and fill what is missing"
         warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=3)
     lists = all(isinstance(column, Sequence) for column in both)
     if not lists or any(isinstance(column, tuple) for column in both):
-        return Columns(recommendations=recommendations, interactions=interactions)
+        return columns.Columns(recommendations=recommendations, interactions=interactions)
     if len(recommendations) != len(interactions):
         raise unequal_error(len(recommendations), "interactions", len(interactions))
     return list(zip(recommendations, interactions, strict=True))
-
-
-def _are_labelled_differently(first: Any, other: Any) -> bool:
-    """Whether both are series of pandas, whose indexes differ."""
-    mine, theirs = (getattr(column, "index", None) for column in (first, other))
-    equals = getattr(mine, "equals", None)
-    return equals is not None and hasattr(theirs, "equals") and not equals(theirs)
 
 
 def checked_event(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Event]:
@@ -183,9 +185,18 @@ def checked_batch(
     """
     batch = _columns(given)
     lists = chain(batch.recommendations, batch.interactions)
-    kind = _kind_of_codes(kind, batch) or _kind_of_first(lists)
+    for name in ("recommendations", "interactions"):
+        column = getattr(batch, name)
+        if isinstance(column, IdColumn):
+            kind, _ = of_kind(kind, column.named(column.ragged.values[:1]), name)
+    kind = kind or _kind_of_first(lists)
     matches, odd = _searched(kind, batch, search)
-    batch = _with_values(msgspec.structs.replace(_with_containers(batch, odd), matches=None))
+    if odd:
+        shown, acts = [*batch.recommendations], list[Any](batch.interactions)
+        for row in odd:
+            shown[row], acts[row] = _as_containers(shown[row], acts[row])
+        batch = msgspec.structs.replace(batch, recommendations=shown, interactions=acts)
+    batch = _with_values(msgspec.structs.replace(batch, matches=None))
     kind, batch = _with_other_ids(kind, batch)
     if odd:
         kind, batch = _sound(kind, batch, odd)
@@ -195,8 +206,10 @@ def checked_batch(
 
 def _columns(given: Any) -> Batch:
     # An isinstance check of a protocol is slow, so the usual types come first.
-    if not isinstance(given, (Batch, list)) and isinstance(given, Columns | ArrowTable):
-        batch = read(given)
+    if not isinstance(given, (Batch, list)) and isinstance(
+        given, columns.Columns | arrow.ArrowTable
+    ):
+        batch = columns.read(given)
         names = getattr(batch.recommendations, "names", None)
         if len(set(map(type, names or ()))) < 2:
             return batch
@@ -222,15 +235,6 @@ def _kind_of_first(lists: Iterable[Any]) -> IdKind | None:
     return None
 
 
-def _kind_of_codes(kind: IdKind | None, batch: Batch) -> IdKind | None:
-    """The kind of coded ids; otherwise the required kind."""
-    for name in ("recommendations", "interactions"):
-        column = getattr(batch, name)
-        if isinstance(column, IdColumn):
-            kind, _ = of_kind(kind, column.named(column.ragged.values[:1]), name)
-    return kind
-
-
 def _searched(
     kind: IdKind | None, batch: Batch, search: Search
 ) -> tuple[Matches | None, list[int]]:
@@ -246,16 +250,6 @@ def _searched(
         return matches, matches.odd.tolist()
     matches = match(shown, acts, kind or "text", depth, every=every)
     return matches, matches.odd.tolist()
-
-
-def _with_containers(batch: Batch, rows: Sequence[int]) -> Batch:
-    """The batch with plain lists and dicts in these rows."""
-    if not rows:
-        return batch
-    shown, acts = [*batch.recommendations], list[Any](batch.interactions)
-    for row in rows:
-        shown[row], acts[row] = _as_containers(shown[row], acts[row])
-    return msgspec.structs.replace(batch, recommendations=shown, interactions=acts)
 
 
 def _as_containers(shown: Any, acts: Any) -> tuple[Any, Any]:
@@ -372,7 +366,7 @@ _OTHER_IDS: Final[Mapping[str, tuple[str, Callable[..., tuple[IdKind | None, Any
 
 
 def _rows(given: Any) -> list[Any]:
-    refuse_lazy(given)
+    arrow.refuse_lazy(given)
     if not isinstance(given, Iterable):
         detail = f"update_many takes many lists at once, found {given!r:.80}"
         raise InvalidEventError("wrong_type", detail)

@@ -82,11 +82,6 @@ class Overlap(NamedTuple):
         low = self.weight.value if covered is None else covered.low
         return 0.0 if self.limit is None or 1.0 - low <= NOISE else 1.0 - low
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether the rewards of the lists have a known limit."""
-        return self.limit is None or (self.limit.defined and self.limit.count == self.limit.lists)
-
     def allow(self, interval: Interval, metric: Metric) -> Interval:
         """The interval of an estimate, for any reward of what may never have been shown.
 
@@ -143,24 +138,21 @@ def distrust(reading: Reading, overlap: Overlap) -> str | None:
 
 def lacking(overlap: Overlap) -> str | None:
     """The reason, in a sentence, that an estimate has no interval yet; None if it may have one."""
-    if overlap.rewards >= FEWEST_REWARDS:
-        return _unlimited(overlap)
-    return (
-        f"Too little overlap: the weights leave {overlap.rewards:.2g} effective rewards, in "
-        f"{overlap.lists:,.1f} effective lists of {overlap.share.count:,}; an interval needs "
-        f"{FEWEST_REWARDS}."
-    )
-
-
-def _unlimited(overlap: Overlap) -> str | None:
-    """The reason that bounds cannot allow for what may never have been shown, or None."""
     lists, needed = overlap.share.count, FEWEST_REWARDS / (overlap.least or 1.0)
+    if overlap.rewards < FEWEST_REWARDS:
+        return (
+            f"Too little overlap: the weights leave {overlap.rewards:.2g} effective rewards, in "
+            f"{overlap.lists:,.1f} effective lists of {lists:,}; an interval needs "
+            f"{FEWEST_REWARDS}."
+        )
     if overlap.least and lists < needed:
         return (
             f"Too few lists: an item with the smallest chance, {overlap.least:g}, is shown "
             f"{FEWEST_REWARDS} times in {needed:,.0f} lists; there are {lists:,}."
         )
-    if not overlap.unseen or overlap.is_limited:
+    limit = overlap.limit
+    is_limited = limit is None or (limit.defined and limit.count == limit.lists)
+    if not overlap.unseen or is_limited:
         return None
     return (
         f"Up to {share_text(overlap.unseen)} of the policy's choices may never have been shown, "

@@ -130,7 +130,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if reads in ("hits", "lists"):
             return hits_options(metric, self.depth)
         if reads in ("exposures", "users"):
-            counted = _exposures_kind(metric)
+            counted: Exposed = "items"
+            if reads == "users":
+                counted = "users" if metric.values["having"] == "item" else "users_with_hits"
             return ExposuresOptions(cutoff=metric.k, max_items=self.max_items, of=counted)
         if reads == "placements":
             return PlacementsOptions(by=metric.attribute or "", type=str(metric.values["type"]))
@@ -420,13 +422,6 @@ def _reads_hits_or_items(options: object) -> bool:
         special = options.type or options.among or compact
         return not special and options.ids == "any"
     return isinstance(options, ExposuresOptions) and options.of == "items"
-
-
-def _exposures_kind(metric: Metric) -> Exposed:
-    """What a metric of exposures or users counts."""
-    if metric.definition.reads == "exposures":
-        return "items"
-    return "users" if metric.values["having"] == "item" else "users_with_hits"
 
 
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:

@@ -42,7 +42,6 @@ from streameval.accumulator.plan import hits_options, name_of
 from streameval.accumulator.readings import event_reading, mean_reading, sum_reading
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator
-from streameval.catalogue.context import Context
 from streameval.catalogue.lookup import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -124,7 +123,7 @@ class _Sum:
                 self.add(value)
 
 
-class _Row:
+class _HitsRow:
     """The counts of a row of the table: of hits at a rank of lists of a size."""
 
     __slots__ = ("graded", "hits", "ordinals", "rank", "size")
@@ -150,7 +149,7 @@ class _Outcome:
     def __init__(self, row: bytes, search: Search, *, is_ranked: bool) -> None:
         self.row, self.search, self.is_ranked = row, search, is_ranked
         self.graded = self.kind = 0
-        self.rows: dict[int, list[tuple[_Row, int]]] = {}
+        self.rows: dict[int, list[tuple[_HitsRow, int]]] = {}
         self.of_means: dict[_HitsMean, tuple[float | None, int]] = {}
 
     def lists(self, outcomes: _Outcomes) -> Lists:
@@ -176,13 +175,13 @@ class _Outcomes:
         view = hits.view(_HERE)
         self.having: list[int] = view.having.ravel().tolist()
         self.graded = int(view.graded[0])
-        self._rows: dict[int, dict[_Key, _Row]] = {}
+        self._rows: dict[int, dict[_Key, _HitsRow]] = {}
         self._known: tuple[dict[bytes, _Outcome], ...] = ({}, {})
 
-    def rows(self, size: int) -> dict[_Key, _Row]:
+    def rows(self, size: int) -> dict[_Key, _HitsRow]:
         """The rows of this meaning of size, from the table if they are new."""
         if size not in self._rows:
-            rows: dict[_Key, _Row] = {}
+            rows: dict[_Key, _HitsRow] = {}
             _, columns = self._hits.relations["hits"].of(_HERE)
             for kind, of_size, rank, hits, ordinals, firsts in zip(
                 *(column.tolist() for column in columns), strict=True
@@ -190,7 +189,7 @@ class _Outcomes:
                 if kind >> 1 != (INTERACTED if size == FIRST else size):
                     continue
                 key = (0, 1, rank) if size == FIRST else (kind & 1, of_size, rank)
-                row = rows.setdefault(key, _Row(*key))
+                row = rows.setdefault(key, _HitsRow(*key))
                 row.hits += firsts if size == FIRST else hits
                 row.ordinals += firsts if size == FIRST else ordinals
             self._known = ({}, {})
@@ -199,10 +198,10 @@ class _Outcomes:
 
     def take(
         self, rows: Sequence[bytes], search: Search, *, is_ranked: bool
-    ) -> tuple[list[_Outcome], dict[int, set[_Row]]]:
+    ) -> tuple[list[_Outcome], dict[int, set[_HitsRow]]]:
         """Count events, given as `Block.rows` gives them: their outcomes, and the rows changed."""
         known, outcomes = self._known[is_ranked], []
-        changed: dict[int, set[_Row]] = {size: set() for size in self._rows}
+        changed: dict[int, set[_HitsRow]] = {size: set() for size in self._rows}
         for row in rows:
             outcome = known.get(row)
             if outcome is None:
@@ -229,7 +228,7 @@ class _Outcomes:
             else:
                 keys = [(outcome.graded, sizes[meaning], rank) for rank in ranks]
             outcome.rows[meaning] = [
-                (rows.setdefault(key, _Row(*key)), ordinal)
+                (rows.setdefault(key, _HitsRow(*key)), ordinal)
                 for ordinal, key in enumerate(keys, start=1)
             ]
         return outcome
@@ -273,8 +272,8 @@ class _HitsMean:
         self._per = metric.definition.per
         self._total = self._items = 0
         self._values: _Sum | None = None
-        self._contributions: dict[_Row, int] = {}
-        self._steps: dict[_Row, Steps] = {}
+        self._contributions: dict[_HitsRow, int] = {}
+        self._steps: dict[_HitsRow, Steps] = {}
         self._chunks: dict[tuple[int, int], list[Steps]] = {}
         self._formula: RowFormula | None = None
         if self._is_listwise or self._needs_gains:
@@ -317,7 +316,9 @@ class _HitsMean:
         """Those of `Running` that its reading reads."""
         return [] if self._overlap is None else [self._overlap]
 
-    def take(self, outcomes: Sequence[_Outcome], changed: Mapping[int, Collection[_Row]]) -> None:
+    def take(
+        self, outcomes: Sequence[_Outcome], changed: Mapping[int, Collection[_HitsRow]]
+    ) -> None:
         """Count events; raises ArithmeticError if it can no longer be followed."""
         if self._formula is not None:
             for row in changed[self._formula.size]:
@@ -332,7 +333,7 @@ class _HitsMean:
                 if value is not None and self._values is not None:
                     self._values.add(value)
 
-    def _follow(self, row: _Row) -> None:
+    def _follow(self, row: _HitsRow) -> None:
         """Replace the contribution of a row by that of its counts now."""
         formula = self._formula
         # Lists with gains have values of their own.
@@ -356,10 +357,13 @@ class _HitsMean:
         self._contributions[row] = scaled
 
     def _traced(self, size: int, ranks: range) -> RowFormula:
-        formula = row_formula(self.metric, self._context, size, ranks)
-        if formula is None:
-            raise ArithmeticError(self.metric)
-        return formula
+        """The formula at rows of this size and each of these ranks, if it is a chain of steps."""
+        view = _TracedView(size, np.array(ranks))
+        with suppress(TypeError, AttributeError, NotImplementedError):
+            formula = call_metric(self.metric, view, self._context)
+            if isinstance(formula, RowFormula):
+                return formula
+        raise ArithmeticError(self.metric)
 
     def _added(self, outcome: _Outcome) -> tuple[float | None, int]:
         """The value of a list, None if it is left out, and its items."""
@@ -455,7 +459,7 @@ class Running:
             for text, values in [*self._sums.items()]:
                 column = self._columns[text]
                 try:
-                    for _, _, (*_, of_formulas) in events:
+                    for *_, of_formulas in events:
                         values.add_event(of_formulas[column])
                 except ArithmeticError:
                     self._refuse(text)
@@ -572,25 +576,6 @@ class RowFormula(NamedTuple):
     k: int | None
     counted: RowCount
     steps: list[Steps]
-
-
-def row_formula(metric: Metric, context: Context, size: int, ranks: range) -> RowFormula | None:
-    """The formula at rows of this size and each of these ranks; None if it is no chain of steps.
-
-    Example:
-        >>> from streameval.catalogue import parse
-        >>> from streameval.catalogue.context import Context
-        >>> found = row_formula(parse("precision@4"), Context(), 20, range(1, 3))
-        >>> found.counted, found.steps[0]
-        ('hits', ((<built-in function truediv>, 4),))
-    """
-    if is_own(metric) or metric.definition.reads != "hits":
-        return None
-    try:
-        formula = call_metric(metric, _TracedView(size, np.array(ranks)), context)
-    except (TypeError, AttributeError, NotImplementedError):
-        return None
-    return formula if isinstance(formula, RowFormula) else None
 
 
 class _TracedCount(NDArrayOperatorsMixin):

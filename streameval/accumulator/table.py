@@ -261,7 +261,15 @@ class Table:
             # Items shown are counted at once, so that the next batch gets the memory of their ids.
             for name in self._counted.get("", ({}, ()))[1]:
                 self._statistics[name].count(batch, where)
-            kept = _without_lists(batch)
+            none: list[Any] = [()] * len(batch)
+            kept = Batch(
+                recommendations=none,
+                interactions=none,
+                positions=batch.positions,
+                users=batch.users,
+                event_ids=batch.event_ids,
+                matches=batch.matches,
+            )
         self._waiting.append(_Waiting(kept, where, times, values))
         self._lists += len(batch)
         # Arrays of a caller may be reused, too.
@@ -440,9 +448,14 @@ class Table:
             UnlikeStateError: the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
-        content = codec.restore_content(self._content, data, cells, empty_unlike=empty_unlike)
-        self.ids, self._events, missing, self.seen = content
-        self.users = self._kind_of_users()
+        restored = codec.restore_content(self._content, data, cells, empty_unlike=empty_unlike)
+        self.ids, self._events, missing, self.seen = restored
+        self.users = None
+        for statistic in self.statistics.values():
+            options = statistic.options
+            if isinstance(options, ExposuresOptions) and options.of != "items":
+                for user in self.items.named(statistic.relations["shown"].columns[1][:1]):
+                    self.users = "text" if isinstance(user, str) else "integer"
         self.version = next_version()
         return missing
 
@@ -636,26 +649,3 @@ class Table:
         return codec.TableContent(
             self.ids, self.items, self.events, self.statistics, inputs, self.seen
         )
-
-    def _kind_of_users(self) -> IdKind | None:
-        """The kind of the user ids counted; None without users."""
-        for statistic in self.statistics.values():
-            options = statistic.options
-            if isinstance(options, ExposuresOptions) and options.of != "items":
-                (user,) = self.items.named(statistic.relations["shown"].columns[1][:1]) or (None,)
-                if user is not None:
-                    return "text" if isinstance(user, str) else "integer"
-        return None
-
-
-def _without_lists(batch: Batch) -> Batch:
-    """The batch without its lists, which are let go."""
-    none: list[Any] = [()] * len(batch)
-    return Batch(
-        recommendations=none,
-        interactions=none,
-        positions=batch.positions,
-        users=batch.users,
-        event_ids=batch.event_ids,
-        matches=batch.matches,
-    )

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streameval.events import Id, ItemGroup
-from streameval.events.columns import as_numpy
 from streameval.events.errors import InvalidEventError, MetricError
 from streameval.events.ids import ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
@@ -360,6 +359,8 @@ def _check_amount(what: str, amount: Any) -> None:
 
 def _finite(rows: object) -> FloatArray:
     try:
+        from streameval.events.columns import as_numpy  # noqa: PLC0415  a first event has none
+
         table = np.asarray(as_numpy("similarity", rows), np.float64)
     except InvalidEventError as error:
         raise MetricError(f"{error.detail}.") from error

@@ -9,14 +9,15 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streameval.events.errors import InvalidEventError
 from streameval.events.event import Event, Id, Interaction, Interactions, gains_of_type
 from streameval.events.per_item import PerItem
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+# Written out, because numpy.typing takes long to import.
+IntArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
+FloatArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
+BoolArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 
 OPTIONAL_COLUMNS: Final[Mapping[str, tuple[str, object]]] = {
     "positions": ("positions", None),
@@ -54,7 +55,7 @@ class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The rows start, ..., stop - 1."""
         return self._selected(slice(start, stop))
 
-    def keep(self, rows: npt.NDArray[np.bool_]) -> Self:
+    def keep(self, rows: BoolArray) -> Self:
         """The rows that a boolean mask selects."""
         return self._selected(np.flatnonzero(rows))
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from streameval.events.errors import ConfigError, MissingExtraError
 from streameval.events.forks import forkable_lock
 
-_IMPORTING: Final = forkable_lock()
-"""So that no child is forked in the middle of an import, which would wait for it for ever."""
+
+@cache
+def _importing() -> Any:
+    """A lock, so that no child is forked in the middle of an import, which would wait for ever."""
+    return forkable_lock()
 
 
 class LazyModule:
@@ -26,7 +30,7 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        with _IMPORTING:
+        with _importing():
             value = getattr(import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-# Before the hooks here are registered: at a fork they run in reverse order, so that this lock of
-# another thread is waited for first, which may log while it holds it.
-import logging  # noqa: F401  for its hooks
 import os
+from functools import cache
 from threading import RLock
 from typing import Any, Final
 from weakref import WeakSet
@@ -22,8 +20,22 @@ def forkable_lock() -> Any:
     """A reentrant lock; a thread that forks waits for it, so that the child finds whole data."""
     lock = RLock()
     with _REGISTRY:
+        _register_hooks()
         _LOCKS.add(lock)
     return lock
+
+
+@cache
+def _register_hooks() -> None:
+    """Have a fork wait for the locks."""
+    # At a fork hooks run in reverse order: those of logging are registered before, so that a lock
+    # here is waited for first, whose thread may log while it holds it.
+    import logging  # noqa: F401, PLC0415  takes long, and a program that counts nothing has no lock
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_acquire_all, after_in_parent=_release_all, after_in_child=_release_all
+        )
 
 
 def _acquire_all() -> None:
@@ -47,9 +59,3 @@ def _first_busy() -> Any:
 def _release_all() -> None:
     while _held:
         _held.pop().release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_acquire_all, after_in_parent=_release_all, after_in_child=_release_all
-    )

@@ -11,7 +11,6 @@ from itertools import chain, pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from streameval.events.batch import IntArray
 from streameval.events.errors import InvalidEventError
@@ -30,7 +29,7 @@ from streameval.events.rules import (
     without_padding,
 )
 
-Array: TypeAlias = npt.NDArray[Any]
+Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 T = TypeVar("T")
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from streameval.events.errors import InvalidEventError
 from streameval.events.event import Event, Id
@@ -39,7 +38,7 @@ LONGEST_LIST: Final = 1_000_000
 """Most items of a list from a file, a table or a frame; records have limits of their own."""
 
 
-def refuse_long(where: str, lengths: NDArray[np.int64]) -> None:
+def refuse_long(where: str, lengths: np.ndarray[tuple[Any, ...], np.dtype[np.int64]]) -> None:
     """Refuse lists that are too long, before a number is looked up for each of their items."""
     if lengths.size and int(lengths.max()) > LONGEST_LIST:
         kind = "interactions" if where == "interactions" else "recommendations"

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streameval.events.errors import InvalidEventError
 
@@ -35,7 +34,7 @@ def is_event_time(microseconds: int) -> bool:
     return FIRST_TIME <= microseconds < END_TIME
 
 
-def outside_range(times: Any) -> NDArray[np.intp]:
+def outside_range(times: Any) -> np.ndarray[tuple[Any, ...], np.dtype[np.intp]]:
     """The indices of the times that no event can have; `times` in microseconds since the epoch."""
     moments = np.asarray(times)
     return np.flatnonzero((moments < FIRST_TIME) | (moments >= END_TIME))

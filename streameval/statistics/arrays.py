@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+# Written out, because numpy.typing takes long to import.
+IntArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
+FloatArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
+BoolArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 Column = TypeVar("Column", IntArray, FloatArray)
 
 _FEW = 16_384

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streameval.statistics.arrays import FloatArray, IntArray, group_sum
 
@@ -91,7 +91,9 @@ def approximate(exponents: IntArray, parts: Sequence[IntArray]) -> FloatArray:
 
 
 def _limbs(
-    mantissas: FloatArray, exponents: npt.NDArray[np.int32], counts: IntArray
+    mantissas: FloatArray,
+    exponents: np.ndarray[tuple[Any, ...], np.dtype[np.int32]],
+    counts: IntArray,
 ) -> tuple[IntArray, list[IntArray]]:
     whole = (mantissas * 2.0**53).astype(np.int64)
     below = (1 << _LIMB) - 1

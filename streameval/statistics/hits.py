@@ -91,9 +91,11 @@ class Hits(Statistic):
 
     def add_ranks(self, cells: IntArray, ranks: IntArray) -> None:
         """Count items at explicit positions, by the cell and rank of each."""
+        # Group first: the many items have few distinct ranks.
+        (cells, ranks), (items,) = group_sum([cells, ranks], [np.ones_like(ranks)])
         none = np.zeros_like(ranks)
         keys = [cells, np.full_like(ranks, 2 * _SHOWN), none, ranks]
-        self.relations["hits"].add(keys, [np.ones_like(ranks), none, none])
+        self.relations["hits"].add(keys, [items, none, none])
 
     def view(self, cells: IntArray) -> HitsOfCells:
         """The argument of metrics, with one sum for each of these cells."""
@@ -111,8 +113,8 @@ class Hits(Statistic):
 def explicit_ranks_kept(options: HitsOptions, batch: Batch) -> tuple[IntArray, IntArray]:
     """The list and the rank of each item at an explicit position that is kept."""
     ranks = explicit_ranks(batch)
-    here = np.flatnonzero(ranks.values <= options.last)
-    return ranks.owners(here), ranks.values[here]
+    here = ranks.values <= options.last
+    return np.repeat(np.arange(len(ranks)), ranks.lengths)[here], ranks.values[here]
 
 
 class HitsOfCells(HitsView):

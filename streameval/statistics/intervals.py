@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_ar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from streameval.events.errors import MetricError, suggestion
 from streameval.events.ids import is_number
@@ -152,7 +151,7 @@ class Audience(NamedTuple):
         nameless: lists of each day without a user id; shape (D,).
     """
 
-    hashes: NDArray[np.uint64]
+    hashes: np.ndarray[tuple[Any, ...], np.dtype[np.uint64]]
     first: IntArray
     last: IntArray
     threshold: int

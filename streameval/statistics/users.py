@@ -8,7 +8,6 @@ from itertools import repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streameval.events import Batch, Id
 from streameval.events.errors import UnlikeStateError
@@ -19,7 +18,7 @@ from streameval.statistics.sampling import HALVINGS, HashSample
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 
-HashArray: TypeAlias = NDArray[np.uint64]
+HashArray: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.uint64]]
 
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _STEP: Final = np.uint64(0xD6E8FEB86659FD93)

@@ -17,14 +17,13 @@ NEEDED = {
         "context conventions cumulative_gain grammar items lookup metric reading signature summary"
     ),
     "events": (
-        "arrow batch columns digests errors event extras forks ids listing per_item printable "
-        "ragged rules times"
+        "batch digests errors event extras forks ids listing per_item printable ragged rules times"
     ),
     "inference": "days",
     "metrics": "ndcg",
     "statistics": (
-        "arrays distributions exact hitrows hits intervals kernel kernel._match kernel.pure lists "
-        "matching options relation statistic vocabulary"
+        "arrays distributions exact hitrows hits intervals kernel kernel._match kernel.interface "
+        "lists matching options relation statistic vocabulary"
     ),
 }
 

@@ -23,6 +23,7 @@ from streameval.building.hook import COMPILED, SOURCES, KernelError, compile_ker
 from streameval.events import Matches
 from streameval.statistics import kernel as selected
 from streameval.statistics.kernel import pure
+from streameval.statistics.kernel.interface import BLOCK
 from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
 from tests.kernel import stress, twin
@@ -161,12 +162,12 @@ def test_what_is_given_is_kept_neither_by_a_call_nor_by_a_block(kernel: ModuleTy
 def test_a_full_block_refuses_the_next_row_until_its_rows_are_taken(kernel: ModuleType) -> None:
     block = kernel.Block("text", 2, _FIRST)
     pairs: list[Any] = [(["a", "b"], ["b"]), (("a",), {"a": 2.0})]
-    taken = [block.add(*pairs[row % 2]) for row in range(pure.BLOCK + 1)]
-    assert taken == [True] * pure.BLOCK + [False]
-    assert len(block) == pure.BLOCK == 512
+    taken = [block.add(*pairs[row % 2]) for row in range(BLOCK + 1)]
+    assert taken == [True] * BLOCK + [False]
+    assert len(block) == BLOCK == 512
     columns = _columns(block.take()[:10])
-    assert [len(column) for column in columns[1:4]] == [pure.BLOCK] * 3
-    assert (len(columns[4]), len(block)) == (pure.BLOCK, 0)
+    assert [len(column) for column in columns[1:4]] == [BLOCK] * 3
+    assert (len(columns[4]), len(block)) == (BLOCK, 0)
     assert block.add(*pairs[0])
     assert _columns(block.take()[:10])[4] == [0]
 

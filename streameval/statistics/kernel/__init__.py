@@ -17,7 +17,7 @@ from streameval.events import Matches
 from streameval.events.batch import IntArray
 from streameval.events.ids import IdKind
 from streameval.events.ragged import Ragged
-from streameval.statistics.kernel.pure import BLOCK, INTERFACE, Columns
+from streameval.statistics.kernel.interface import BLOCK, INTERFACE, Columns
 
 _COMPILED = "streameval.statistics.kernel._match"
 

@@ -8,25 +8,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Final, NamedTuple
 
 from streameval.events import LARGEST_GAIN, LARGEST_RANK
+from streameval.events.batch import IntArray
 from streameval.events.ids import BUILT_IN, IdKind
 from streameval.events.rules import MARKS, RESERVED
-
-INTERFACE: Final = 6
-"""Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
-
-BLOCK: Final = 512
-"""Rows of a full block, which takes no more before they are taken."""
-
-Columns: TypeAlias = tuple[bytes, ...]
-"""The columns of `Matches` as bytes of 64-bit integers and floats, in their order."""
-
-_Array: TypeAlias = npt.NDArray[np.int64]
+from streameval.statistics.kernel.interface import BLOCK, Columns
 
 _LISTS: Final = frozenset({list, tuple})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, dict})
@@ -76,10 +64,10 @@ def match(
 
 
 def match_codes(
-    shown: _Array,
-    shown_offsets: _Array,
-    acts: _Array,
-    act_offsets: _Array,
+    shown: IntArray,
+    shown_offsets: IntArray,
+    acts: IntArray,
+    act_offsets: IntArray,
     depth: int,
     every: bool,  # noqa: FBT001  as `match`
 ) -> Columns:
