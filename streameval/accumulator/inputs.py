@@ -49,15 +49,18 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     named += [(f"graded:{metric.text}", metric) for metric in plan.graded]
     listed = ((name, _inputs_of(metric, context)) for name, metric in named)
     identities |= {name: inputs for name, inputs in listed if inputs}
-    if plan.groups:
-        texts = {metric.per_list: _text(_inputs_of(metric, context)) for metric in plan.grouped}
-        identities[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
-    if plan.user_sums:
-        texts = {member.per_list: _text(_inputs_of(member, context)) for member in plan.per_user}
-        identities[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = {**texts}
-    if plan.pre_period is not None:
-        texts = {metric.per_list: _text(_inputs_of(metric, context)) for metric in plan.before}
-        identities[plan.pre_period.name] = {**texts}
+    summed = {
+        f"{GROUPS_PREFIX}{plan.groups}": plan.grouped if plan.groups else (),
+        f"{USER_SUMS_PREFIX}{plan.user_sums}": plan.per_user if plan.user_sums else (),
+        plan.pre_period.name if plan.pre_period else "": plan.before,
+    }
+    for name, metrics in summed.items():
+        of_metrics = {metric.per_list: _inputs_of(metric, context) for metric in metrics}
+        if of_metrics:
+            identities[name] = {
+                text: "; ".join(f"{input_name} {of}" for input_name, of in inputs.items()) or None
+                for text, inputs in of_metrics.items()
+            }
     return identities
 
 
@@ -92,10 +95,6 @@ def _inputs_of(metric: Metric, context: Context) -> Inputs:
 def _chosen(context: Context, names: Collection[str]) -> Inputs:
     identity = _identity(context)
     return {name: identity[name] for name in sorted(names)}
-
-
-def _text(inputs: Inputs) -> str | None:
-    return "; ".join(f"{name} {identity}" for name, identity in inputs.items()) or None
 
 
 @lru_cache(maxsize=4)
