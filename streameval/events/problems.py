@@ -238,7 +238,7 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     has_tables = isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value)
     # The kinds to give, or the limits of the one that the value has.
     fitting = [kind for kind in kinds if isinstance(value, _PYTHON.get(type(kind), ()))]
-    wanted = [
+    expected = [
         _KINDS[type(kind)] + _limit(kind) * bool(fitting)
         for kind in fitting or kinds
         if type(kind) in _KINDS
@@ -249,8 +249,8 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
         remedy = f"write [[{key}]], in double brackets"
     elif inspect.StructType in names and has_tables:
         remedy = f"write [{key}] once, in single brackets"
-    elif wanted:
-        remedy = f"give {' or '.join(wanted)}"
+    elif expected:
+        remedy = f"give {' or '.join(expected)}"
     else:
         return f"found {_json(value)}: {error}."
     return f"found {_json(value)}; {remedy}."

@@ -113,10 +113,10 @@ def are_marks(recommendations: Collection[Id], interactions: Iterable[Id]) -> bo
 def are_marks_throughout(recommendations: Sequence[Any], interactions: Sequence[Any]) -> bool:
     """Whether each of many lists has a 0 or 1 for each of its items, or of a catalogue."""
 
-    def could_be_marks(shown: Collection[Id], given: Any) -> bool:
-        if not isinstance(given, Sequence) or not MARKS.issuperset(given):
+    def could_be_marks(items: Collection[Id], interacted: Any) -> bool:
+        if not isinstance(interacted, Sequence) or not MARKS.issuperset(interacted):
             return False
-        return len(given) == len(shown) > 1 or len(given) >= _MANY_MARKS
+        return len(interacted) == len(items) > 1 or len(interacted) >= _MANY_MARKS
 
     return (
         len(recommendations) >= FEWEST_MARKED

@@ -55,9 +55,9 @@ def app(
         >>> service = Starlette()
         >>> service.mount("/evaluation", app(lists, source="the home page"))
     """
-    shown = _Latest(AccumulatorSnapshots(accumulators, labels, source), time.monotonic)
+    latest = _Latest(AccumulatorSnapshots(accumulators, labels, source), time.monotonic)
     counters = Collector(accumulators, labels, restored=restored, first_exposure=first_exposure)
-    return application(shown.current, exposition(counters))
+    return application(latest.current, exposition(counters))
 
 
 class _Latest:

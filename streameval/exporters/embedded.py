@@ -64,10 +64,10 @@ class AccumulatorSnapshots:
     def __init__(
         self, accumulators: Accumulators, labels: str | Sequence[str], source: str
     ) -> None:
-        given: Any = accumulators
-        if not isinstance(given, Accumulator | Mapping):
+        candidate: Any = accumulators
+        if not isinstance(candidate, Accumulator | Mapping):
             remedy = "give one Accumulator, or a mapping from label values to them"
-            raise NotShownError(f"found {given!r:.80}", remedy)
+            raise NotShownError(f"found {candidate!r:.80}", remedy)
         names: Any = (labels,) if isinstance(labels, str) else labels
         if not isinstance(names, Sequence) or not all(isinstance(n, str) and n for n in names):
             raise NotShownError(f"labels={labels!r}", "give the name of each label")

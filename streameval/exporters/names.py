@@ -91,14 +91,14 @@ def slice_labels(
     """
     taken = {*_RESERVED, *reserved}
     taken.update(_own_label(option) for metric in metrics for option in metric.values)
-    chosen: list[str] = []
+    legal_names: list[str] = []
     for name in names:
         legal = _legal(name)
         while legal in taken or legal.startswith("__"):
             legal = f"label_{legal}"
         taken.add(legal)
-        chosen.append(legal)
-    return tuple(chosen)
+        legal_names.append(legal)
+    return tuple(legal_names)
 
 
 def _own_label(parameter: str) -> str:

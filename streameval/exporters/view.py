@@ -231,8 +231,8 @@ def comparison(snapshot: Snapshot) -> Variants | None:
     configured = next(filter(None, baselines), None)
     controls = CONTROLS if configured is None else configured[1:]
     values = {
-        name: {entry.labels[place] for entry in snapshot.series if entry.family == 0}
-        for place, name in enumerate(names)
+        name: {entry.labels[index] for entry in snapshot.series if entry.family == 0}
+        for index, name in enumerate(names)
     }
     usual = "variant" if "variant" in names else names[0]
     label = usual

@@ -107,9 +107,9 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
 def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
     """Those that follow from panes; before and after them what was seen, if there is a value."""
     past, panes = snapshot.past, list[Point]()
-    kept = past.families[entry.family] if entry.family < len(past.families) else None
-    if kept is not None and entry.metric.text in kept.means and past.clock is not None:
-        panes = moving(kept, entry, past.clock, window)
+    family = past.families[entry.family] if entry.family < len(past.families) else None
+    if family is not None and entry.metric.text in family.means and past.clock is not None:
+        panes = moving(family, entry, past.clock, window)
     if window == PANE:
         return panes
     key = (entry.family, entry.metric.text, entry.labels, entry.window)

@@ -83,7 +83,7 @@ def _values(
     snapshot: Snapshot | None, state: State, selection: Selection, age: str
 ) -> dict[str, Any]:
     """What the templates of the page name."""
-    chosen = None if snapshot is None or not snapshot.series else excerpt(snapshot, selection)
+    part = None if snapshot is None or not snapshot.series else excerpt(snapshot, selection)
     source = "streameval" if snapshot is None else snapshot.source
     view = f"{selection.view}, " if selection.view else ""
     return {
@@ -93,11 +93,11 @@ def _values(
         "age": age,
         "caution": _caution(snapshot),
         "analyses": list(_analyses(snapshot)),
-        "chosen": chosen,
-        "selection": selection if chosen is None else chosen.selection,
+        "excerpt": part,
+        "selection": selection if part is None else part.selection,
         "totals": () if snapshot is None else _totals(snapshot),
         "tables": () if snapshot is None else _pipeline_tables(snapshot),
-        **(_alone(chosen) if chosen is not None and selection.view else {}),
+        **(_alone(part) if part is not None and selection.view else {}),
     }
 
 
@@ -176,16 +176,16 @@ def _when(seconds: float, now: float) -> str:
     return f"{span(age)} ago" if age < DAY else moment(seconds)
 
 
-def _alone(chosen: Excerpt) -> dict[str, Any]:
+def _alone(part: Excerpt) -> dict[str, Any]:
     """What the view of one metric shows."""
-    text = chosen.selection.view
-    metric = next((metric for metric in chosen.rows if metric.text == text), None)
+    text = part.selection.view
+    metric = next((metric for metric in part.rows if metric.text == text), None)
     if metric is None:
         return {"metric": None}
     return {
         "metric": metric,
         "definition": definition(metric),
-        "drawings": drawings(chosen, metric.text),
+        "drawings": drawings(part, metric.text),
     }
 
 
@@ -217,19 +217,19 @@ def _parts(spans: Sequence[Span]) -> Iterator[_Part]:
     _, last = spans[-1]
     for segment in dict.fromkeys(family.segment or "" for family in last.families):
         for window in excerpt(last, Selection(segment=segment)).windows:
-            chosen_as = Selection(segment=segment, window=window)
-            chosen = excerpt(last, chosen_as)
-            if not chosen.rows:
+            selection = Selection(segment=segment, window=window)
+            part = excerpt(last, selection)
+            if not part.rows:
                 continue
             words = [f"By {segment}"] if segment else []
-            words += [window_name(window)] if len(chosen.windows) > 1 else []
-            excerpts = [(at, excerpt(snapshot, chosen_as)) for at, snapshot in spans]
+            words += [window_name(window)] if len(part.windows) > 1 else []
+            excerpts = [(at, excerpt(snapshot, selection)) for at, snapshot in spans]
             several = len(spans) > 1
             charts = {
                 metric: drawing(metric.text, _lines(metric, excerpts)) if several else None
-                for metric in chosen.rows
+                for metric in part.rows
             }
-            yield _Part(", ".join(words), chosen, charts, several)
+            yield _Part(", ".join(words), part, charts, several)
 
 
 def _lines(metric: Metric, excerpts: Sequence[tuple[int | None, Excerpt]]) -> list[ChartLine]:

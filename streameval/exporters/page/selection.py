@@ -47,8 +47,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             >>> Selection().link()
             './'
         """
-        chosen = [(name, changes.get(name, getattr(self, name))) for name in _FIELDS]
-        pairs = [pair for pair in chosen if pair[1]]
+        fields = [(name, changes.get(name, getattr(self, name))) for name in _FIELDS]
+        pairs = [pair for pair in fields if pair[1]]
         pairs += [("variant", name) for name in self.variants]
         return f"?{urlencode(pairs)}" if pairs else "./"
 
@@ -74,7 +74,7 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
         windows: the windows to choose from, lifetime last.
         window: the window shown.
         compared: label and control of the comparison; None with fewer than two variants.
-        names: of all slices, chosen or not, sorted; the index of each gives its colour.
+        names: of all slices, selected or not, sorted; the index of each gives its colour.
         rows: metric -> each slice with its difference to the control.
     """
 
@@ -98,12 +98,12 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
 
     def shows(self, labels: Mapping[str, str]) -> bool:
         """Whether a slice is chosen, by its variant and its value of the segment."""
-        chosen, compared = self.selection, self.compared
-        if chosen.variants and compared is not None:
+        selection, compared = self.selection, self.compared
+        if selection.variants and compared is not None:
             variant = labels.get(compared.label)
-            if variant is not None and variant not in chosen.variants:
+            if variant is not None and variant not in selection.variants:
                 return False
-        return not chosen.value or labels.get(chosen.segment) == chosen.value
+        return not selection.value or labels.get(selection.segment) == selection.value
 
     def metrics(self) -> list[Metric]:
         """The metrics of the chosen name and cut-off."""
@@ -135,18 +135,18 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
 
     def pickers(self) -> Iterator[tuple[str, str, Mapping[str, str], str]]:
         """Name, title, choices and choice of each list of the form."""
-        chosen, metrics = self.selection, [entry.metric for entry in self.snapshot.series]
-        if not chosen.view:
+        selection, metrics = self.selection, [entry.metric for entry in self.snapshot.series]
+        if not selection.view:
             names = dict.fromkeys(metric.definition.name for metric in metrics)
             cuts = sorted({metric.k for metric in metrics if metric.k is not None})
-            yield "metric", "Metric", _all(names), chosen.metric
-            yield "k", "Cut-off", _all(map(str, cuts)), chosen.k
+            yield "metric", "Metric", _all(names), selection.metric
+            yield "k", "Cut-off", _all(map(str, cuts)), selection.k
         windows = {window: window_name(window) for window in self.windows}
         segments = dict.fromkeys(family.segment for family in self.snapshot.families)
         yield "window", "Window", windows if len(windows) > 1 else {}, self.window
-        yield "segment", "Segment", _all(filter(None, segments), "none"), chosen.segment
-        values = self.values_of(chosen.segment) if chosen.segment else ()
-        yield "value", chosen.segment, _all(values), chosen.value
+        yield "segment", "Segment", _all(filter(None, segments), "none"), selection.segment
+        values = self.values_of(selection.segment) if selection.segment else ()
+        yield "value", selection.segment, _all(values), selection.value
 
 
 def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
@@ -158,7 +158,7 @@ def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
     windows = (*sorted(named, key=duration_of), LIFETIME)
     usual = windows[max(0, (len(windows) - 2) // 2)]
     window = selection.window if selection.window in windows else usual
-    chosen = msgspec.structs.replace(
+    selection = msgspec.structs.replace(
         selection,
         segment=segment,
         value=selection.value if segment else "",
@@ -166,11 +166,11 @@ def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
     )
     compared = comparison(snapshot)
     result = Excerpt(
-        snapshot=snapshot, selection=chosen, windows=windows, window=window, compared=compared
+        snapshot=snapshot, selection=selection, windows=windows, window=window, compared=compared
     )
-    if compared is not None and set(result.values_of(compared.label)) <= set(chosen.variants):
-        chosen = msgspec.structs.replace(chosen, variants=())
-        result = msgspec.structs.replace(result, selection=chosen)
+    if compared is not None and set(result.values_of(compared.label)) <= set(selection.variants):
+        selection = msgspec.structs.replace(selection, variants=())
+        result = msgspec.structs.replace(result, selection=selection)
     names: set[str] = set()
     rows: dict[Metric, list[tuple[Series, float | None]]] = {}
     for entry, difference in zip(snapshot.series, differences(snapshot), strict=True):

@@ -149,5 +149,5 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
 def definitions(snapshot: Snapshot) -> Catalogue:
     """The definition of every metric of a snapshot, in its order."""
-    shown = dict.fromkeys(entry.metric for entry in snapshot.series)
-    return Catalogue(metrics=[definition(shown_metric) for shown_metric in shown])
+    metrics = dict.fromkeys(entry.metric for entry in snapshot.series)
+    return Catalogue(metrics=[definition(metric) for metric in metrics])

@@ -114,8 +114,8 @@ def _operation(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any
     challenge = _STRING | {"description": "Basic, with the realm."}
     responses["401"]["headers"] = {"WWW-Authenticate": challenge}
     parameters = [
-        {"name": parameter, "in": "query", "required": not place, "description": text} | _STRING
-        for place, (parameter, text) in enumerate(PARAMETERS.get(name, {}).items())
+        {"name": parameter, "in": "query", "required": not index, "description": text} | _STRING
+        for index, (parameter, text) in enumerate(PARAMETERS.get(name, {}).items())
     ]
     return {"summary": summary, "parameters": parameters, "responses": responses}
 
