@@ -245,24 +245,18 @@ class OwnedShare:
 
 def owner_of(parts: Assembly) -> Owner:
     """The owner of a source's partitions; joined logs are grouped under one partition."""
-    owner = parts.owner
-    attribution = parts.config.attribution
-    if attribution is None:
-        return owner
-    topics = [topic for stream in attribution.streams for topic in stream]
-    return CopartitionedOwner(owner, parts.ingest.partition_of, topics, lambda: _check_keys(parts))
-
-
-def _check_keys(parts: Assembly) -> None:
-    """Check with the newest records that every topic has a key in the same partition.
-
-    Raises:
-        SplitKeyError: the records of a key are in different partitions and cannot be joined.
-    """
     options = parts.config.attribution
-    if options is not None and parts.tails is not None:
-        frontend = join_frontend(parts.config, options, parts.ingest.layout, parts.schemas)
-        check_copartitioned(frontend, decodable_batches(parts.tails(), parts.schemas))
+    if options is None:
+        return parts.owner
+
+    def check_keys() -> None:
+        """Check with the newest records that every topic has a key in the same partition."""
+        if parts.tails is not None:
+            frontend = join_frontend(parts.config, options, parts.ingest.layout, parts.schemas)
+            check_copartitioned(frontend, decodable_batches(parts.tails(), parts.schemas))
+
+    topics = [topic for stream in options.streams for topic in stream]
+    return CopartitionedOwner(parts.owner, parts.ingest.partition_of, topics, check_keys)
 
 
 class JoinDriver:

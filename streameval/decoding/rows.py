@@ -70,13 +70,13 @@ class RowDecoder:
                 append(decode(value))
             except (TypeError, *FAILURES):  # a tombstone raises TypeError
                 others.append(place)
-        if not rows:
-            return self._general.decode_many(values)
         places: Sequence[int] = range(len(values))
         if others:
             places = np.delete(np.arange(len(values)), others).tolist()
-        decoded = self._columns(rows, places)
-        odd = self._odd(rows, decoded.batch)
+        decoded = self._columns(rows, places) if rows else None
+        odd = [] if decoded is None else self._odd(rows, decoded.batch)
+        if decoded is None or len(odd) == len(rows):
+            return self._general.decode_many(values)
         if odd:
             decoded = decoded.take(np.delete(np.arange(len(rows)), odd))
             others = sorted([*others, *(places[row] for row in odd)])

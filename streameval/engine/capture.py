@@ -222,7 +222,7 @@ class SnapshotCapture:
         clock: int | None,
     ) -> Iterator[Series]:
         """By metric, then by label values, then by window; lifetime last."""
-        view, added = self._views[index], AddedStatistics(self._families[index].name, since)
+        view, added = self._views[index], _added_to(self._families[index].name, since)
         spans = () if clock is None else view.spec.spans
         reads = [self._read(index, span, added, clock) for span in (*spans, None)]
         slices = view.in_order({row for read in reads for row in read.rows} - hidden)
@@ -231,7 +231,7 @@ class SnapshotCapture:
                 yield from (read.rows[number][place] for read in reads if number in read.rows)
 
     def _read(
-        self, index: int, span: int | None, added: AddedStatistics, clock: int | None
+        self, index: int, span: int | None, added: Mapping[str, int], clock: int | None
     ) -> _WindowReadings:
         view = self._views[index]
         if span is None or clock is None:
@@ -239,7 +239,7 @@ class SnapshotCapture:
         else:
             table, start = view.window(span, clock), clock - span
         since = tuple(
-            added.complete_since(statistics_of(metric, table), start)
+            _complete_since(added, statistics_of(metric, table), start)
             for metric in view.spec.metrics
         )
         window = LIFETIME if span is None else self._layout.windowing.name(span)
@@ -371,28 +371,27 @@ def lifetimes_of(ingest: Ingest, labels: Sequence[str]) -> list[SliceTable]:
     return families
 
 
-class AddedStatistics:
-    """When statistics were added to a family, over all partitions."""
+def _added_to(family: str, since: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """When statistics were added to a family, over all partitions: name -> event time."""
+    added: dict[str, int] = {}
+    for of_partition in since:
+        for key, added_at in of_partition.items():
+            owner, _, name = key.partition(":")
+            if owner == family:
+                added[name] = max(added_at, added.get(name, added_at))
+    return added
 
-    def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
-        self._added: dict[str, int] = {}
-        for of_partition in since:
-            for key, added_at in of_partition.items():
-                owner, _, name = key.partition(":")
-                if owner == family:
-                    self._added[name] = max(added_at, self._added.get(name, added_at))
 
-    def complete_since(self, statistics: Iterable[str], start: int | None) -> float | None:
-        """Since when values of these statistics are complete, seconds; None if they always were.
+def _complete_since(
+    added: Mapping[str, int], statistics: Iterable[str], start: int | None
+) -> float | None:
+    """Since when values of statistics are complete, seconds; None if they always were.
 
-        `start`: of the window, microseconds; None for the lifetime.
-        """
-        if not self._added:
-            return None
-        names = [*statistics, ALL] if start is None else [*statistics, ALL, PANES]
-        added = [self._added[name] for name in names if name in self._added]
-        moments = [moment for moment in added if start is None or moment > start]
-        return max(moments) / SECOND if moments else None
+    `start`: of the window, microseconds; None for the lifetime.
+    """
+    names = {ALL, *statistics} if start is None else {ALL, PANES, *statistics}
+    moments = [at for name, at in added.items() if name in names and (start is None or at > start)]
+    return max(moments) / SECOND if moments else None
 
 
 def _advice(

@@ -268,20 +268,16 @@ class Limits:
             The first limit that was ever exceeded, or None.
         """
         begin, self._seen = self._seen, self._seen + records
-        for place in places:
-            self._check_first(begin + place)
-            self._add(begin + place)
+        for number in (begin + place for place in places):
+            self._check_first(number)
+            self._run = self._run + 1 if number == self._last + 1 else 1
+            self._last = number
+            self._invalid.append(number)
+            if self._run > self._max_run:
+                self._find(self._run, self._run, f"{self._max_run:,} in a row (max_run)")
+            self._check_ratio(number + 1)
         self._check_first(self._seen)
         return self._found
-
-    def _add(self, number: int) -> None:
-        """Add the invalid record with this number in reading order."""
-        self._run = self._run + 1 if number == self._last + 1 else 1
-        self._last = number
-        self._invalid.append(number)
-        if self._run > self._max_run:
-            self._find(self._run, self._run, f"{self._max_run:,} in a row (max_run)")
-        self._check_ratio(number + 1)
 
     def _check_first(self, seen: int) -> None:
         """Check the first `FEWEST` records, even if no later one is invalid."""

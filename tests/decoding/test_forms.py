@@ -55,16 +55,18 @@ def test_text_that_is_not_an_integer_is_no_integer_id(text: str) -> None:
     assert invalid.reason == "invalid_id"
 
 
-def test_recommendations_may_be_objects_with_scores() -> None:
-    event = decoded({"recommendations": [{"id": 1, "score": 2}, {"id": "b", "score": 0.5}]})
-    assert event.recommendations == ["1", "b"]
-    assert event.scores == [2.0, 0.5]
-
-
-def test_scores_of_some_items_only_are_ignored() -> None:
-    event = decoded({"recommendations": [{"id": 1, "score": 2}, {"id": 2, "score": None}, "c"]})
-    assert event.recommendations == ["1", "2", "c"]
-    assert event.scores is None
+@pytest.mark.parametrize(
+    ("shown", "items", "scores"),
+    [
+        ([{"id": 1, "score": 2}, {"id": "b", "score": 0.5}], ["1", "b"], [2.0, 0.5]),
+        ([{"id": 1, "score": 2}, {"id": 2, "score": None}, "c"], ["1", "2", "c"], None),
+    ],
+)
+def test_recommendations_may_be_objects_with_scores_of_all_items(
+    shown: list[Any], items: list[str], scores: list[float] | None
+) -> None:
+    event = decoded({"recommendations": shown})
+    assert (event.recommendations, event.scores) == (items, scores)
 
 
 def test_repeated_items_of_a_list_are_kept() -> None:
@@ -105,6 +107,15 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
         ("false", "false"),
         ("null", "__missing__"),
         ('"ä\\n"', "ä\n"),
+        # One underscore more than a reserved value, and others as they are.
+        ('"__missing__"', "___missing__"),
+        ('"__other__"', "___other__"),
+        ('"___other__"', "____other__"),
+        ('"____missing__"', "_____missing__"),
+        ('"__missing"', "__missing"),
+        ('"_missing__"', "_missing__"),
+        ('"__others__"', "__others__"),
+        ('"x__other__"', "x__other__"),
     ],
 )
 def test_labels_are_text(written: str, text: str) -> None:
@@ -121,17 +132,6 @@ def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
     dimensions = Decoder(EventFields(), ["v"]).decode_many(records).dimensions
     texts = ("1", "true", "1", "true", "__missing__", "___missing__")
     assert dimensions == [(label,) for label in texts]
-
-
-@pytest.mark.parametrize("label", ["__missing__", "__other__", "___other__", "____missing__"])
-def test_a_label_like_a_reserved_value_gets_an_underscore(label: str) -> None:
-    event = decoded({"variant": label}, ("variant",))
-    assert event.labels == (f"_{label}",)
-
-
-@pytest.mark.parametrize("label", ["__missing", "_missing__", "__others__", "x__other__"])
-def test_other_labels_stay_as_they_are(label: str) -> None:
-    assert decoded({"variant": label}, ("variant",)).labels == (label,)
 
 
 def test_ids_and_labels_may_be_as_long_as_configured_whatever_their_characters() -> None:
@@ -334,10 +334,15 @@ def valued(**changed: Any) -> Event | InvalidEvent:
 
 
 @pytest.mark.parametrize("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
-def test_every_form_of_list_has_the_values_of_its_items(items: list[Any]) -> None:
+def test_every_form_of_list_has_its_scores_its_baseline_and_the_values_of_its_items(
+    items: list[Any],
+) -> None:
     event = valued(recommendations=items)
     assert isinstance(event, Event)
     assert event.per_item == {"propensity": [0.5, 1.0], "team": ["x", None]}
+    event = read(Decoder(OPTIONAL_FIELDS, []), beside(recommendations=items))
+    assert isinstance(event, Event)
+    assert (event.scores, event.baseline) == ([0.5, 1.0], ["b", "c"])
 
 
 @pytest.mark.parametrize("absent", [{"teams": None}, {"chances": None, "teams": None}])
@@ -378,13 +383,6 @@ def beside(**changed: Any) -> bytes:
         "expected": ["b", "c"],
     }
     return msgspec.json.encode(plain | changed)
-
-
-@pytest.mark.parametrize("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
-def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> None:
-    event = read(Decoder(OPTIONAL_FIELDS, []), beside(recommendations=items))
-    assert isinstance(event, Event)
-    assert (event.scores, event.baseline) == ([0.5, 1.0], ["b", "c"])
 
 
 def test_columns_have_positions_scores_and_baselines() -> None:

@@ -239,32 +239,18 @@ class FamilyView:
 
     def _fold(self) -> None:
         """Fold the tables of the families as all partitions together fold."""
-        moved = self._folding_moved()
-        self._tables = self._folded_of(
-            {} if moved else self._tables,
-            {
-                (index, pane): table
-                for index, family in enumerate(self._families)
-                for pane, table in family.panes.items()
-            },
-        )
-        by_user = [family.users for family in self._families if family.users is not None]
-        self._days = self._folded_of(
-            {} if moved else self._days,
-            {
-                (index, Pane(DAY, day * DAY)): table
-                for index, user_days in enumerate(by_user)
-                for day, table in user_days.days.items()
-            },
-        )
-        self._by_user = self._folded_of(
-            {} if moved else self._by_user,
-            {
-                (index, name): statistic
-                for index, family_users in enumerate(by_user)
-                for name, statistic in family_users.by_user.items()
-            },
-        )
+        if self._folding_moved():
+            self._tables, self._days, self._by_user = {}, {}, {}
+        panes, days = dict[tuple[int, Pane], Table](), dict[tuple[int, Pane], Table]()
+        by_user = dict[tuple[int, str], ByUser]()
+        for index, family in enumerate(self._families):
+            panes |= {(index, pane): table for pane, table in family.panes.items()}
+            if (users := family.users) is not None:
+                days |= {(index, Pane(DAY, day * DAY)): sums for day, sums in users.days.items()}
+                by_user |= {(index, name): counted for name, counted in users.by_user.items()}
+        self._tables = self._folded_of(self._tables, panes)
+        self._days = self._folded_of(self._days, days)
+        self._by_user = self._folded_of(self._by_user, by_user)
 
     def _folded_of(
         self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
