@@ -42,11 +42,14 @@ from streameval.sources.opening import size
 
 Role: TypeAlias = Literal["recommendations", "truth"]
 
-ROLES: Final = ("user", "item", "score", "rank", "rating", "time")
-"""Fields of rows that may be named."""
+_OF_ONE_SIDE: Final = ("user", "item")
+"""Fields of both sides, which may have a name in each: truth.user=member."""
 
-OF_ONE_SIDE: Final = ("user", "item")
-"""Those of both sides, which may have a name in each: truth.user=member."""
+FIELDS_OF_ROWS: Final = (
+    *("user", "item", "score", "rank", "rating", "time"),
+    *(f"{side}.{field}" for side in ("recommendations", "truth") for field in _OF_ONE_SIDE),
+)
+"""Fields of rows that may be named."""
 
 _ITEM: Final = (
     *("item", "itemid", "itemidx", "iid", "movieid", "docid", "docno"),
@@ -169,13 +172,6 @@ def check_field(field: str, known: Sequence[str]) -> None:
         )
 
 
-def check_columns(columns: Mapping[str, str | None]) -> None:
-    """Refuse names of fields that rows do not have."""
-    both = [f"{side}.{role}" for side in _LISTS for role in OF_ONE_SIDE]
-    for field in columns:
-        check_field(field, [*ROLES, *both])
-
-
 class SideReader:
     """Reads the tables of one side: finds the columns, then explodes lists, then reads values.
 
@@ -280,7 +276,7 @@ class SideReader:
         return InputError(
             "{problem}; name it with {column}; if the first line has no names, give {header}.",
             problem=f"{self._path}: {problem}; {listing(self._names)}",
-            column=column(f"{self._role}.{role}" if role in OF_ONE_SIDE else role),
+            column=column(f"{self._role}.{role}" if role in _OF_ONE_SIDE else role),
         )
 
     def _refuse_unread(self, rows: _ItemRows, unread: Sequence[str], *, has_rank: bool) -> None:

@@ -24,7 +24,7 @@ from streameval.evaluation.options import (
     Options,
     refuse_given,
 )
-from streameval.evaluation.rows import check_columns
+from streameval.evaluation.rows import FIELDS_OF_ROWS, check_field
 from streameval.evaluation.sources import (
     EventSource,
     EventTables,
@@ -206,8 +206,8 @@ class Setup(NamedTuple):
 def setup_of(request: Request, analysis: Analysis[Any, Any] | None = None) -> Setup:
     """What is counted for a request; of an analysis, with its table of the configuration."""
     given, options, added = request
-    if given.is_pair:
-        check_columns(options.columns)
+    for field in options.columns if given.is_pair else ():
+        check_field(field, FIELDS_OF_ROWS)
     if given.is_pair and options.by:
         raise InputError("{by} splits events; {recommendations} and {truth} have no labels.")
     if not given.is_pair and options.ties is not None:
