@@ -10,7 +10,6 @@ import pytest
 from streameval.analyses.changes.report import Change, ChangeSettings
 from streameval.analyses.changes.statistics import judge_changes, look
 from streameval.analyses.changes.words import chance_text, sentence
-from streameval.events.errors import OptionError
 from tests.changes.worlds import DailyWorld, series_of, sums_of
 
 EPOCH = date(1970, 1, 1)
@@ -97,22 +96,6 @@ def test_days_that_are_ignored_count_nowhere() -> None:
     assert (one.verdict, one.past) == ("no change seen", ())
     assert one.days[-8].day == date(1970, 2, 20), "it is shown"
     assert one.days[-8].low is None, "without a range that is usual"
-
-
-@pytest.mark.parametrize(
-    "ignore",
-    [
-        ["24 December"],
-        ["2026-12-24/"],
-        ["2026-12-24/2026-12-25/2026-12-26"],
-        ["2026-12-24/2026-12-23"],
-        ["1970-01-01/2026-01-01"],
-    ],
-)
-def test_an_entry_that_names_no_days_is_refused(ignore: list[str]) -> None:
-    with pytest.raises(OptionError) as raised:
-        ChangeSettings(ignore=ignore)
-    assert 'give days, like "2026-12-24" or "2026-12-24/2027-01-01"' in str(raised.value)
 
 
 def test_a_rollout_on_the_last_day_is_one_and_one_after_it_is_none() -> None:

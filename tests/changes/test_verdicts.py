@@ -340,6 +340,16 @@ def test_the_last_days_have_the_range_that_is_usual() -> None:
         ({"once_in": "12h"}, "once_in"),
         ({"tolerate": -0.1}, "tolerate"),
         ({"against": ""}, "against"),
+        *(
+            ({"ignore": [entry]}, "ignore")
+            for entry in (
+                "24 December",
+                "2026-12-24/",
+                "2026-12-24/2026-12-25/2026-12-26",
+                "2026-12-24/2026-12-23",
+                "1970-01-01/2026-01-01",
+            )
+        ),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], key: str) -> None:

@@ -19,10 +19,7 @@ from streameval.analyses.experiments.settings import DatedShares, Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue import parse
 from streameval.events.errors import ConfigError
-from streameval.statistics.intervals import Audience, GroupSums, Intervals
-from streameval.statistics.options import EXPERIMENT_USERS, UsersOptions
-from streameval.statistics.users import Users
-from streameval.statistics.vocabulary import Items
+from streameval.statistics.intervals import GroupSums, Intervals
 from tests.crowds import audience
 from tests.present import present
 from tests.uncertainty.test_experiment import METRICS, crowd, report, row, variant
@@ -118,26 +115,6 @@ def test_users_before_the_start_are_not_checked() -> None:
     assert len(report(Experiment(), arms).checks.trouble) == 1
     since = report(Experiment(since=date(1970, 1, 5)), arms).checks
     assert (since.trouble, since.users) == ((), {"control": 3_000, "treatment": 3_000})
-
-
-def test_hashes_of_a_million_users_show_a_split_of_49_to_51() -> None:
-    random = np.random.default_rng(3)
-    hashes = random.integers(0, 2**64, 1_000_000, dtype=np.uint64)
-    users = Users(UsersOptions(max_users=EXPERIMENT_USERS), Items())
-    for part in np.array_split(np.arange(hashes.size), 20):
-        cells = (random.random(part.size) < 0.49).astype(np.int64)
-        users.add(cells, hashes[part], np.zeros(part.size, np.int64))
-    single = np.array([1])
-    arms = {
-        name: variant(at)._replace(audience=Audience(*sample, single, single, single - 1))
-        for at, (name, sample) in enumerate(
-            zip(("control", "treatment"), users.view(np.array([0, 1])), strict=True)
-        )
-    }
-    checks = report(Experiment(), arms).checks
-    assert checks.ratio_evidence >= ALARM
-    assert checks.smallest_imbalance == pytest.approx(0.0034, rel=0.01)
-    assert checks.users["control"] == pytest.approx(510_000, rel=0.01)
 
 
 def test_the_smallest_imbalance_is_found_in_99_of_100_samples() -> None:

@@ -152,7 +152,7 @@ def changes(
     change has evidence of --once-in days. Files need users, event time and 22 days or more. The
     newest day may be incomplete and does not count, unless --until names it.
     """
-    given = given_options(
+    overrides = given_options(
         label=watch.label,
         against=watch.against,
         mix=watch.mix,
@@ -166,8 +166,8 @@ def changes(
     with as_usage_error(SourceError, InvalidEventError):
         request = read.request()
         counts = _from_states if request.given.is_state else _from_files
-        counted = counts(request, given)
-        reports = _reports(counted, request, given, until, replay=watch.replay)
+        counted = counts(request, overrides)
+        reports = _reports(counted, request, overrides, until, replay=watch.replay)
     latest = reports[-1]
     verdicts = {change.verdict for change in latest.changes}
     failures = {
@@ -208,14 +208,14 @@ class _Counts(NamedTuple):
 def _reports(
     counts: _Counts,
     request: Request,
-    given: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     until: date | None,
     *,
     replay: bool,
 ) -> list[ChangesReport]:
     """The verdicts on every series: of the last day, or with `replay` of each day, oldest first.
 
-    `given`: settings that override the configuration. `until`: None for the last closed day.
+    `overrides`: settings that override the configuration. `until`: None for the last closed day.
     """
     families, settings, files = counts.families, counts.settings, ", ".join(request.files)
     series = list(watched_series(families, settings))
@@ -240,7 +240,7 @@ def _reports(
     for key, found in values.items():
         if found == {MISSING_LABEL}:
             problem = f"no event in {files} has the field {getattr(settings, key)!r}"
-            if key in given:
+            if key in overrides:
                 raise UsageError(f"{problem}; name the field with --{key}.")
             SURROUNDINGS.note(f"{problem} of changes.{key}")
     if counts.closed is None:
@@ -266,10 +266,10 @@ def _reports(
     return reports
 
 
-def _from_states(request: Request, given: Mapping[str, Any]) -> _Counts:
+def _from_states(request: Request, overrides: Mapping[str, Any]) -> _Counts:
     states = restore_states(request, SURROUNDINGS)
     config = states.config
-    settings, labels = _settings(config, given, request), config.series_labels()
+    settings, labels = _settings(config, overrides, request), config.series_labels()
     for key, names in (
         ("label", labels),
         ("rollouts", labels),
@@ -285,10 +285,10 @@ def _from_states(request: Request, given: Mapping[str, Any]) -> _Counts:
     return _Counts(families, settings, states.intervals, closed)
 
 
-def _from_files(request: Request, given: Mapping[str, Any]) -> _Counts:
+def _from_files(request: Request, overrides: Mapping[str, Any]) -> _Counts:
     request = request.with_options(intervals=Intervals())
     setup = setup_of(request, CHANGES)
-    settings = _settings(setup.config, given, request)
+    settings = _settings(setup.config, overrides, request)
     needed = [settings.label, settings.rollouts, settings.mix]
     labels = list(dict.fromkeys(name for name in needed if name is not None))
     if not {*labels} <= {*setup.labels}:
@@ -309,9 +309,11 @@ def _from_files(request: Request, given: Mapping[str, Any]) -> _Counts:
     return _Counts(families, settings, counted.intervals, closed, doubtful, open_too=True)
 
 
-def _settings(config: Config | None, given: Mapping[str, Any], request: Request) -> ChangeSettings:
-    settings = msgspec.structs.replace(CHANGES.settings_in(config) or ChangeSettings(), **given)
-    if settings.label is None and "against" in given and settings.against != WEEKS:
+def _settings(
+    config: Config | None, overrides: Mapping[str, Any], request: Request
+) -> ChangeSettings:
+    settings = msgspec.structs.replace(CHANGES.settings_in(config) or ChangeSettings(), **overrides)
+    if settings.label is None and "against" in overrides and settings.against != WEEKS:
         raise UsageError("--against is for the values of a label; name it with --label.")
     metrics = [] if request.options.metrics else settings.metrics
     return msgspec.structs.replace(settings, metrics=metrics)

@@ -115,12 +115,12 @@ def change_problems(changes: ChangeSettings, kept: Kept) -> Iterator[Problem]:
         yield "changes", "changes need intervals; add intervals = { confidence = 0.95 }."
     if not kept.timed:
         yield "changes", "changes need event time; name its field in [event] time."
-    for key, name, chosen, what in (
+    for key, name, names, what in (
         ("label", changes.label, kept.labels, "`labels`"),
         ("rollouts", changes.rollouts, kept.labels, "`labels`"),
         ("mix", changes.mix, kept.segments, "`segments`"),
     ):
-        if name is not None and (problem := unknown_name_problem(name, chosen, what)):
+        if name is not None and (problem := unknown_name_problem(name, names, what)):
             yield f"changes.{key}", f"{name!r} is {problem}"
     families = [family.metrics for family in kept.families if family.segment is None]
     # Those with sums by user group.

@@ -145,11 +145,9 @@ class DaySpan(NamedTuple):
 class Shifts:
     """The shifts of one slice, or of its difference from another one.
 
-    Args:
-        arms: sums of the slice, and of the one that it is compared with, if any: of the same days
-            and strata.
-        weeks: days of a weekday that make up its reference.
-        accepted: days since the epoch; no reference of a later day is before such a day.
+    `arms`: sums of the slice, and of the one that it is compared with, if any, of the same days and
+    strata. `weeks`: days of a weekday that make up its reference. `accepted`: days since the epoch;
+    no reference of a later day is before such a day.
 
     Attributes:
         first: the first day.

@@ -399,13 +399,13 @@ def _judged_once(seen: Look, bets: _Bets) -> Change:
     if max(worse, better or 0.0) < once_in:
         verdict = "no change seen"
     fields |= {"verdict": verdict, "worse_days": worse, "better_days": better}
-    shown = seen.shifts
+    shifts = seen.shifts
     if seen.raw and verdict not in CHANGED:
         # Without a change, the audience may still hide or feign one.
-        shown = seen.raw
-        rise, fall = (bets.evidence(shown, sign, suspects) for sign in (1.0, -1.0))
+        shifts = seen.raw
+        rise, fall = (bets.evidence(shifts, sign, suspects) for sign in (1.0, -1.0))
     sign = 1.0 if rise > fall else -1.0
-    began = bets.began(shown, sign) or bets.began(shown, -sign)
+    began = bets.began(shifts, sign) or bets.began(shifts, -sign)
     since = began[0][0].day if began else None
     shift = next((shift for shift in seen.shifts if shift.day == since), None)
     if since is None or shift is None or not shift.is_usable:
@@ -528,18 +528,18 @@ def changes(
         >>> change.verdict, str(change.since), f"{change.effect:.2f}"
         ('worse', '2026-03-18', '-0.41')
     """
-    for name, given in (("accumulator", accumulator), ("against", against)):
-        if not isinstance(given, Accumulator) and not (name == "against" and given is None):
-            raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
+    for name, value in (("accumulator", accumulator), ("against", against)):
+        if not isinstance(value, Accumulator) and not (name == "against" and value is None):
+            raise MetricError(f"{name}={value!r:.80}: give a streameval.Accumulator")
     if not (is_number(series) and series >= 1):
         raise MetricError(f"series={series!r:.80}: give a number from 1 on")
-    chosen = ChangeSettings() if settings is None else settings
-    if not isinstance(chosen, ChangeSettings):
+    watch = ChangeSettings() if settings is None else settings
+    if not isinstance(watch, ChangeSettings):
         raise MetricError(f"settings={settings!r:.80}: give a streameval.ChangeSettings")
-    asked = metric_of(metric, accumulator.metrics)
-    arm, other = _watched(accumulator, asked), None
+    parsed = metric_of(metric, accumulator.metrics)
+    arm, other = _watched(accumulator, parsed), None
     if against is not None:
-        other = _watched(against, asked)
+        other = _watched(against, parsed)
         if arm.sums.numerators.shape[1] != other.sums.numerators.shape[1]:
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
             raise UnlikeStateError("numbers of user groups", *counts)
@@ -547,21 +547,21 @@ def changes(
     last = newest - 1 if until is None else given_day("until", until)
     if last > newest > 0:
         raise MetricError(f"until={until}: give a day up to {date_of(newest)}, the newest")
-    chosen.check(newest, "settings")
+    watch.check(newest, "settings")
     audience = accumulator.audience or NOBODY
     watched = WatchedSeries(
-        asked.text,
+        parsed.text,
         None,
         WEEKS if against is None else OTHERS,
-        asked.definition.higher_is_better,
+        parsed.definition.higher_is_better,
         arm,
         other,
         Traffic(audience.days, audience.listed, audience.nameless),
         [(given_day("rollouts", day), "") for day in rollouts],
     )
     precision = (accumulator.intervals or Intervals()).precision
-    bets = _Bets(chosen, precision, int(series))
-    return _judged(look(watched, last, chosen), bets, detailed=True)
+    bets = _Bets(watch, precision, int(series))
+    return _judged(look(watched, last, watch), bets, detailed=True)
 
 
 def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -106,10 +105,7 @@ class Covariates(NamedTuple):
 def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> Contrast:
     """The contrast with the part of its difference removed that covariates explain.
 
-    Args:
-        contrast: of the metric.
-        covariates: the contrast of each covariate, by first day.
-        share: of the users, those in the treatment.
+    `covariates`: the contrast of each, by first day. `share`: of the users, those in the treatment.
     """
     control, treatment, *_ = contrast
     moves = np.array([each.treatment.moves - each.control.moves for each in covariates])
@@ -191,11 +187,8 @@ class UsersBefore:
     Users count whose hashes are below the smallest threshold of the three samples; the others are
     in the difference of the metric only, and the weights shrink by themselves.
 
-    Args:
-        before: what users did.
-        arms: users of control and of the treatment; several for the values of a segment within
-            which they are compared.
-        groups: number of user groups.
+    `arms`: users of control and of the treatment; several for the values of a segment within which
+    they are compared. `groups`: number of user groups.
     """
 
     def __init__(
@@ -210,15 +203,16 @@ class UsersBefore:
             [_arm_of(arm.below(threshold), hashes[self._order], groups) for arm in of_arm]
             for of_arm in zip(*arms, strict=True)
         ]
-        self._covariates = cache(self._covariates_of)
+        self._known: dict[tuple[str, str], Covariates | None] = {}
 
     def covariates(self, metric: str) -> Covariates | None:
         """The covariates of a metric; None if no user of one arm is known from before."""
-        if metric in self._before.totals:
-            return self._covariates(metric, metric)
-        return self._covariates(CLICKS, LISTS)
+        key = (metric, metric) if metric in self._before.totals else (CLICKS, LISTS)
+        if key not in self._known:
+            self._known[key] = self._covariates(*key)
+        return self._known[key]
 
-    def _covariates_of(self, above: str, below: str) -> Covariates | None:
+    def _covariates(self, above: str, below: str) -> Covariates | None:
         pairs = [self._pair(self._values(above)), self._pair(self._counts(below))]
         every = [np.concatenate([part.group for part in arm]) for arm in self._arms]
         known = [

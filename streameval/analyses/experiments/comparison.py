@@ -252,22 +252,22 @@ def compare_accumulators(
         UnlikeStateError: the numbers of groups differ.
         MetricError: a metric is unknown.
     """
-    asked = metric_of(metric, treatment.metrics)
-    beside = asked if against is None else metric_of(against, control.metrics)
-    if reason := unlike_metrics(beside, asked):
-        raise NotComparableError(asked.text, reason)
+    parsed = metric_of(metric, treatment.metrics)
+    beside = parsed if against is None else metric_of(against, control.metrics)
+    if reason := unlike_metrics(beside, parsed):
+        raise NotComparableError(parsed.text, reason)
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
-    first, other = _sums(control, beside), _sums(treatment, asked)
+    first, other = _sums(control, beside), _sums(treatment, parsed)
     if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
-        raise NotComparableError(asked.text, reason)
-    higher = asked.definition.higher_is_better
+        raise NotComparableError(parsed.text, reason)
+    higher = parsed.definition.higher_is_better
     settings = Settings(method, intervals.precision, intervals.confidence, higher)
     contrast = contrast_of(first, other)
     if contrast is not None and first.days.size == other.days.size == 1:
-        exact = control.read(beside.text), treatment.read(asked.text)
+        exact = control.read(beside.text), treatment.read(parsed.text)
         contrast = contrast.with_values(
             *(reading.value if reading.defined else None for reading in exact)
         )
@@ -275,7 +275,7 @@ def compare_accumulators(
     audiences = [arm.audience for arm in (control, treatment) if arm.audience is not None]
     objections = [
         *objections_to([beside], control.table, [0]).values(),
-        *objections_to([asked], treatment.table, [0]).values(),
+        *objections_to([parsed], treatment.table, [0]).values(),
     ]
     if objections:
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))

@@ -142,13 +142,8 @@ def unlike_lengths(
 ) -> Iterator[str]:
     """That lists of a variant are longer or shorter, and which metrics that matters for.
 
-    Args:
-        variant: its name.
-        control: the name of control.
-        lengths: the items of a list, compared.
-        metrics: those that are compared, each with the items that it reads of a list of the
-            variant by those of control's.
-        read: metrics to read instead.
+    `lengths`: the items of a list, compared. `metrics`: each with the items that it reads of a list
+    of the variant by those of control's. `read`: metrics to read instead.
     """
     lift = lengths.lift
     # Lists that all have one length do not vary, and surely differ.
@@ -163,11 +158,11 @@ def unlike_lengths(
         for metric, _ in metrics
         if metric.definition.per == "list" and (metric.k or 0) > fewest
     ]
-    reasons = (
-        [f"{_list_of(per_item)} {'are' if len(per_item) > 1 else 'is'} per item shown"]
-        if per_item
-        else []
-    )
+    reasons = []
+    if per_item:
+        reasons.append(
+            f"{_list_of(per_item)} {'are' if len(per_item) > 1 else 'is'} per item shown"
+        )
     if cut:
         shorter = control if lift > 0 else variant
         reasons.append(f"lists of {shorter} end before the cut-off of {_list_of(cut)}")

@@ -164,12 +164,10 @@ def gap_reader(options: Sequence[GapOptions], context: ReaderContext) -> GapRead
     return GapReader(options, context.intervals, context.labels)
 
 
-def compared_metrics(
-    metrics: Sequence[Metric], table: Table, chosen: Sequence[str]
-) -> list[Metric]:
-    """The metrics with sums by user; of these, the ones chosen, or all if none is."""
+def compared_metrics(metrics: Sequence[Metric], table: Table, texts: Sequence[str]) -> list[Metric]:
+    """The metrics with sums by user; of these, those with the texts, or all without texts."""
     kept = [x for x in metrics if has_user_sums(x, table) and not tells_unshown(x)]
-    return [metric for metric in kept if not chosen or metric.text in chosen]
+    return [metric for metric in kept if not texts or metric.text in texts]
 
 
 def gaps_in(
@@ -177,11 +175,11 @@ def gaps_in(
     by: str,
     intervals: Intervals,
     kind: Kind,
-    chosen: Sequence[str] = (),
+    texts: Sequence[str] = (),
 ) -> list[Gap]:
     """The gaps between the values of a label or segment, all other labels together.
 
-    `chosen`: texts of metrics; empty for all.
+    `texts`: of metrics; empty for all.
     """
     by_text: dict[str, Gap] = {}
     method = IntervalMethod(intervals, kind)
@@ -191,7 +189,7 @@ def gaps_in(
         index, together = family.names.index(by), defaultdict[str, list[int]](list)
         for number in family.labels if by == RANKER else shown_slices(family, family.labels):
             together[family.labels[number][index]].append(number)
-        for metric in compared_metrics(family.metrics, family.table, chosen):
+        for metric in compared_metrics(family.metrics, family.table, texts):
             sums = {
                 name: user_sums(metric, family.table, np.array(cells), method)
                 for name, cells in together.items()
@@ -258,14 +256,14 @@ def gap_gauges(gaps: Sequence[GapSeries]) -> Iterator[Gauge]:
 
 def section(gaps: Iterable[GapSeries]) -> str:
     """A sentence and a table for each gap over the lifetime."""
-    shown = []
+    parts = []
     for series in gaps:
         if series.window == LIFETIME:
             where = "".join(f", {name}={value}" for name, value in series.labels.items())
             name = f"{series.gap.metric} by {series.by}{where}"
             table = gap_table(series.gap, series.by, f"Gap of {name}")
-            shown.append((name, gap_text(series.gap), table))
-    return render("analyses/gaps/section.html", gaps=shown)
+            parts.append((name, gap_text(series.gap), table))
+    return render("analyses/gaps/section.html", gaps=parts)
 
 
 def _answer(report: GapsReport | None) -> GapsReport:

@@ -80,9 +80,9 @@ def _find(
     """
     kind = method_of(request, method, SURROUNDINGS)
     counted: StateCounts | FileCounts
-    chosen: Sequence[str] = []
+    texts: Sequence[str] = []
     if request.given.is_state:
-        counted, chosen = restore_states(request, SURROUNDINGS), request.options.metrics
+        counted, texts = restore_states(request, SURROUNDINGS), request.options.metrics
         names = counted.config.series_dimensions()
         if by not in names:
             choices = ", ".join(names) or "none"
@@ -93,7 +93,7 @@ def _find(
         alone = without_sets(request, SURROUNDINGS).with_options(by=[by], intervals=Intervals())
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
     how = msgspec.structs.replace(counted.intervals, **intervals)
-    found = gaps_in(counted.families, by, how, kind, chosen)
+    found = gaps_in(counted.families, by, how, kind, texts)
     if not found:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     values = {value.name for gap in found for value in gap.values}

@@ -150,22 +150,22 @@ def gap(
         (0.167, True, ('nl',))
     """
     check_method(method, get_args(Kind))
-    given: Any = values
-    if not isinstance(given, Mapping) or not given:
+    by_value: Any = values
+    if not isinstance(by_value, Mapping) or not by_value:
         raise MetricError(f"values={values!r:.80}: give value -> Accumulator, at least one")
-    for name, value in given.items():
+    for name, value in by_value.items():
         if not isinstance(value, Accumulator):
             raise MetricError(f"values[{name!r}]={value!r:.80}: give a streameval.Accumulator")
     first = next(iter(values.values()))
-    asked = metric_of(metric, first.metrics)
+    parsed = metric_of(metric, first.metrics)
     intervals = first.intervals
     if intervals is None:
-        raise NotComparableError(asked.text)
+        raise NotComparableError(parsed.text)
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
     how, whole = IntervalMethod(intervals, method), np.array([0])
-    sums = {name: user_sums(asked, value.table, whole, how) for name, value in values.items()}
-    return gap_of(asked, sums, intervals, method)
+    sums = {name: user_sums(parsed, value.table, whole, how) for name, value in values.items()}
+    return gap_of(parsed, sums, intervals, method)
 
 
 def gap_of(
@@ -186,14 +186,14 @@ def gap_of(
     worst = frozenset[str]()
     if len(compared) > 1:
         bounds, worst = _compare(metric, compared, intervals, kind)
-    shown = []
+    label_values = []
     for row in rows:
         own = None
         if row.left_out is None:
             own = interval(row.sums, intervals, kind, bounds=metric.definition.bounds)
         if own is not None and row.overlap is not None:
             own = row.overlap.allow(own, metric)
-        shown.append(
+        label_values.append(
             GapValue(
                 name=row.name,
                 mean=row.estimate.value if row.lists else None,
@@ -205,7 +205,7 @@ def gap_of(
         )
     return Gap(
         metric=metric.text,
-        values=tuple(shown),
+        values=tuple(label_values),
         kind=kind,
         confidence=intervals.confidence,
         **bounds,
