@@ -518,7 +518,7 @@ class Table:
                 summed = _terms.Terms(
                     self._column_of[metric.per_list], largest_rounded(metric), *sums
                 )
-                terms.append(_terms.ListTerms(every, every, [summed]))
+                terms.append(_terms.ListTerms(every, [summed]))
         return terms
 
     def _count_lists(

@@ -141,24 +141,6 @@ class Lists(HitsView):
         columns = [column[rows] for column in (self.cell, self.kind, self.interacted, self.length)]
         return Lists([*columns, index[self.owner[hits]], self.rank[hits]], gains)
 
-    def distinct(self) -> tuple[Lists, IntArray]:
-        """These lists with equal ones once, if they have few hits, and the index of each there."""
-        every = np.arange(len(self))
-        hits = np.bincount(self.owner, minlength=len(self))
-        few = np.flatnonzero(hits <= 1)
-        if self.is_graded or 2 * few.size < len(self):
-            return self, every
-        rank = np.zeros(len(self), np.int64)
-        rank[self.owner] = self.rank
-        keys = [column[few] for column in (self.kind, self.interacted, self.length, rank)]
-        order = np.lexsort(keys)
-        new = np.ones(few.size, np.bool_)
-        new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
-        rows = np.sort(np.concatenate((few[order[new]], np.flatnonzero(hits > 1))))
-        first = every.copy()
-        first[few[order]] = few[order[new]][np.cumsum(new) - 1]
-        return self.take(rows), np.searchsorted(rows, first)
-
     def __len__(self) -> int:
         return self.length.size
 

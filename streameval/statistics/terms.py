@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 from msgspec.structs import replace
 
-from streameval.statistics.arrays import FloatArray, IntArray, group_sum, sums
+from streameval.statistics.arrays import FloatArray, IntArray, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
@@ -52,12 +52,10 @@ class ListTerms(NamedTuple):
 
     Attributes:
         rows: their indices in the batch.
-        codes: which of the terms each of these lists has.
-        terms: for each metric, the terms of distinct lists.
+        terms: for each metric.
     """
 
     rows: IntArray
-    codes: IntArray
     terms: Sequence[Terms]
 
 
@@ -134,16 +132,13 @@ class MetricSums(Statistic):
 
 def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> ListTerms:
     """The terms of lists of a batch; `rows` are their indices there."""
-    distinct, codes = lists.distinct()
-    terms = [Terms(m.column, m.largest, *m.values(distinct)) for m in metrics]
-    return ListTerms(rows, codes, terms)
+    return ListTerms(rows, [Terms(m.column, m.largest, *m.values(lists)) for m in metrics])
 
 
 def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntArray) -> ListTerms:
     """The terms of items at explicit positions: the index of each list, and the rank."""
     none = np.zeros(ranks.size)
-    terms = [Terms(m.column, m.largest, none, m.items(ranks)) for m in metrics]
-    return ListTerms(rows, np.arange(ranks.size), terms)
+    return ListTerms(rows, [Terms(m.column, m.largest, none, m.items(ranks)) for m in metrics])
 
 
 class OwnerTotals(NamedTuple):
@@ -180,43 +175,27 @@ def owner_totals(
     totals = np.zeros((2, len(columns), owners + 1), np.int64)
     exact: list[tuple[list[IntArray], list[IntArray]]] = []
     for part in parts:
-        terms = [term for term in part.terms if term.column in index_of]
-        of_list, pairs = owner[part.rows], None
-        kinds = terms[0].numerators.size if terms else 0
-        if terms and (owners + 1) * kinds <= of_list.size:
-            # Few distinct outcomes, as with clicks: count lists by owner and outcome once.
-            pairs = np.bincount(of_list * kinds + part.codes, minlength=(owners + 1) * kinds)
-            pairs = pairs.reshape(owners + 1, kinds)
-        shared: dict[bytes, IntArray] = {}
-        for term in terms:
+        of_list, shared = owner[part.rows], dict[bytes, IntArray]()
+        for term in part.terms:
+            if term.column not in index_of:
+                continue
             index, values = index_of[term.column], term.numerators
             if limit is not None:
                 values = np.clip(values, -limit, limit)
             else:
                 loose = (values != 0) & (np.abs(values) > term.largest)
-                here = loose[part.codes] & (of_list < owners)
-                if here.any():
-                    keys = [of_list[here], part.codes[here]]
-                    (who, codes), (counts,) = group_sum(keys, [np.ones_like(keys[0])])
-                    exponents, limbed = limbs(values[codes], counts)
+                here = np.flatnonzero(loose & (of_list < owners))
+                if here.size:
+                    who, (exponents, limbed) = (
+                        of_list[here],
+                        limbs(values[here], np.ones_like(here)),
+                    )
                     exact.append(([who, np.full_like(who, index), exponents], limbed))
                 values = np.where(loose, 0.0, values)
-            whole = np.rint(values / UNIT).astype(np.int64)
-            totals[0, index] += _by_owner(whole, of_list, part.codes, pairs, owners)
+            totals[0, index] += sums(of_list, np.rint(values / UNIT).astype(np.int64), owners + 1)
             # Most metrics have the same denominators.
             key = term.denominators.tobytes()
             if key not in shared:
-                below = term.denominators
-                shared[key] = _by_owner(below, of_list, part.codes, pairs, owners)
+                shared[key] = sums(of_list, term.denominators, owners + 1)
             totals[1, index] += shared[key]
     return OwnerTotals([*totals[0, :, :-1], *totals[1, :, :-1]], exact)
-
-
-def _by_owner(
-    values: IntArray, owner: IntArray, codes: IntArray, pairs: IntArray | None, owners: int
-) -> IntArray:
-    """The sum of values by owner; `codes` selects the value of each list.
-
-    `pairs`: the number of lists by owner and code, if known; shape (owners + 1, codes).
-    """
-    return sums(owner, values[codes], owners + 1) if pairs is None else pairs @ values
