@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from streameval.statistics import user_sums as _user_sums
     from streameval.statistics import users as _users
     from streameval.statistics.groups import Groups
-    from streameval.statistics.terms import ListTerms, SummedMetric
+    from streameval.statistics.terms import SummedMetric, Terms
     from streameval.statistics.user_sums import UserSums
     from streameval.statistics.users import ListUsers, Users
 else:
@@ -506,7 +506,7 @@ class Table:
         if self.plan.reads_users:
             self._count_users(_users.users_of(batch, cells, times), terms)
 
-    def _count_values(self, values: EventValues, cells: IntArray) -> list[ListTerms]:
+    def _count_values(self, values: EventValues, cells: IntArray) -> list[Terms]:
         """Count the values of metrics of events; the terms that they add to sums by user."""
         terms, every = [], np.arange(cells.size)
         for metric, column in zip(self._event_metrics, zip(*values, strict=True), strict=True):
@@ -515,15 +515,13 @@ class Table:
                 kept.add_events(cells, column)
             if metric.per_list in self._column_of:
                 sums = map(np.array, of_events(column))
-                summed = _terms.Terms(
-                    self._column_of[metric.per_list], largest_rounded(metric), *sums
-                )
-                terms.append(_terms.ListTerms(every, [summed]))
+                number = self._column_of[metric.per_list]
+                terms.append(_terms.Terms(every, number, largest_rounded(metric), *sums))
         return terms
 
     def _count_lists(
         self, options: HitsOptions, counted: _Lists, part: Batch, cells: IntArray
-    ) -> Iterator[ListTerms]:
+    ) -> Iterator[Terms]:
         """Count the lists of a batch and their values; the terms that they add to sums by user."""
         hits = cast("Hits | None", self._statistics.get(counted.hits or ""))
         if part.positions is not None:
@@ -531,7 +529,7 @@ class Table:
             if hits is not None:
                 hits.add_ranks(cells[rows], ranks)
             if counted.summed:
-                yield _terms.terms_of_ranks(counted.summed, rows, ranks)
+                yield from _terms.terms_of_ranks(counted.summed, rows, ranks)
         for rows, lists in lists_of(options, part, cells):
             if hits is not None:
                 hits.add(lists)
@@ -540,9 +538,9 @@ class Table:
                 kept = cast("Values", self._statistics[name])
                 kept.add(lists.cell, values, mean_counts(metric, lists))
             if counted.summed:
-                yield _terms.terms_of_lists(counted.summed, rows, lists)
+                yield from _terms.terms_of_lists(counted.summed, rows, lists)
 
-    def _count_users(self, users: ListUsers, terms: Sequence[ListTerms]) -> None:
+    def _count_users(self, users: ListUsers, terms: Sequence[Terms]) -> None:
         """Add lists with their users to the audience, and their terms to the sums by user."""
         audience = cast("Users | None", self._statistics.get("users"))
         if audience is not None:

@@ -23,7 +23,7 @@ from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.options import GroupsOptions
 from streameval.statistics.relation import Columns, Relation, Shape
-from streameval.statistics.terms import ListTerms, MetricSums, owner_totals
+from streameval.statistics.terms import MetricSums, Terms, owner_totals
 from streameval.statistics.users import ListUsers, user_groups
 from streameval.statistics.vocabulary import Items
 
@@ -70,7 +70,7 @@ class Groups(MetricSums):
             for name, relation in self.relations.items():
                 self.relations[name] = _from_day(relation, goals)
 
-    def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
+    def take(self, users: ListUsers, terms: Sequence[Terms], columns: Sequence[int]) -> None:
         """Add lists.
 
         `columns`: for each metric, its column in the terms.
@@ -90,7 +90,7 @@ class Groups(MetricSums):
         index, rest = np.divmod(owners, span * width)
         keys = [known[index], rest // width + first, rest % width]
         owner = np.where(users.grouped, owner, owners.size)
-        totals = owner_totals(owners.size, owner, parts, columns)
+        totals = owner_totals(owners.size, owner, terms, columns)
         self.add_sums(keys, totals.sums)
         for (who, *others), counts in totals.exact:
             self.relations["exact"].add([*(key[who] for key in keys), *others], counts)

@@ -39,24 +39,19 @@ class SummedMetric(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The terms of lists for one metric, shape (n,) each."""
+    """The terms of some lists of a batch for one metric.
 
+    Attributes:
+        rows: indices of the lists in the batch.
+        column: see `SummedMetric`, likewise `largest`.
+        numerators: one per list, likewise `denominators`.
+    """
+
+    rows: IntArray
     column: int
     largest: float
     numerators: FloatArray
     denominators: IntArray
-
-
-class ListTerms(NamedTuple):
-    """The terms of some lists of a batch.
-
-    Attributes:
-        rows: their indices in the batch.
-        terms: for each metric.
-    """
-
-    rows: IntArray
-    terms: Sequence[Terms]
 
 
 class MetricSums(Statistic):
@@ -130,15 +125,15 @@ class MetricSums(Statistic):
         self.relations |= loaded
 
 
-def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> ListTerms:
+def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> list[Terms]:
     """The terms of lists of a batch; `rows` are their indices there."""
-    return ListTerms(rows, [Terms(m.column, m.largest, *m.values(lists)) for m in metrics])
+    return [Terms(rows, m.column, m.largest, *m.values(lists)) for m in metrics]
 
 
-def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntArray) -> ListTerms:
+def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntArray) -> list[Terms]:
     """The terms of items at explicit positions: the index of each list, and the rank."""
     none = np.zeros(ranks.size)
-    return ListTerms(rows, [Terms(m.column, m.largest, none, m.items(ranks)) for m in metrics])
+    return [Terms(rows, m.column, m.largest, none, m.items(ranks)) for m in metrics]
 
 
 class OwnerTotals(NamedTuple):
@@ -156,7 +151,7 @@ class OwnerTotals(NamedTuple):
 def owner_totals(
     owners: int,
     owner: IntArray,
-    parts: Sequence[ListTerms],
+    terms: Sequence[Terms],
     columns: Sequence[int],
     limit: float | None = None,
 ) -> OwnerTotals:
@@ -165,7 +160,7 @@ def owner_totals(
     Args:
         owners: number of owners.
         owner: of each list of the batch; lists of the owner `owners` are in no sum.
-        parts: the terms.
+        terms: those of the lists.
         columns: for each metric, its column in the terms.
         limit: of the values, which are rounded to UNIT; None sums those that are unbounded or large
             exactly instead.
@@ -174,28 +169,24 @@ def owner_totals(
     # Lists without an owner are summed in an extra last column, which is left out.
     totals = np.zeros((2, len(columns), owners + 1), np.int64)
     exact: list[tuple[list[IntArray], list[IntArray]]] = []
-    for part in parts:
-        of_list, shared = owner[part.rows], dict[bytes, IntArray]()
-        for term in part.terms:
-            if term.column not in index_of:
-                continue
-            index, values = index_of[term.column], term.numerators
-            if limit is not None:
-                values = np.clip(values, -limit, limit)
-            else:
-                loose = (values != 0) & (np.abs(values) > term.largest)
-                here = np.flatnonzero(loose & (of_list < owners))
-                if here.size:
-                    who, (exponents, limbed) = (
-                        of_list[here],
-                        limbs(values[here], np.ones_like(here)),
-                    )
-                    exact.append(([who, np.full_like(who, index), exponents], limbed))
-                values = np.where(loose, 0.0, values)
-            totals[0, index] += sums(of_list, np.rint(values / UNIT).astype(np.int64), owners + 1)
-            # Most metrics have the same denominators.
-            key = term.denominators.tobytes()
-            if key not in shared:
-                shared[key] = sums(of_list, term.denominators, owners + 1)
-            totals[1, index] += shared[key]
+    shared: dict[tuple[int, bytes], IntArray] = {}
+    for rows, column, largest, numerators, denominators in terms:
+        if column not in index_of:
+            continue
+        index, of_list, values = index_of[column], owner[rows], numerators
+        if limit is not None:
+            values = np.clip(values, -limit, limit)
+        else:
+            loose = (values != 0) & (np.abs(values) > largest)
+            here = np.flatnonzero(loose & (of_list < owners))
+            if here.size:
+                who, (exponents, parts) = of_list[here], limbs(values[here], np.ones_like(here))
+                exact.append(([who, np.full_like(who, index), exponents], parts))
+            values = np.where(loose, 0.0, values)
+        totals[0, index] += sums(of_list, np.rint(values / UNIT).astype(np.int64), owners + 1)
+        # Most metrics have the same denominators.
+        key = id(rows), denominators.tobytes()
+        if key not in shared:
+            shared[key] = sums(of_list, denominators, owners + 1)
+        totals[1, index] += shared[key]
     return OwnerTotals([*totals[0, :, :-1], *totals[1, :, :-1]], exact)

@@ -13,7 +13,7 @@ from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, Gro
 from streameval.statistics.options import UserSumsOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
-from streameval.statistics.terms import ListTerms, MetricSums, owner_totals
+from streameval.statistics.terms import MetricSums, Terms, owner_totals
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -107,7 +107,7 @@ class UserSums(MetricSums):
             names = dict.fromkeys(filter(None, self.cells.tolist()), 0)
         super().rename(names)
 
-    def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
+    def take(self, users: ListUsers, terms: Sequence[Terms], columns: Sequence[int]) -> None:
         """Add lists.
 
         `columns`: for each metric, its column in the terms.
@@ -130,7 +130,7 @@ class UserSums(MetricSums):
         owner[here] = codes
         # Only in the past are there values without bounds: they explain, and are not estimated.
         limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
-        totals = owner_totals(every.size, owner, parts, columns, limit)
+        totals = owner_totals(every.size, owner, terms, columns, limit)
         at, user = np.divmod(every, ids.size)
         self.add_sums([known[at], ids[user]], totals.sums)
 
