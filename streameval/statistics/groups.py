@@ -90,9 +90,9 @@ class Groups(MetricSums):
         index, rest = np.divmod(owners, span * width)
         keys = [known[index], rest // width + first, rest % width]
         owner = np.where(users.grouped, owner, owners.size)
-        totals = owner_totals(owners.size, owner, terms, columns)
-        self.add_sums(keys, totals.sums)
-        for (who, *others), counts in totals.exact:
+        totals, exact = owner_totals(owners.size, owner, terms, columns)
+        self.add_sums(keys, totals)
+        for (who, *others), counts in exact:
             self.relations["exact"].add([*(key[who] for key in keys), *others], counts)
 
     def merge(self, *others: Self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, repeat
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -25,22 +25,14 @@ from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 
-class Samples(NamedTuple):
-    """The scored items of the lists of a batch that have scores.
+def samples(
+    batch: Batch, options: RankSumsOptions, cells: Cells
+) -> Iterator[tuple[IntArray, Ragged, BoolArray]]:
+    """The scored items of a batch, of some thousand lists at a time.
 
-    Attributes:
-        cells: the cell of each of these lists.
-        scores: those of each list.
-        positive: whether each item is positive, as the values of `scores`.
+    Yields:
+        Of lists that have scores: the cell of each, its scores, and whether each item is positive.
     """
-
-    cells: IntArray
-    scores: Ragged
-    positive: BoolArray
-
-
-def samples(batch: Batch, options: RankSumsOptions, cells: Cells) -> Iterator[Samples]:
-    """The scored items of a batch, of some thousand lists at a time."""
     if options.type:
         batch = batch.of_type(options.type)
     given, where = batch.scores or (), cell_of_each(cells, len(batch))
@@ -57,11 +49,8 @@ def samples(batch: Batch, options: RankSumsOptions, cells: Cells) -> Iterator[Sa
             values = np.array(scores, np.float32 if options.single else np.float64)
         gain = np.array(outcomes, np.float64)
         lengths = np.array([len(batch.recommendations[row]) for row in rows])
-        yield Samples(
-            where[rows],
-            Ragged.of_lengths(values.astype(np.float64), lengths),
-            gain == 1 if options.positive == "one" else gain > 0,
-        )
+        positive = gain == 1 if options.positive == "one" else gain > 0
+        yield where[rows], Ragged.of_lengths(values.astype(np.float64), lengths), positive
 
 
 def gains_of(interactions: Interactions) -> Mapping[object, float]:

@@ -136,25 +136,13 @@ def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntAr
     return [Terms(rows, m.column, m.largest, none, m.items(ranks)) for m in metrics]
 
 
-class OwnerTotals(NamedTuple):
-    """Sums of lists by owner: a user, or a group of them.
-
-    Attributes:
-        sums: the numerators of each metric, then the denominators of each; one integer per owner.
-        exact: owners, metrics, exponents and parts of the values that are summed exactly.
-    """
-
-    sums: list[IntArray]
-    exact: list[tuple[list[IntArray], list[IntArray]]]
-
-
 def owner_totals(
     owners: int,
     owner: IntArray,
     terms: Sequence[Terms],
     columns: Sequence[int],
     limit: float | None = None,
-) -> OwnerTotals:
+) -> tuple[list[IntArray], list[tuple[list[IntArray], list[IntArray]]]]:
     """The sums of the terms of lists by owner.
 
     Args:
@@ -164,6 +152,10 @@ def owner_totals(
         columns: for each metric, its column in the terms.
         limit: of the values, which are rounded to UNIT; None sums those that are unbounded or large
             exactly instead.
+
+    Returns:
+        The numerators of each metric, then the denominators of each, one integer per owner; of the
+        values that are summed exactly, owners, metrics and exponents, and their parts.
     """
     index_of = {column: index for index, column in enumerate(columns)}
     # Lists without an owner are summed in an extra last column, which is left out.
@@ -189,4 +181,4 @@ def owner_totals(
         if key not in shared:
             shared[key] = sums(of_list, denominators, owners + 1)
         totals[1, index] += shared[key]
-    return OwnerTotals([*totals[0, :, :-1], *totals[1, :, :-1]], exact)
+    return [*totals[0, :, :-1], *totals[1, :, :-1]], exact

@@ -130,9 +130,9 @@ class UserSums(MetricSums):
         owner[here] = codes
         # Only in the past are there values without bounds: they explain, and are not estimated.
         limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
-        totals = owner_totals(every.size, owner, terms, columns, limit)
+        totals, _ = owner_totals(every.size, owner, terms, columns, limit)
         at, user = np.divmod(every, ids.size)
-        self.add_sums([known[at], ids[user]], totals.sums)
+        self.add_sums([known[at], ids[user]], totals)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may keep more users or fewer."""
