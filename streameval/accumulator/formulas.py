@@ -329,12 +329,12 @@ def of_events(
     """
     single = single_values(results)
     # A sum of finite numbers may overflow; then they are looked at one by one.
-    if single is not None and math.isfinite(sum(single.values)):
-        if single.has_value is None:
-            return single.values, [1] * len(results)
-        values = iter(single.values)
-        numerators = [next(values) if has else 0.0 for has in single.has_value]
-        return numerators, list(map(int, single.has_value))
+    if single is not None and math.isfinite(sum(single[0])):
+        values, has_value = single
+        if has_value is None:
+            return values, [1] * len(results)
+        left = iter(values)
+        return [next(left) if has else 0.0 for has in has_value], list(map(int, has_value))
     numerators, denominators = [], []
     for result in results:
         of_event = [result] if isinstance(result, (int, float)) else result or ()

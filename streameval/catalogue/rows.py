@@ -68,27 +68,18 @@ def amounts_by_kind(items: Iterable[Id], attribute: Attribute) -> dict[str, floa
     return {kind: amount / unit for kind, amount in amounts.items()}
 
 
-class Confusion(NamedTuple):
-    """Confusion matrix of a list: items of the catalogue by whether they were shown and clicked."""
-
-    hits: int
-    shown_only: int
-    interacted_only: int
-    neither: int
-    """Below 0 if the catalogue is too small."""
-
-
 def confusion(
-    event: Event,
-    k: int | None,
-    catalog: Catalog,
-    unknown: Literal["ignore", "count"],
-) -> Confusion:
-    """The confusion matrix of the first k items.
+    event: Event, k: int | None, catalog: Catalog, unknown: Literal["ignore", "count"]
+) -> tuple[int, int, int, int]:
+    """The confusion matrix of the first k items of a list, over the items of the catalogue.
+
+    Returns:
+        Items shown and interacted with, only shown, only interacted with, and neither; the last is
+        below 0 if the catalogue is too small.
 
     Example:
         >>> event = Event(recommendations=["a", "b"], interactions=["b", "x"])
-        >>> tuple(confusion(event, 2, 10, "ignore"))
+        >>> confusion(event, 2, 10, "ignore")
         (1, 1, 1, 7)
     """
     relevant, items = relevant_items(event.interactions), first_distinct_items(event, k)
@@ -97,7 +88,7 @@ def confusion(
     hits, interacted = sum(map(relevant.__contains__, items)), len(relevant)
     size = catalog if isinstance(catalog, int) else len(catalog)
     neither = size - len(items) - interacted + hits
-    return Confusion(hits, len(items) - hits, interacted - hits, neither)
+    return hits, len(items) - hits, interacted - hits, neither
 
 
 Short: TypeAlias = Literal["count", "skip"]

@@ -33,7 +33,7 @@ def fallout(
         >>> accumulator.read("fallout@2").value
         0.25
     """
-    table = confusion(event, k, catalog, unknown)
-    if table.neither < 0 or not table.shown_only + table.neither:
+    _, shown_only, _, neither = confusion(event, k, catalog, unknown)
+    if neither < 0 or not shown_only + neither:
         return None
-    return table.shown_only / (table.shown_only + table.neither)
+    return shown_only / (shown_only + neither)

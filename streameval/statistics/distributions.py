@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, compress
 from sys import float_info
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -213,33 +213,26 @@ WEIGHTED: Final = ValuesOptions(cap=1_024, bits=4)
 """Options for products of weights, of which each list may have its own: about 10 kB per cell."""
 
 
-class SingleValues(NamedTuple):
-    """The values of events of which none has several.
+def single_values(
+    results: Sequence[float | Sequence[float] | None],
+) -> tuple[list[float], list[bool] | None] | None:
+    """The values of events, if each has one float or none, and which have one; else None.
 
-    Attributes:
-        values: of the events that have one.
-        has_value: whether each event has one; None if all have.
-    """
-
-    values: list[float]
-    has_value: list[bool] | None
-
-
-def single_values(results: Sequence[float | Sequence[float] | None]) -> SingleValues | None:
-    """The values of events, if each has one float or none; else None.
+    Returns:
+        The values of the events that have one, and whether each event has one; None if all have.
 
     Example:
         >>> single_values([0.5, None]), single_values([[0.5, 1.0]])
-        (SingleValues(values=[0.5], has_value=[True, False]), None)
+        (([0.5], [True, False]), None)
     """
     kinds = set(map(type, results))
     if not kinds <= _ONE_OR_NONE:
         return None
     values = cast("list[float]", list(results))
     if type(None) not in kinds:
-        return SingleValues(values, None)
+        return values, None
     has_value = [value is not None for value in results]
-    return SingleValues(list(compress(values, has_value)), has_value)
+    return list(compress(values, has_value)), has_value
 
 
 class Values(Statistic):
@@ -290,8 +283,8 @@ class Values(Statistic):
         """Count events, and their values: of each one, several or none."""
         self._mark(_LISTS, cells, np.ones_like(cells))
         if (single := single_values(results)) is not None:
-            values = single.values
-            where = cells if single.has_value is None else cells[np.array(single.has_value)]
+            values, has_value = single
+            where = cells if has_value is None else cells[np.array(has_value)]
         else:
             of_events = [
                 [result] if isinstance(result, (int, float)) else result or () for result in results
