@@ -23,6 +23,7 @@ from streameval.events.ids import IdKind
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
+from streameval.statistics.terms import restore_sums
 from streameval.statistics.user_sums import UserSums
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
@@ -137,7 +138,7 @@ def restore_content(
         if unlike and not empty_unlike:
             raise UnlikeInputsError(f"inputs of {name}", here, there)
         if isinstance(statistic, Groups | UserSums):
-            statistic.restore(entry.relations, list(there), cells, unlike)
+            restore_sums(statistic, entry.relations, list(there), cells, unlike)
             if is_by_user:
                 new = here.keys() - (there.keys() - unlike)
                 missing.update(f"{USER_SUMS_PREFIX}{text}" for text in new)

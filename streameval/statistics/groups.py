@@ -23,7 +23,8 @@ from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.options import GroupsOptions
 from streameval.statistics.relation import Columns, Relation, Shape
-from streameval.statistics.terms import MetricSums, Terms, owner_totals
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.terms import Terms, add_sums, lists_with_users, owner_totals, sums_of
 from streameval.statistics.users import ListUsers, user_groups
 from streameval.statistics.vocabulary import Items
 
@@ -36,7 +37,7 @@ MOST_DAYS: Final = 90
 """Event days kept per cell; older days are added to the oldest of them."""
 
 
-class Groups(MetricSums):
+class Groups(Statistic):
     """Numerators and denominators of means, by event day and user group.
 
     The value of a list is rounded once to UNIT, or summed exactly if the metric is unbounded, so
@@ -59,6 +60,7 @@ class Groups(MetricSums):
 
     def __init__(self, options: GroupsOptions, items: Items) -> None:
         super().__init__(options, items)
+        self.relations["sums"] = sums_of(self.shapes["sums"], options.metrics)
         self._read: tuple[list[object], dict[Hashable, Any]] = [], {}
 
     def reduce(self) -> None:
@@ -91,7 +93,7 @@ class Groups(MetricSums):
         keys = [known[index], rest // width + first, rest % width]
         owner = np.where(users.grouped, owner, owners.size)
         totals, exact = owner_totals(owners.size, owner, terms, columns)
-        self.add_sums(keys, totals)
+        add_sums(self.relations["sums"], keys, totals)
         for (who, *others), counts in exact:
             self.relations["exact"].add([*(key[who] for key in keys), *others], counts)
 
@@ -202,6 +204,11 @@ class Groups(MetricSums):
         counts: IntArray = sums[1].reshape(shape)
         some: BoolArray = np.asarray(counts.any(axis=1))
         return GroupSums(days, numerators, counts).rows(some)
+
+    def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """For each of these cells, the number of lists, and of lists without a user."""
+        self.reduce()
+        return lists_with_users(self.relations["lists"], cells)
 
     def lists_by_day(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Days, ascending; the lists of these cells on each, and those without a user."""

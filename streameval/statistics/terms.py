@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.msgpack import Ext
@@ -13,10 +13,8 @@ from streameval.statistics.arrays import FloatArray, IntArray, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
-from streameval.statistics.options import GroupsOptions, UserSumsOptions
-from streameval.statistics.relation import Relation
+from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.vocabulary import Items
 
 Values: TypeAlias = tuple[FloatArray, IntArray]
 """Numerators and denominators, shape (n,) each."""
@@ -54,75 +52,71 @@ class Terms(NamedTuple):
     denominators: IntArray
 
 
-class MetricSums(Statistic):
-    """Sums with two counts for each metric: the numerators of all, then the denominators of all.
+def sums_of(shape: Shape, metrics: Sequence[str]) -> Relation:
+    """An empty relation of sums: the numerators of all metrics, then the denominators of all."""
+    return Relation(shape._replace(counts=2 * len(metrics)))
 
-    The first of the relations is `sums`; the last two key columns of `lists` are whether lists have
-    no user, and their number.
+
+def add_sums(sums: Relation, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
+    """Add the rows with a denominator above 0; a list may be left out of every mean."""
+    denominators = counts[len(counts) // 2 :]
+    if denominators:
+        some = np.logical_or.reduce([column > 0 for column in denominators])
+        sums.add([key[some] for key in keys], [count[some] for count in counts])
+
+
+def lists_with_users(lists: Relation, cells: IntArray) -> tuple[IntArray, IntArray]:
+    """For each of these cells, the number of lists, and of lists without a user.
+
+    `lists`: a relation whose last key is 1 for lists without a user.
     """
+    owner, (*_, nameless, counts) = lists.of(cells)
+    return sums(owner, counts, cells.size), sums(owner, counts * nameless, cells.size)
 
-    options: GroupsOptions | UserSumsOptions
 
-    def __init__(self, options: GroupsOptions | UserSumsOptions, items: Items) -> None:
-        super().__init__(options, items)
-        shape = self.shapes["sums"]._replace(counts=2 * len(options.metrics))
-        self.relations["sums"] = Relation(shape)
+def restore_sums(
+    statistic: Statistic,
+    saved: Sequence[Sequence[Ext]],
+    metrics: Sequence[str],
+    cells: IntArray,
+    without: Collection[str] = (),
+) -> None:
+    """Fill an empty statistic of sums from saved relations, which may be of other metrics.
 
-    def add_sums(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
-        """Add the rows with a denominator above 0; a list may be left out of every mean."""
-        denominators = counts[len(self.options.metrics) :]
-        if denominators:
-            some = np.logical_or.reduce([column > 0 for column in denominators])
-            rows = [key[some] for key in keys], [count[some] for count in counts]
-            self.relations["sums"].add(*rows)
+    Args:
+        statistic: sums by user or user group.
+        saved: the relations.
+        metrics: theirs, ascending.
+        cells: the new number of each saved cell.
+        without: metrics that start empty.
 
-    def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """For each of these cells, the number of lists, and of lists without a user."""
-        self.reduce()
-        owner, (*_, nameless, lists) = self.relations["lists"].of(cells)
-        return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
-
-    def restore(
-        self,
-        saved: Sequence[Sequence[Ext]],
-        metrics: Sequence[str],
-        cells: IntArray,
-        without: Collection[str] = (),
-    ) -> None:
-        """Replace the content by saved relations, which may be of other metrics.
-
-        Args:
-            saved: the relations.
-            metrics: theirs, ascending.
-            cells: the new number of each saved cell.
-            without: metrics that start empty.
-
-        Raises:
-            ValueError: they are not valid.
-        """
-        twin = type(self)(replace(self.options, metrics=tuple(metrics)), self.items)
-        loaded = {
-            name: empty.restore(columns, cells, np.zeros(0, np.int64))
-            for (name, empty), columns in zip([*twin.relations.items()], saved, strict=True)
-        }
-        columns, keys = loaded["sums"].columns, self.shapes["sums"].keys
-        index = {metric: at for at, metric in enumerate(metrics) if metric not in without}
-        none = np.zeros_like(columns[0])
-        counts = [
-            columns[keys + half * len(metrics) + index[metric]] if metric in index else none
-            for half in (0, 1)
-            for metric in self.options.metrics
-        ]
-        self.add_sums(columns[:keys], counts)
-        if "exact" in loaded:
-            here = {metric: at for at, metric in enumerate(self.options.metrics)}
-            goals = [here.get(metric, -1) if metric in index else -1 for metric in metrics]
-            columns = loaded.pop("exact").columns
-            column = np.array([*goals, -1])[columns[keys]]
-            rows = [each[column >= 0] for each in (*columns[:keys], column, *columns[keys + 1 :])]
-            self.relations["exact"].add(rows[: keys + 2], rows[keys + 2 :])
-        del loaded["sums"]
-        self.relations |= loaded
+    Raises:
+        ValueError: the relations are not valid.
+    """
+    options: Any = statistic.options
+    twin = type(statistic)(replace(options, metrics=tuple(metrics)), statistic.items)
+    loaded = {
+        name: empty.restore(columns, cells, np.zeros(0, np.int64))
+        for (name, empty), columns in zip([*twin.relations.items()], saved, strict=True)
+    }
+    columns, keys = loaded["sums"].columns, statistic.shapes["sums"].keys
+    index = {metric: at for at, metric in enumerate(metrics) if metric not in without}
+    none = np.zeros_like(columns[0])
+    counts = [
+        columns[keys + half * len(metrics) + index[metric]] if metric in index else none
+        for half in (0, 1)
+        for metric in options.metrics
+    ]
+    add_sums(statistic.relations["sums"], columns[:keys], counts)
+    if "exact" in loaded:
+        here = {metric: at for at, metric in enumerate(options.metrics)}
+        goals = [here.get(metric, -1) if metric in index else -1 for metric in metrics]
+        columns = loaded.pop("exact").columns
+        column = np.array([*goals, -1])[columns[keys]]
+        rows = [each[column >= 0] for each in (*columns[:keys], column, *columns[keys + 1 :])]
+        statistic.relations["exact"].add(rows[: keys + 2], rows[keys + 2 :])
+    del loaded["sums"]
+    statistic.relations |= loaded
 
 
 def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> list[Terms]:

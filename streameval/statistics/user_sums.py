@@ -13,7 +13,8 @@ from streameval.statistics.intervals import LARGEST_OF_USER, UNIT, WEIGHTED, Gro
 from streameval.statistics.options import UserSumsOptions
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, HashSample
-from streameval.statistics.terms import MetricSums, Terms, owner_totals
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.terms import Terms, add_sums, lists_with_users, owner_totals, sums_of
 from streameval.statistics.users import ListUsers, hash_units
 from streameval.statistics.vocabulary import Items
 
@@ -55,7 +56,7 @@ class UserTotals(NamedTuple):
         return GroupSums(np.zeros(1, np.int64), np.array([whole * UNIT]), counts[None, :])
 
 
-class UserSums(MetricSums):
+class UserSums(Statistic):
     """Numerators and denominators of bounded means by user.
 
     A user's lists all count or none: above the cap only users with small hashes stay, so a mean
@@ -82,6 +83,7 @@ class UserSums(MetricSums):
         self.cap = HashSample(
             self.relations, "sums", options.max_users, hash_units, adds_only_sampled=True
         )
+        self.relations["sums"] = sums_of(self.shapes["sums"], options.metrics)
 
     @property
     def cells(self) -> IntArray:
@@ -132,7 +134,7 @@ class UserSums(MetricSums):
         limit = WEIGHTED if self.is_pre_period else LARGEST_OF_USER
         totals, _ = owner_totals(every.size, owner, terms, columns, limit)
         at, user = np.divmod(every, ids.size)
-        self.add_sums([known[at], ids[user]], totals)
+        add_sums(self.relations["sums"], [known[at], ids[user]], totals)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may keep more users or fewer."""
@@ -164,3 +166,8 @@ class UserSums(MetricSums):
         sums_of_metric = [counts[column][sampled], counts[width + column][sampled]]
         (users,), (numerators, denominators) = group_sum([hashes[sampled]], sums_of_metric)
         return UserTotals(users, numerators, denominators, share)
+
+    def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """For each of these cells, the number of lists, and of lists without a user."""
+        self.reduce()
+        return lists_with_users(self.relations["lists"], cells)
