@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.items import Attribute
@@ -96,43 +96,35 @@ Short: TypeAlias = Literal["count", "skip"]
 missing items count as ranked last, or it is left out."""
 
 
-class RankedHits(NamedTuple):
-    """The hits of a list among its other items.
+def ordered_pairs(
+    event: Event, k: int | None, hits: int | None, *, short: Short
+) -> tuple[int, int, int] | None:
+    """The pairs of a hit and one of the first k other items of a whole list, with the hit first.
 
-    Attributes:
-        before: for each hit, by rank, how many other items come before it.
-        interacted: items interacted with, shown or not.
-        negatives: number of other items that are compared with each hit.
-    """
+    Without k all other items of the list are compared; fewer than k count as if the rest came last.
 
-    before: list[int]
-    interacted: int
-    negatives: int
+    Args:
+        event: the list.
+        k: number of other items.
+        hits: how many hits have pairs, the first ones; None for all.
+        short: whether a short list is left out.
 
-    def right_pairs(self, hits: int | None) -> int:
-        """Pairs of one of the first hits and another item, with the hit first.
-
-        Fewer other items than are compared count as if the rest came last.
-        """
-        return sum(max(0, self.negatives - before) for before in self.before[:hits])
-
-
-def ranked_hits(event: Event, k: int | None, *, short: Short) -> RankedHits | None:
-    """The hits of a whole list and its first k other items; None if the list is left out.
-
-    Without k all other items of the list are compared. A list without interactions is left out.
+    Returns:
+        The number of these pairs, of the other items that are compared, and of the items interacted
+        with, shown or not; None if the list is left out, as one without interactions is.
 
     Example:
         >>> event = Event(recommendations=["a", "b", "c"], interactions=["b", "x"])
-        >>> ranked_hits(event, None, short="count")
-        RankedHits(before=[1], interacted=2, negatives=2)
+        >>> ordered_pairs(event, None, None, short="count")
+        (1, 2, 2)
     """
     relevant, items = relevant_items(event.interactions), first_distinct_items(event, None)
     if not relevant:
         return None
-    hits = [index for index, item in enumerate(items) if item in relevant]
-    before = [index - number for number, index in enumerate(hits)]
-    others = len(items) - len(hits)
-    if short == "skip" and k is not None and others < k and len(hits) < len(relevant):
+    ranked = [index for index, item in enumerate(items) if item in relevant]
+    others = len(items) - len(ranked)
+    if short == "skip" and k is not None and others < k and len(ranked) < len(relevant):
         return None
-    return RankedHits(before, len(relevant), max(1, others) if k is None else k)
+    compared = max(1, others) if k is None else k
+    above = [index - number for number, index in enumerate(ranked[:hits])]
+    return sum(max(0, compared - before) for before in above), compared, len(relevant)

@@ -1,7 +1,7 @@
 """Partial area under the ROC curve with precision: pAp@k."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Short, ranked_hits
+from streameval.catalogue.rows import Short, ordered_pairs
 from streameval.events import Event
 
 
@@ -29,8 +29,8 @@ def pap(event: Event, k: int | None, *, short: Short = "count") -> float | None:
         >>> accumulator.read("pap@2").value
         0.75
     """
-    ranked = ranked_hits(event, k, short=short)
-    if ranked is None:
+    counts = ordered_pairs(event, k, hits=k, short=short)
+    if counts is None:
         return None
-    expected = ranked.interacted if k is None else min(k, ranked.interacted)
-    return ranked.right_pairs(k) / (ranked.negatives * expected)
+    pairs, others, interacted = counts
+    return pairs / (others * (interacted if k is None else min(k, interacted)))

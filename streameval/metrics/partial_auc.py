@@ -1,7 +1,7 @@
 """Area under the ROC curve against the first k items without interaction."""
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import Short, ranked_hits
+from streameval.catalogue.rows import Short, ordered_pairs
 from streameval.events import Event
 
 
@@ -29,7 +29,8 @@ def partial_auc(event: Event, k: int | None, *, short: Short = "count") -> float
         >>> accumulator.read("partial_auc@2").value
         0.5
     """
-    ranked = ranked_hits(event, k, short=short)
-    if ranked is None:
+    counts = ordered_pairs(event, k, hits=None, short=short)
+    if counts is None:
         return None
-    return ranked.right_pairs(None) / (ranked.negatives * ranked.interacted)
+    pairs, others, interacted = counts
+    return pairs / (others * interacted)
