@@ -18,7 +18,6 @@ from streameval.statistics.kernel.interface import BLOCK, Columns
 
 _LISTS: Final = frozenset({list, tuple})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, dict})
-_INTEGERS: Final = frozenset({int})
 _NUMBERS: Final = frozenset({int, float})
 
 
@@ -104,7 +103,9 @@ class Block:
         if row is None or len(self._rows) >= BLOCK:
             return False
         if ranks is not None:
-            if not _are_ranks(ranks, len(items)):
+            if type(ranks) not in _LISTS or len(ranks) != len(items):
+                return False
+            if not all(type(rank) is int and 1 <= rank <= LARGEST_RANK for rank in ranks):
                 return False
             row = row._replace(ranks=tuple(ranks))
         # One append, so that a signal handler that counts finds whole rows.
@@ -148,7 +149,9 @@ def _row(search: _IdSearch, items: Any, acts: Any, *, sound: bool) -> _ListRow |
         if type(acts) in _LISTS and len(acts) > 1 and MARKS.issuperset(acts):
             return None
     has_gains = type(acts) is dict
-    if has_gains and not all(map(_is_gain, acts.values())):
+    if has_gains and not all(
+        type(gain) in _NUMBERS and abs(gain) <= LARGEST_GAIN for gain in acts.values()
+    ):
         return None
     wanted = acts if has_gains else frozenset(acts)
     place, item, numbers = list[int](), list[int](), dict[Any, int]()
@@ -160,19 +163,6 @@ def _row(search: _IdSearch, items: Any, acts: Any, *, sound: bool) -> _ListRow |
     gains = [*map(float, acts.values())] if has_gains else ()
     length = min(len(items), search.depth)
     return _ListRow(len(wanted), len(acts), length, place, item, gain, gains)
-
-
-def _is_gain(value: Any) -> bool:
-    return type(value) in _NUMBERS and abs(value) <= LARGEST_GAIN
-
-
-def _are_ranks(ranks: Any, items: int) -> bool:
-    """Whether these are the ranks of so many items."""
-    if type(ranks) not in _LISTS or len(ranks) != items:
-        return False
-    if not _INTEGERS.issuperset(map(type, ranks)):
-        return False
-    return not ranks or (min(ranks) >= 1 and max(ranks) <= LARGEST_RANK)
 
 
 def _columns(odd: Iterable[int], rows: Sequence[_ListRow]) -> Columns:
