@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -89,13 +90,8 @@ def _without_hit(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
         view = hits.view(cells)
         engaged = view.count - view.without_interactions
         for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
-            yield (
-                at,
-                (
-                    f"{int(engaged[at]):,} lists with interactions and no hit: do "
-                    "recommendations and interactions use the same ids?"
-                ),
-            )
+            problem = f"{int(engaged[at]):,} lists with interactions and no hit"
+            yield at, f"{problem}: do recommendations and interactions use the same ids?"
 
 
 def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
@@ -111,44 +107,36 @@ def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator
 
 def _untyped(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
     """Cells with interactions, none of a type that a metric asks for."""
-    kept = [(hits.options.type, hits.view(cells)) for hits in _of_kind(table, Hits)]
-    engaged = {name: view.count - view.without_interactions for name, view in kept if name}
-    if not engaged:
+    views = [(hits.options.type, hits.view(cells)) for hits in _of_kind(table, Hits)]
+    engaged = [(name, view.count - view.without_interactions) for name, view in views]
+    typed = [lists for name, lists in engaged if name]
+    if not typed:
         return
     # Without a metric of all types, a list may have interactions that are not kept.
-    of_any = [view.count - view.without_interactions for name, view in kept if not name]
-    lists = np.min([table.lists(cells) - before, *of_any[:1]], axis=0)
-    typed = np.sum([*engaged.values()], axis=0)
-    asked = ", ".join(sorted(engaged))
-    for at in np.flatnonzero((lists >= _SUSPICIOUS) & (typed == 0)).tolist():
-        which = "with interactions" if of_any else "counted"
-        yield (
-            at,
-            (
-                f"{int(lists[at]):,} lists {which}, and no interaction of type {asked}: do the "
-                "events have types? Columns and tables cannot have them"
-            ),
-        )
+    of_any = [lists for name, lists in engaged if not name][:1]
+    lists = np.min([table.lists(cells) - before, *of_any], axis=0)
+    names = ", ".join(sorted({name for name, _ in engaged if name}))
+    which = "with interactions" if of_any else "counted"
+    for at in np.flatnonzero((lists >= _SUSPICIOUS) & (np.sum(typed, axis=0) == 0)).tolist():
+        problem = f"{int(lists[at]):,} lists {which}, and no interaction of type {names}"
+        yield at, f"{problem}: do the events have types? Columns and tables cannot have them"
 
 
 def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
     """Cells with more items shown than the catalogue has, or with no item of the catalogue."""
     catalog = table.context.catalog
-    if not catalog:
-        return
-    for shown in _of_kind(table, ItemsShown):
-        for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
-            if not isinstance(catalog, int):
-                enough = exposures.distinct >= min(_FEWEST_OUTSIDE, len(catalog))
-                if enough and not exposures.meets(catalog):
-                    none = f"{exposures.distinct:,.0f} distinct items, and none is in the catalogue"
-                    yield (
-                        at,
-                        f"{none} of {len(catalog):,}: do lists and catalogue use the same ids?",
-                    )
-            elif exposures.distinct > catalog:
-                shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
-                yield at, f"{shared}: is the catalogue larger, or is a whole list one id?"
+    of_items = [shown for shown in _of_kind(table, ItemsShown) if shown.options.of == "items"]
+    for at, exposures in chain(*(enumerate(s.view(cells)) for s in of_items if catalog)):
+        shown = f"{exposures.distinct:,.0f} distinct items, and"
+        if isinstance(catalog, int):
+            if exposures.distinct > catalog:
+                remedy = "is the catalogue larger, or is a whole list one id?"
+                yield at, f"{shown} catalog = {catalog:,}: {remedy}"
+        elif catalog:
+            enough = exposures.distinct >= min(_FEWEST_OUTSIDE, len(catalog))
+            if enough and not exposures.meets(catalog):
+                none = f"none is in the catalogue of {len(catalog):,}"
+                yield at, f"{shown} {none}: do lists and catalogue use the same ids?"
 
 
 def _of_kind(table: Table, kind: type[S]) -> list[S]:

@@ -126,15 +126,12 @@ def checked_event(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Eve
 
 def _check_fields(event: Event) -> None:
     """Check and convert the positions, scores, values of items, time and user of an event."""
-    shown = event.recommendations
-    if event.positions is not None:
-        event.positions = checked_ranks(shown, event.positions)
+    for name, check in _OF_ITEMS.items():
+        given = getattr(event, name)
+        if given is not None:
+            setattr(event, name, check(event.recommendations, given))
     if event.ts is not None:
         (event.ts,) = _whole_times([event.ts])
-    if event.scores is not None:
-        event.scores = checked_scores(shown, event.scores)
-    if event.per_item is not None:
-        event.per_item = item_values(event.per_item, end_of(shown), len(shown))
     if event.user is not None:
         (event.user,) = _checked_users([event.user]) or (None,)
 
@@ -266,14 +263,17 @@ def _as_containers(shown: Any, acts: Any) -> tuple[Any, Any]:
 def _with_values(batch: Batch) -> Batch:
     """The batch with checked positions, scores, values of items, times and users."""
     columns: dict[str, Any] = {}
-    if batch.positions is not None:
-        columns["positions"] = list(map(checked_ranks, batch.recommendations, batch.positions))
+    for name, check in _OF_ITEMS.items():
+        column = getattr(batch, name)
+        if column is not None:
+            columns[name] = []
+            for row, given in enumerate(zip(batch.recommendations, column, strict=True)):
+                try:
+                    columns[name].append(check(*given))
+                except InvalidEventError as error:
+                    raise in_row(row, len(batch), error) from None
     if batch.times is not None:
         columns["times"] = _whole_times(batch.times)
-    if batch.scores is not None:
-        columns["scores"] = list(map(checked_scores, batch.recommendations, batch.scores))
-    if batch.per_item is not None:
-        columns["per_item"] = _per_item(batch)
     if batch.users is not None:
         columns["users"] = _checked_users(batch.users)
     return msgspec.structs.replace(batch, **columns) if columns else batch
@@ -437,16 +437,8 @@ def checked_scores(recommendations: Sequence[Id], given: Any) -> Sequence[float]
     return scores
 
 
-def _per_item(batch: Batch) -> list[Any]:
-    rows = []
-    for row, (shown, given) in enumerate(
-        zip(batch.recommendations, batch.per_item or (), strict=True)
-    ):
-        try:
-            rows.append(item_values(given, end_of(shown), len(shown)))
-        except InvalidEventError as error:
-            raise in_row(row, len(batch), error) from None
-    return rows
+def _item_values(recommendations: Sequence[Id], given: Any) -> Any:
+    return item_values(given, end_of(recommendations), len(recommendations))
 
 
 def _are_finite(numbers: Iterable[float]) -> bool:
@@ -509,3 +501,11 @@ def _are_ranks(numbers: list[Any]) -> bool:
     if not (numbers and _INTEGERS.issuperset(map(type, numbers))):
         return False
     return bool(min(numbers) >= 1 and max(numbers) <= LARGEST_RANK)
+
+
+_OF_ITEMS: Final[Mapping[str, Callable[[Sequence[Id], Any], Any]]] = {
+    "positions": checked_ranks,
+    "scores": checked_scores,
+    "per_item": _item_values,
+}
+"""Field of an event, and column of a batch -> what checks it, beside the recommendations."""
