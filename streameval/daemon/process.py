@@ -83,18 +83,19 @@ class Daemon:
             SourceError: the source cannot be read, and waiting will not help.
             UnsavedStateError: the last checkpoint could not be written.
         """
+
+        def ends() -> bool:
+            if not until():
+                return False
+            self._supervisor.stopping()
+            return True
+
         with self._site.open(None if self._has_state else _NO_STATE):
             self._stored.start()
             try:
-                self._loop.run(lambda: self._should_end(until))
+                self._loop.run(ends)
             finally:
                 self._stored.stop()
-
-    def _should_end(self, until: Callable[[], bool]) -> bool:
-        if until():
-            self._supervisor.stopping()
-            return True
-        return False
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._site.publish(snapshot)

@@ -256,11 +256,7 @@ class Ingest:
         return any(state.unfinished for state in self._partitions.values())
 
     def proceed(self) -> None:
-        """Do a part of the unfinished work.
-
-        Raises:
-            StreamevalError: as `apply`.
-        """
+        """Do a part of the unfinished work; raises as `apply` does."""
         for state in self._partitions.values():
             if state.unfinished:
                 state.proceed()
@@ -268,11 +264,7 @@ class Ingest:
                 return
 
     def finish(self) -> None:
-        """Do all unfinished work.
-
-        Raises:
-            StreamevalError: as `apply`.
-        """
+        """Do all unfinished work; raises as `apply` does."""
         while self.unfinished:
             self.proceed()
 
