@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
@@ -218,6 +218,13 @@ def _reports(
     `overrides`: settings that override the configuration. `until`: None for the last closed day.
     """
     families, settings, files = counts.families, counts.settings, ", ".join(request.files)
+    if named := [parse(text).text for text in request.options.metrics]:
+        counted = {metric.text for family in families for metric in family.metrics}
+        for text in named if request.given.is_state else ():
+            if text not in counted:
+                there = ", ".join(sorted(counted))
+                raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
+        settings = msgspec.structs.replace(settings, metrics=named)
     series = list(watched_series(families, settings))
     if not any(part.traffic.days.size for part in series):
         if families and not series:
@@ -269,7 +276,7 @@ def _reports(
 def _from_states(request: Request, overrides: Mapping[str, Any]) -> _Counts:
     states = restore_states(request, SURROUNDINGS)
     config = states.config
-    settings, labels = _settings(config, overrides, request), config.series_labels()
+    settings, labels = _settings(config, overrides), config.series_labels()
     for key, names in (
         ("label", labels),
         ("rollouts", labels),
@@ -280,7 +287,6 @@ def _from_states(request: Request, overrides: Mapping[str, Any]) -> _Counts:
             there = ", ".join(names) or "none"
             raise UsageError(f"--{key} {name}: not counted in the state, which has {there}.")
     families = families_in(states.families, settings)
-    settings = _with_metrics(settings, request, families)
     closed = closed_day(states.clocks, config.windowing().lateness)
     return _Counts(families, settings, states.intervals, closed)
 
@@ -288,7 +294,7 @@ def _from_states(request: Request, overrides: Mapping[str, Any]) -> _Counts:
 def _from_files(request: Request, overrides: Mapping[str, Any]) -> _Counts:
     request = request.with_options(intervals=Intervals())
     setup = setup_of(request, CHANGES)
-    settings = _settings(setup.config, overrides, request)
+    settings = _settings(setup.config, overrides)
     needed = [settings.label, settings.rollouts, settings.mix]
     labels = list(dict.fromkeys(name for name in needed if name is not None))
     if not {*labels} <= {*setup.labels}:
@@ -304,33 +310,15 @@ def _from_files(request: Request, overrides: Mapping[str, Any]) -> _Counts:
     # Files are read to their end, so none is waited for.
     lateness = Windowing().lateness if setup.config is None else setup.config.windowing().lateness
     closed = closed_day([] if counted.clock is None else [counted.clock], lateness)
-    settings = _with_metrics(settings, request, families)
     doubtful = counted.is_doubtful
     return _Counts(families, settings, counted.intervals, closed, doubtful, open_too=True)
 
 
-def _settings(
-    config: Config | None, overrides: Mapping[str, Any], request: Request
-) -> ChangeSettings:
+def _settings(config: Config | None, overrides: Mapping[str, Any]) -> ChangeSettings:
     settings = msgspec.structs.replace(CHANGES.settings_in(config) or ChangeSettings(), **overrides)
     if settings.label is None and "against" in overrides and settings.against != WEEKS:
         raise UsageError("--against is for the values of a label; name it with --label.")
-    metrics = [] if request.options.metrics else settings.metrics
-    return msgspec.structs.replace(settings, metrics=metrics)
-
-
-def _with_metrics(
-    settings: ChangeSettings, request: Request, families: Iterable[SlicedCounts]
-) -> ChangeSettings:
-    if not request.options.metrics:
-        return settings
-    counted = {metric.text for family in families for metric in family.metrics}
-    named = [parse(text).text for text in request.options.metrics]
-    for text in named if request.given.is_state else ():
-        if text not in counted:
-            there = ", ".join(sorted(counted))
-            raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
-    return msgspec.structs.replace(settings, metrics=named)
+    return settings
 
 
 def _record(change: Change) -> dict[str, Any]:

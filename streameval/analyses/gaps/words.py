@@ -37,7 +37,13 @@ def gap_table(gap: Gap, by: str, title: str = "") -> TextTable[GapValue]:
 
     `by`: the label.
     """
-    ends = _ends(gap)
+    numbers = [
+        end
+        for value in gap.values
+        for end in (value.mean, value.low, value.high)
+        if end is not None
+    ]
+    ends = min(numbers, default=0.0), max(numbers, default=0.0)
     mark = "the worst" if len(gap.worst) == 1 else "may be the worst"
     columns: list[TextColumn[GapValue]] = [
         TextColumn(by, lambda value: value.name),
@@ -50,16 +56,6 @@ def gap_table(gap: Gap, by: str, title: str = "") -> TextTable[GapValue]:
         ),
     ]
     return TextTable(columns, gap.values, title)
-
-
-def _ends(gap: Gap) -> tuple[float, float]:
-    numbers = [
-        end
-        for value in gap.values
-        for end in (value.mean, value.low, value.high)
-        if end is not None
-    ]
-    return min(numbers, default=0.0), max(numbers, default=0.0)
 
 
 def _bounds(value: GapValue) -> str:
