@@ -403,6 +403,6 @@ def _make_folder(disk: Disk, folder: Path) -> None:
             raise
         _make_folder(disk, folder.parent)
         # Another process may have created it meanwhile.
-        _make_folder(disk, folder)
-        return
+        with suppress(FileExistsError):
+            disk.make_folder(folder)
     disk.sync_folder(folder.parent)

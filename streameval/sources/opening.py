@@ -56,7 +56,7 @@ _MOST: Final = 100_000
 
 
 def _below(folder: str, has_rows: Callable[[str], bool]) -> list[str]:
-    """The has_rows files in a folder and its subfolders, without hidden files and folders."""
+    """The files with rows in a folder and its subfolders, without hidden files and folders."""
     is_remote = remote.is_remote(folder)
     root = len(folder.rstrip("/")) + 1
     hidden = re.compile(r"(^|/)[._]")

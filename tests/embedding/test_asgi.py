@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 from urllib.parse import urljoin
 
 import httpx
@@ -114,6 +116,27 @@ def test_frequent_requests_read_once_a_second() -> None:
     second = shown.current()
     assert [snapshot.series[0].reading.count for snapshot in (first, second)] == [0, 1]
     assert [column.values[0] for column in second.past.seen][1:] == [1.0]
+
+
+def test_a_query_that_is_not_utf_8_is_answered() -> None:
+    """Servers pass on the bytes that a client sends."""
+    answers: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        answers.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "query_string": b"k=\xff",
+    }
+    scope |= {"headers": [], "client": None, "http_version": "1.1"}
+    asyncio.run(app(Accumulator("ctr"), source="a test")(scope, receive, send))
+    assert answers[0]["status"] == 200
 
 
 @pytest.mark.nightly

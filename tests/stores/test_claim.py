@@ -102,6 +102,12 @@ def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
         folder_store(tmp_path / "state").save([draft(1)])
 
 
+def test_a_link_to_what_is_not_mounted_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(StoreError, match="check that the disk is mounted"):
+        folder_store(tmp_path / "link" / "state").claim("c1", "g1")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
 def test_a_folder_without_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

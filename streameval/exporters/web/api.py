@@ -46,7 +46,7 @@ class Documents:
 
     def __init__(self) -> None:
         self._tag = ""
-        self._rendered: dict[str, tuple[bytes, bytes]] = {}
+        self._rendered: dict[tuple[str, bytes], tuple[bytes, bytes]] = {}
         self._lock = threading.Lock()
 
     def answer(
@@ -60,7 +60,8 @@ class Documents:
         known = request.headers.get("if-none-match", "").split(",")
         if {f'"{tag}"', "*"} & {text.strip().removeprefix("W/") for text in known}:
             return Response(status_code=304, headers=headers)
-        name = f"{request.url.path}?{request.url.query}"
+        # Not of `request.url`, which also has what the client says is its host.
+        name = request.scope["path"], request.scope["query_string"]
         with self._lock:
             if tag != self._tag or len(self._rendered) >= _MOST:
                 self._rendered, self._tag = {}, tag
