@@ -58,7 +58,12 @@ from streameval.statistics.matching import Search
 MOST_BETWEEN: Final = 128
 """Single events between two reads of a metric beyond which the table is read."""
 
-_MOST_OUTCOMES: Final = 8_192
+_MOST_BYTES: Final = 1 << 19
+"""Of events whose outcomes are remembered, about: a list may have a million items."""
+
+_MOST_ROWS: Final = 32_768
+"""Rows beyond which a mean is not made, as that takes longer than many reads of the table."""
+
 _RANKS: Final = 32
 """Ranks whose formula is traced at once."""
 
@@ -99,7 +104,8 @@ class _Sum:
     def __init__(self, values: Distribution) -> None:
         self.lists, self.count, self.undefined = values.lists, values.count, values.undefined
         self._scaled, rest = divmod(values.scaled_total, ONE >> _BITS)
-        if rest:
+        # From a larger sum values as large as those that are added may lead beyond the floats.
+        if rest or abs(self._scaled) >> 2 * _BITS:
             raise ArithmeticError
 
     @property
@@ -205,7 +211,7 @@ class _Outcomes:
         for row in rows:
             outcome = known.get(row)
             if outcome is None:
-                if len(known) >= _MOST_OUTCOMES:
+                if len(known) * len(row) >= _MOST_BYTES:
                     known.clear()
                 outcome = known[row] = self._outcome(_Outcome(row, search, is_ranked=is_ranked))
             self.having[outcome.kind] += 1
@@ -343,6 +349,8 @@ class _HitsMean:
             return
         steps = self._steps.get(row)
         if steps is None:
+            if len(self._steps) >= _MOST_ROWS:
+                raise ArithmeticError(self.metric)
             chunk, at = divmod(row.rank - 1, _RANKS)
             key = (row.size, chunk)
             if key not in self._chunks:
@@ -510,8 +518,11 @@ class Running:
         if options.among or not options.reads_hits_only:
             return None
         name = name_of(options)
+        hits = cast("Hits", self._table.statistics[name])
+        if hits.relations["hits"].columns[0].size > _MOST_ROWS:
+            return None
         if name not in self._outcomes:
-            self._outcomes[name] = _Outcomes(cast("Hits", self._table.statistics[name]))
+            self._outcomes[name] = _Outcomes(hits)
         return _HitsMean(metric, self._table, self._outcomes[name], self._overlap(metric))
 
     def _event_mean(self, metric: Metric) -> _EventMean | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
@@ -285,6 +286,65 @@ def test_a_mean_that_can_no_longer_be_followed_is_read_from_the_table() -> None:
         pair.count({"recommendations": shown, "interactions": [shown[0 if at < 450 else 50]]})
         pair.compare(["hit_rate"] if at >= 450 else None)
     pair.compare()
+
+
+@metric(bounds=(-math.inf, math.inf), source="our own rule")
+def largest(event: Event) -> list[float]:
+    """Values whose sum is no float."""
+    return [1e308] * len(event.recommendations)
+
+
+def test_a_sum_beyond_the_largest_float_is_infinite() -> None:
+    pair = Pair(largest)
+    pair.texts = (pair.live.metrics[0].text,)
+    for shown in (["a1", "b2"], [], [], []):
+        pair.count({"recommendations": shown, "interactions": []})
+        pair.compare()
+    assert pair.live.read(*pair.texts).value == math.inf
+
+
+def _memory_kept(task: Callable[[], object]) -> int:
+    """Bytes that are in use after a task, and were not before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        task()
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_follows_events_is_small_for_long_lists() -> None:
+    items = [f"item-{rank}" for rank in range(2_000)]
+    accumulator = Accumulator("mrr@3")
+
+    first_ranks = iter(range(1, 1_000))
+
+    def steps() -> None:
+        for _, first in zip(range(200), first_ranks, strict=False):
+            accumulator.update(items, items[:1], [*range(first, first + len(items))])
+            accumulator.read("mrr@3")
+        # What waits is counted.
+        accumulator.state_dict()
+
+    steps()
+    assert _memory_kept(steps) < 1_500_000
+
+
+def test_a_mean_of_very_many_rows_is_not_made() -> None:
+    items = [f"item-{rank}" for rank in range(300)]
+    accumulator = Accumulator("precision")
+    accumulator.update_many([(items[:length], items) for length in range(1, 301)])
+
+    def steps() -> None:
+        for _ in range(3):
+            accumulator.update(items, items[:1])
+            accumulator.read("precision")
+
+    steps()
+    accumulator.update_many([(items, items[:1])])
+    # The table is read, and copies its columns.
+    assert _memory_kept(steps) < 16_000_000
 
 
 def test_compute_after_each_event_rarely_reads_the_table() -> None:
