@@ -29,19 +29,22 @@ def emit(level: int, event: str, **fields: Any) -> None:
 class Onsets:
     """Logs a warning about each thing that is there and was not there when it looked last.
 
-    `event`: see `emit`. `once`: whether what was there before is never logged again.
+    `event`: see `emit`. `once`: whether what was there before is never logged again; then several
+    threads may observe.
     """
 
     def __init__(self, event: str, *, once: bool = False) -> None:
         self._event, self._once = event, once
-        self._before: frozenset[Any] = frozenset()
+        self._before = set[Any]()
 
     def observe(self, things: Mapping[Any, Mapping[str, Any]]) -> None:
         """Log the fields of the things that are new."""
         for thing in things:
             if thing not in self._before:
                 emit(logging.WARNING, self._event, **things[thing])
-        self._before = (self._before if self._once else frozenset()) | things.keys()
+        if not self._once:
+            self._before.clear()
+        self._before.update(things)
 
 
 class Logfmt(logging.Formatter):

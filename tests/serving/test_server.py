@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, KeysView
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,35 @@ def test_a_problem_is_logged_when_it_begins_whatever_its_sentence_names_later(
             ever.observe({"log": {"advice": "ever"}})
     told = [record.fields["advice"] for record in caplog.records]  # type: ignore[attr-defined]  # given by `extra`
     assert told == ["0.round is not known", "events[1]", "ever", "events[0]"]
+
+
+def test_what_another_thread_observes_meanwhile_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Advice about the source comes from the loop, that about values from the reading thread."""
+    ever, others = Onsets("advice", once=True), list[int]()
+
+    class Meanwhile(dict[str, Any]):
+        """Whenever they are looked at, another thread observes something new."""
+
+        def __iter__(self) -> Iterator[str]:
+            self._other()
+            return super().__iter__()
+
+        def keys(self) -> KeysView[str]:  # type: ignore[override]  # a view of them
+            self._other()
+            return super().keys()
+
+        def _other(self) -> None:
+            others.append(len(others))
+            ever.observe({others[-1]: {"advice": others[-1]}})
+
+    with caplog.at_level(logging.WARNING):
+        ever.observe(Meanwhile(source={"advice": "source"}))
+        ever.observe({other: {"advice": other} for other in others})
+        ever.observe({"source": {"advice": "source"}})
+    told = [record.fields["advice"] for record in caplog.records]  # type: ignore[attr-defined]  # given by `extra`
+    assert told == [0, "source", *others[1:]]
 
 
 def test_the_first_record_after_a_quiet_hour_has_not_waited_for_long() -> None:
