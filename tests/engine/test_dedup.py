@@ -188,3 +188,12 @@ def test_an_id_repeated_long_after_before_the_clock_of_its_log_is_final_counts_o
     log.insert(19, log[0])
     counted.apply(batch(log))
     assert (counted.tally.valid, counted.tally.duplicates) == (60, 1)
+
+
+def test_a_repeated_event_is_late_or_from_the_future_once() -> None:
+    counted = ingest(layout(spans=(5 * MINUTE,), dedup=600 * MINUTE))
+    good = [record(ts=20_000 + at, id=str(at)) for at in range(60)]
+    odd = [record(ts=10, id="late"), record(ts=1_000_000, id="far")]
+    counted.apply(batch([*good[:30], *odd * 2, *good[30:]]))
+    tally = counted.tally
+    assert (tally.duplicates, tally.late, tally.future, tally.valid) == (2, 1, 1, 62)

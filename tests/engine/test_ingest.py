@@ -61,6 +61,7 @@ def test_a_log_with_gaps_moves_to_the_next_offset_of_its_batch() -> None:
     of.apply(
         RecordBatch(partition=name, values=[record(), record()], offsets=[3, 9], next_offset=15)
     )
+    assert of.positions == {name: 15}
     of.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=40))
     assert of.positions == {name: 40}
     assert of.tally.consumed == 2
