@@ -88,7 +88,7 @@ def table_name(table: Table) -> str:
 
 
 class TableColumn(NamedTuple):
-    """One column of some rows, as an Arrow array; `place` names the file and the line of a row."""
+    """One column of some rows, as an Arrow array; `where` names the file and the line of a row."""
 
     path: str
     name: str

@@ -98,11 +98,12 @@ def over_time(
     starts = sorted({point.start for point in points})
     lines: dict[str, dict[datetime, float]] = {}
     for point in points:
-        lines.setdefault(point.labels, dict.fromkeys(starts, math.nan))[point.start] = point.value
+        lines.setdefault(point.labels, {})[point.start] = point.value
     for name, values in lines.items():
         # matplotlib leaves a label that begins with an underscore out of the legend.
         label = _folded(f" {name}" if name.startswith("_") else name)
-        drawn.plot(starts, list(values.values()), marker=".", label=label)  # type: ignore[arg-type]  # it takes times
+        heights = [values.get(start, math.nan) for start in starts]
+        drawn.plot(starts, heights, marker=".", label=label)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
     if any(lines):
         for text in drawn.legend().get_texts():

@@ -511,7 +511,7 @@ def _only_file(rows: Rows) -> str | None:
 def truth_of(rows: Rows, options: Options) -> Side:
     """The truth that several models share, read once."""
     path, trec = _only_file(rows), options.form == "trec"
-    if options.form is None and path is not None:
+    if options.form is None and options.header is None and path is not None:
         trec = is_trec(path, "truth")
     return _side("truth", rows, options, None, trec=trec)
 

@@ -86,6 +86,13 @@ def test_the_open_day_counts_only_where_it_is_named(log: Path) -> None:
     )
 
 
+def test_files_that_are_counted_side_by_side_change_no_bit(log: Path, tmp_path: Path) -> None:
+    rows, asked = records(), ("-m", "ctr", "--label", "variant", *TIME)
+    later = json_lines(tmp_path / "later.ndjson", rows[len(rows) // 3 :])
+    earlier = json_lines(tmp_path / "earlier.ndjson", rows[: len(rows) // 3])
+    assert report_rows(later, earlier, *asked, "--processes", "2") == report_rows(log, *asked)
+
+
 def test_replay_shows_the_turns(log: Path) -> None:
     rows = report_rows(log, "-m", "ctr", "--label", "variant", "--replay", *TIME)
     latest = report_rows(log, "-m", "ctr", "--label", "variant", *TIME)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from streameval.analyses.changes.report import REFERENCE_WEEKS, ChangeSettings
 from streameval.analyses.changes.shifts import DailySums, DaySpan, Movement, Shift, Shifts
@@ -74,6 +75,26 @@ def test_a_drop_by_users_and_days() -> None:
     assert sum(e_value(part, 0.01) for part in shifts) == pytest.approx(1234876.0, abs=0.05)
 
 
+def moved(waves: ArrayLike) -> GroupSums:
+    sums = golden_sums(17)
+    scale = np.exp(0.03 * np.sin(waves))[:, np.newaxis]
+    return sums._replace(numerators=sums.numerators * scale)
+
+
+def test_days_that_move_make_the_error_and_few_of_them_are_little_evidence() -> None:
+    shift = since(golden(17, moved([day * day for day in range(28)])).latest(), 27)
+    assert shift.effect == pytest.approx(-0.31509060, abs=5e-9)
+    assert shift.error == pytest.approx(0.067146160, abs=5e-10)
+    assert shift.freedom == pytest.approx(13.026648, abs=5e-7)
+
+
+def test_days_with_another_between_them_do_not_follow_each_other() -> None:
+    whole, days = moved(np.arange(28) / 2), np.delete(np.arange(28), 12)
+    sums = GroupSums(days, whole.numerators[days], whole.denominators[days])
+    movement = present(golden(17, sums).movement(24))
+    assert movement == pytest.approx((0.00050092448, 5.55), rel=5e-8)
+
+
 def test_no_drop() -> None:
     shifts = golden(20)
     assert since(by_users(shifts), 24).effect == pytest.approx(-0.049545798, abs=5e-10)
@@ -107,6 +128,17 @@ def test_users_of_two_slices_are_left_out_of_both() -> None:
     for shift in Shifts(arms, 2).between([DaySpan(place, place, 28) for place in (22, 25)], STEADY):
         assert shift is not None
         assert (shift.effect, shift.error) == pytest.approx((0.0, 0.0), abs=1e-12)
+
+
+def test_the_slice_of_fewer_users_has_the_degrees_of_freedom_of_both() -> None:
+    many, heavy = golden_sums(17), np.where(np.arange(16) == 0, 2, 1)
+    few = many._replace(numerators=many.numerators * heavy, denominators=many.denominators * heavy)
+    arms = [DailySums.of([part], 0, 27) for part in (many, few)]
+    (both,), (alone,) = (
+        Shifts(of, 2).between([DaySpan(24, 24, 25)], STEADY) for of in (arms, arms[1:])
+    )
+    assert present(both).freedom == pytest.approx(present(alone).freedom, rel=1e-12)
+    assert 12.0 < present(both).freedom < 14.5
 
 
 def test_a_look_takes_the_same_sums() -> None:

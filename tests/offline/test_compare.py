@@ -110,6 +110,16 @@ def test_files_of_trec_eval_are_known_by_their_fields(tmp_path: Path) -> None:
     assert (found["mrr"].control, found["mrr"].treatment) == (0.5, 1.0)
 
 
+def test_a_header_makes_a_table_of_what_has_as_many_fields_as_qrels(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("1\t10\t7\t0.9\n1\t11\t7\t0.5\n")
+    (tmp_path / "new").write_text("1\t11\t7\t0.9\n1\t10\t7\t0.5\n")
+    (tmp_path / "truth").write_text("1\t11\t10\t5\n")
+    header = ["user", "item", "clicks", "rating"]
+    truth = tmp_path / "truth"
+    found = compare(tmp_path / "old", tmp_path / "new", "mrr", truth=truth, header=header)
+    assert (found["mrr"].control, found["mrr"].treatment) == (0.5, 1.0)
+
+
 def test_scores_share_a_truth_and_seen_items() -> None:
     draw = np.random.default_rng(5)
     truth = [sorted(items) for items in TRUTH.values()]
