@@ -104,28 +104,40 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     assert distribution.count == 300_000
 
 
+def _put(values_: Values, cell: int, content: Sequence[float]) -> None:
+    cells = np.full(len(content), cell)
+    values_.add(cells, np.array(content, float), np.ones_like(cells))
+
+
+def _counted(*cells: tuple[int, Sequence[float]]) -> Values:
+    values_ = Values(ValuesOptions(cap=20), Items())
+    for cell, content in cells:
+        _put(values_, cell, content)
+    return values_
+
+
+def test_a_cell_that_gets_the_number_of_a_binned_one_is_binned_too() -> None:
+    few, many = [number / 7 for number in range(5)], [number / 9 for number in range(30)]
+    whole = state(_counted((0, [*few, *many])))
+    for cells in ((0, 1), (1, 0)):
+        renamed = _counted((cells[0], few), (cells[1], many))
+        renamed.reduce()
+        renamed.rename({1: 0})
+        assert state(renamed) == whole
+
+
 def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:
-    def put(values_: Values, cell: int, content: Sequence[float]) -> None:
-        places = np.full(len(content), cell)
-        values_.add(places, np.array(content, float), np.ones_like(places))
-
-    def counted(*cells: tuple[int, Sequence[float]]) -> Values:
-        values_ = Values(ValuesOptions(cap=20), Items())
-        for cell, content in cells:
-            put(values_, cell, content)
-        return values_
-
     first, more = (0, range(19)), (0, range(30, 40))
     tiny = [number * 1e-12 for number in range(1, 26)]  # all in one bin
     few, many = (1, tiny[:15]), (1, tiny)
-    merged, subtracted = counted(first, few), counted(first, few)
-    merged.merge(counted(many))
+    merged, subtracted = _counted(first, few), _counted(first, few)
+    merged.merge(_counted(many))
     subtracted.reduce()
-    subtracted.subtract(counted(few))
-    put(merged, *more)
-    put(subtracted, *more)
-    assert state(merged) == state(counted(first, more, few, many))
-    assert state(subtracted) == state(counted(first, more))
+    subtracted.subtract(_counted(few))
+    _put(merged, *more)
+    _put(subtracted, *more)
+    assert state(merged) == state(_counted(first, more, few, many))
+    assert state(subtracted) == state(_counted(first, more))
 
 
 @pytest.mark.parametrize("cap", [1, 65_536])
