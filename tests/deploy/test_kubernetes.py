@@ -122,6 +122,12 @@ def test_kustomize_builds_them(folder: Path) -> None:
         assert len(set(variable) & {"value", "valueFrom"}) == 1, variable
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pods["volumes"]}
+    volumes = [
+        volume.get("configMap", {}).get("name")
+        or volume.get("persistentVolumeClaim", {}).get("claimName")
+        for volume in pods["volumes"]
+    ]
+    assert {*filter(None, volumes)} <= {manifest["metadata"]["name"] for manifest in built}
     accounts = {
         manifest["metadata"]["name"] for manifest in built if manifest["kind"] == "ServiceAccount"
     }
@@ -133,7 +139,15 @@ def _check_reader(built: Mapping[tuple[str, str], dict[str, Any]]) -> None:
     name, labels = "streameval-serve", {"app.kubernetes.io/name": "streameval-serve"}
     for kind in ("Deployment", "NetworkPolicy", "PodMonitor", "Service"):
         assert built[kind, name]["metadata"]["labels"] == labels
-    pods = built["Deployment", name]["spec"]["template"]["spec"]
+    deployment = built["Deployment", name]["spec"]
+    assert [
+        deployment["template"]["metadata"]["labels"],
+        deployment["selector"]["matchLabels"],
+        built["Service", name]["spec"]["selector"],
+        built["NetworkPolicy", name]["spec"]["podSelector"]["matchLabels"],
+        built["PodMonitor", name]["spec"]["selector"]["matchLabels"],
+    ] == [labels] * 5
+    pods = deployment["template"]["spec"]
     replicas = built["StatefulSet", "streameval"]["spec"]["template"]["spec"]
     (reader,), (replica,) = pods["containers"], replicas["containers"]
     assert reader["args"] == ["serve", *replica["args"][1:]]
@@ -243,6 +257,12 @@ def test_each_pod_is_a_member_under_its_own_name() -> None:
     variables = {variable["name"]: variable["valueFrom"] for variable in _container()["env"]}
     assert source.member == "${POD_NAME}"
     assert variables["POD_NAME"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_what_the_configuration_takes_from_the_environment_is_there() -> None:
+    text = (BASE / "streameval.toml").read_text(encoding="utf-8")
+    named = set(re.findall(r"\$\{(\w+)\}", text))
+    assert named == {variable["name"] for variable in _container()["env"]}
 
 
 def test_every_path_of_the_configuration_is_a_volume() -> None:

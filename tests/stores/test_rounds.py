@@ -15,7 +15,7 @@ from streameval.checkpoints import rounds as rounds_module
 from streameval.checkpoints.format import Part, round_key, round_of
 from streameval.checkpoints.store import GRACE
 from streameval.events.errors import StoreError
-from tests.crashes.simulated_disk import SimulatedDisk, Step, refusing
+from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, refusing
 from tests.present import present
 from tests.stores.drafts import (
     NOON,
@@ -252,6 +252,41 @@ def test_a_checkpoint_that_its_owner_has_forgotten_replaces_no_other(disk: Simul
     owner.save_all({new: 8}, owned=[new])
     for number in (6, 7, 8):
         former.save_all({OTHER: number}, owned=[OTHER])
+    assert whole(opened(disk).newest(PLACE).saved) == 110
+
+
+def test_what_replaces_the_files_of_others_is_made_durable_first() -> None:
+    """Processes may be killed before the only round of each is durable."""
+
+    def killed(step: Step) -> None:
+        if step.call == "sync_folder" and step.path.parent == STORE / "rounds":
+            raise Crash
+
+    for seed in range(30):
+        disk = SimulatedDisk(STORE.parent, seed=seed)
+        Writer(opened(disk)).save(110)
+        disk.now += GRACE + 1
+        for offset in (120, 130):
+            writer = Writer(opened(disk))
+            with disk.failing(killed):
+                writer.save(offset)
+        Writer(opened(disk)).save_all({OTHER: 6})
+        assert len(rounds(disk)) == 3
+        disk.crash()
+        assert restored(disk) is not None
+
+
+def test_a_checkpoint_whose_file_is_missing_replaces_no_other(disk: SimulatedDisk) -> None:
+    Writer(opened(disk)).save(110)
+    (ended,) = rounds(disk)
+    disk.now += GRACE + 1
+    owner = Writer(opened(disk))
+    owner.save(120)
+    for offset in (5, 6):
+        owner.save_all({OTHER: offset})
+    (theirs,) = {*rounds(disk)} - {ended}
+    disk.remove(STORE / round_key(theirs, 0))
+    Writer(opened(disk)).save_all({OTHER: 7})
     assert whole(opened(disk).newest(PLACE).saved) == 110
 
 
