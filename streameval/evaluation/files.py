@@ -399,12 +399,11 @@ class _Text:
                 self._rest, self._carry = self._rest + self._carry, b""
                 break
             if self._long is not None:
-                block = self._carry + block
+                block = (self._carry + block).replace(self._long, _SEPARATOR_OF_UNITS.encode())
                 # A delimiter may be cut by the end of a block.
                 cut = range(len(self._long) - 1, 0, -1)
                 length = next((n for n in cut if block.endswith(self._long[:n])), 0)
                 block, self._carry = block[: len(block) - length], block[len(block) - length :]
-                block = block.replace(self._long, _SEPARATOR_OF_UNITS.encode())
             self._rest += block
         end = len(self._rest) if size < 0 else size
         piece, self._rest = self._rest[:end], self._rest[end:]

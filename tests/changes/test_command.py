@@ -166,6 +166,10 @@ def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path)
     config = tmp_path / "streameval.toml"
     assert of_state == report_rows(tmp_path / "events.ndjson", "--config", config)
     assert verdicts(of_state)["b"] == "worse"
+    open_day = date.fromisoformat(of_state[0]["until"]) + timedelta(days=1)
+    assert f"{open_day}: give a day up to {of_state[0]['until']}" in usage_error(
+        "changes", tmp_path / "state", "--until", str(open_day)
+    )
     for row in of_state:
         labels = {"metric": row["metric"], "against": row["against"]}
         labels |= {} if row["slice"] is None else {"variant": row["slice"]}
