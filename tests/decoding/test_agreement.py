@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -76,6 +76,21 @@ def test_a_batch_equals_its_records_one_by_one(
     fields: EventFields, labels: list[str], values: list[bytes | None]
 ) -> None:
     assert_as_alone(fields, labels, values)
+
+
+@pytest.mark.parametrize("mark", ["-1", '"-1"', '""', "-100", '"-100"', "0"])
+@pytest.mark.parametrize("ids", ["string", "integer"])
+def test_padding_and_marks_in_any_list_of_a_row_mean_what_they_do_alone(
+    ids: Literal["string", "integer"], mark: str
+) -> None:
+    """Also behind a record and a tombstone that are no rows."""
+    fields = EventFields(
+        ids=ids, baseline="expected", history="earlier", rankers={"other": "listed"}
+    )
+    names = ("recommendations", "interactions", "expected", "earlier", "listed")
+    plain = {name: [1, 2] for name in names}
+    odd = [json.dumps(plain | {name: [3, "?"]}).replace('"?"', mark).encode() for name in names]
+    assert_as_alone(fields, [], [None, b"{", *odd, json.dumps(plain).encode()])
 
 
 @given(some_fields, some_labels, st.lists(records()), st.integers(0, 40))
