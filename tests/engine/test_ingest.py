@@ -17,6 +17,7 @@ from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
 from tests.engine.counting import (
     MINUTE,
+    Taking,
     batch,
     fed,
     ingest,
@@ -183,6 +184,9 @@ def test_a_new_statistic_says_since_when_it_is_kept() -> None:
     (name,) = Accumulator("distinct_items@3").needs("distinct_items@3")
     assert since[f"labels:{name}"] == 600_000_000
     assert not [key for key in since if key.startswith("labels:hits")]
+    read = {(line.metric.name, line.window): line.since for line in Taking(after).take().series}
+    assert (read["hit_rate", "10m"], read["hit_rate", "lifetime"]) == (180.0, None)
+    assert (read["distinct_items", "10m"], read["distinct_items", "lifetime"]) == (600.0, 600.0)
 
 
 def test_a_state_without_its_meta_is_damaged() -> None:
