@@ -112,13 +112,24 @@ def test_the_evidence_of_a_verdict_is_the_sum() -> None:
         assert change.worse_days == pytest.approx(evidence, rel=5e-8)
 
 
-def test_the_near_bound_is_that_of_the_verdict() -> None:
-    """An effect counted from there on has just the evidence that an alarm needs."""
-    seen = watched(17)
+@pytest.mark.parametrize("verdict", ["worse", "changed"])
+def test_the_near_bound_is_that_of_the_verdict(verdict: str) -> None:
+    """An effect counted from there on has just the evidence that an alarm needs.
+
+    Without a better direction that is the mean of both.
+    """
+    series = series_of(golden_sums(17))
+    if verdict == "changed":
+        series = series._replace(higher_is_better=None)
+    seen = look(series, 27, ChangeSettings())
     (change,) = judge_changes([seen], ChangeSettings(), PRECISION)
+    assert change.verdict == verdict
     assert present(change.low) < present(change.effect) < present(change.high) < -0.01
+    fall, needed = sum(e_value(part, 0.01) for part in seen.shifts), ALARM
+    if verdict == "changed":
+        needed = 2 * ALARM - (2 * present(change.worse_days) - fall)
     evidence = sum(e_value(part, -math.log1p(present(change.high))) for part in seen.shifts)
-    assert evidence == pytest.approx(ALARM, rel=1e-6)
+    assert evidence == pytest.approx(needed, rel=1e-6)
 
 
 def test_users_of_two_slices_are_left_out_of_both() -> None:

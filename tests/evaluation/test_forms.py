@@ -112,6 +112,8 @@ def test_files_without_a_header_name_the_two_settings(tmp_path: Path) -> None:
     )
     names = ["user", "item", "rating", "timestamp"]
     assert mrr(shown, movielens, header=names) == 0.75
+    inches = _written(tmp_path / "inches.data", '1\t"9\t5\t7\n2\t11\t3\t8\n')
+    assert mrr({"1": ['"9'], "2": ["11"]}, inches, header=names) == 1.0
     colons = _written(tmp_path / "ratings.dat", "1::10::5::978300760\n2::11::3::978302109\n")
     with pytest.raises(UsageError, match=r"with delimiter='::' and header="):
         mrr(shown, colons)

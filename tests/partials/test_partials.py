@@ -276,6 +276,8 @@ def test_a_catalogue_is_given_on_both_sides() -> None:
         merged(rows)
     with pytest.raises(UnlikeStateError):
         merged(rows, catalog=13)
+    with pytest.raises(UnlikeStateError):
+        merged([*rows, *partials([shown], "item_coverage@2", catalog=13)], catalog=12)
 
 
 NANOSECONDS = 1_767_225_600_000_000_000
