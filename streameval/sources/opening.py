@@ -75,10 +75,14 @@ def _below(folder: str, has_rows: Callable[[str], bool]) -> list[str]:
 
 
 def _walk(folder: str) -> Iterator[str]:
+    entered = set[Path]()
     for path, folders, files in os.walk(folder.rstrip("/") or "/", followlinks=True):
-        # Hidden folders are not entered.
-        folders[:] = [name for name in folders if name[0] not in "._"]
-        yield from (f"{path.rstrip('/')}/{name}" for name in files)
+        # Hidden folders are not entered; the others once each, whatever links lead to them.
+        real = Path(path).resolve()
+        folders[:] = [name for name in folders if name[0] not in "._" and real not in entered]
+        if real not in entered:
+            yield from (f"{path.rstrip('/')}/{name}" for name in files)
+        entered.add(real)
 
 
 def _matching(pattern: str) -> list[str]:

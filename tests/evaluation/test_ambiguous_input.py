@@ -271,12 +271,23 @@ def test_a_store_of_checkpoints_is_no_file_of_events(tmp_path: Path) -> None:
             evaluate(*given, "mrr")
 
 
-def test_a_folder_with_no_end_is_refused(tmp_path: Path) -> None:
-    for number in range(200):
+def test_a_folder_is_read_once_whatever_links_lead_to_it(tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "events.csv").write_text("recommendations,interactions\na|b,a\n")
+    (tmp_path / "above").symlink_to(below)
+    (below / "again").symlink_to(tmp_path)
+    found = evaluate(tmp_path, "hit_rate@1")
+    assert found["hit_rate@1"].count == 1
+
+
+def test_a_folder_of_too_many_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streameval.sources.opening._MOST", 3)
+    for number in range(4):
         (tmp_path / f"{number}.csv").touch()
-    for name in ("again", "once_more"):
-        (tmp_path / name).symlink_to(tmp_path)
-    with pytest.raises(SourceError, match="more than 100,000 files are below it"):
+    with pytest.raises(SourceError, match="more than 3 files are below it"):
         evaluate(tmp_path, "mrr")
 
 
