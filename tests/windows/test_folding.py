@@ -77,6 +77,14 @@ def test_a_combination_known_before_one_of_its_values_is_folded_is_admitted_agai
         assert counted(seen, options, step) == counted(seen, options, 1)
 
 
+def test_a_combination_that_is_folded_twice_in_a_batch_is_where_two_batches_leave_it() -> None:
+    kept, folded = sorted("ab", key=_hash)
+    seen = [(folded, folded), (kept, folded), (kept, kept)]
+    options = FoldingOptions(cap=1, named=(frozenset(), frozenset()))
+    for step in (1, 2, 3):
+        assert counted(seen, options, step) == textbook(seen, options)
+
+
 @given(pairs, st.integers(0, 5), st.integers(0, 6))
 def test_no_more_combinations_stay_than_allowed(seen: list[Pair], cap: int, most: int) -> None:
     options = FoldingOptions(cap=cap, max_series=most)
