@@ -193,7 +193,13 @@ class Run(Fed):
         for partition, log in self.logs.items():
             self.read(partition, len(log))
         self.end()
-        return Joined(sorted(self.events), [_counter(outcome) for outcome in self.state.outcomes])
+        tally, outcomes = self.state.tally, self.state.outcomes
+        assert tally.consumed == sum(outcome.records for outcome in outcomes)
+        assert tally.future == sum(outcome.future for outcome in outcomes)
+        assert tally.consumed - tally.valid == sum(
+            outcome.invalid + outcome.tombstone for outcome in outcomes
+        )
+        return Joined(sorted(self.events), [_counter(outcome) for outcome in outcomes])
 
     def _keep(self, decoded: Decoded) -> None:
         self.events.extend(_events(decoded))
