@@ -58,6 +58,16 @@ def test_the_more_comparisons_the_wider_their_bounds() -> None:
     assert widths[0] < widths[1]
 
 
+def test_the_guardrail_of_each_variant_takes_its_part_of_the_error() -> None:
+    """The lift is -9.918 %, and beyond the limit for one variant, not for one of four."""
+    lower = variant({name: 0.9 * value for name, value in CONTROL.items()}, seed=2)
+    experiment = Experiment(guardrails={"ctr": -0.09825}, same_users=True)
+    for names, verdict in (("a", "broken"), ("abcd", "not enough evidence")):
+        arms = {"control": variant(CONTROL)} | dict.fromkeys(names, lower)
+        rows = report(arms, experiment, "fixed").rows
+        assert {row.guardrail_verdict for row in rows if row.metric == "ctr"} == {verdict}
+
+
 @pytest.mark.parametrize(
     ("verdict", "low", "high", "text"),
     [
