@@ -434,6 +434,13 @@ def _count_and_read(accumulator: Accumulator) -> None:
         assert [repr(accumulator.read(text)) for text in _EACH] == _expected(accumulator.lists)
 
 
+def _count_and_read_one(accumulator: Accumulator) -> None:
+    """As a handler that does so while another metric is read."""
+    with suppress(HalfCountedError):
+        _graded(accumulator)
+        assert repr(accumulator.read(_EACH[0])) == _expected(accumulator.lists)[0]
+
+
 def _start_again(accumulator: Accumulator) -> None:
     """As a handler that discards the counts."""
     with suppress(HalfCountedError):
@@ -442,7 +449,10 @@ def _start_again(accumulator: Accumulator) -> None:
 
 @pytest.mark.parametrize(
     "action",
-    [_raising(KeyboardInterrupt), _raising(MemoryError), _read, _count_and_read, _start_again],
+    [
+        *(_raising(KeyboardInterrupt), _raising(MemoryError)),
+        *(_read, _count_and_read, _count_and_read_one, _start_again),
+    ],
 )
 def test_an_interrupt_at_any_line_leaves_no_wrong_reading(
     action: Callable[[Accumulator], None],
