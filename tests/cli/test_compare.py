@@ -296,6 +296,12 @@ def test_a_metric_without_an_interval_is_left_out(
     assert "no metric that can be compared" in alone.stderr
 
 
+def test_a_table_is_compared_by_day_as_json_lines_are(tmp_path: Path) -> None:
+    path, asked = tmp_path / "events.parquet", ("-m", "ctr", "--time", "ts", "--time-unit", "s")
+    pq.write_table(pa.Table.from_pylist(drawn(lift=0.5)), path)
+    assert compared(path, *asked) == compared(file_of(tmp_path, lift=0.5), *asked)
+
+
 def test_ids_that_never_match_are_reported(tmp_path: Path) -> None:
     record = {"recommendations": ["a", "b"], "interactions": ["A"]}
     arms = ("control", "treatment")
