@@ -438,3 +438,15 @@ def test_ties_are_all_possibly_the_worst_in_the_order_of_their_names() -> None:
 def test_sums_of_unequal_numbers_of_groups_are_refused() -> None:
     with pytest.raises(UnlikeStateError, match="numbers of user groups"):
         ctr_gap(**rare(), wide=sliced(np.ones(32), 9))
+
+
+def test_the_bounds_of_a_ratio_are_those_of_any_unit() -> None:
+    """Also beside a value that does not vary, whose error is that of all lists."""
+    random = np.random.default_rng(1)
+    varied, flat = random.integers(2, 12, GROUPS).astype(np.float64), np.full(GROUPS, 8.0)
+    whole, half = (
+        ctr_gap(a=sliced(unit * flat, 20), b=sliced(unit * varied, 20)) for unit in (1.0, 0.5)
+    )
+    assert whole.ratio_low == pytest.approx(half.ratio_low, rel=1e-12)
+    assert whole.ratio_high == pytest.approx(half.ratio_high, rel=1e-12)
+    assert whole.ratio_low != whole.ratio_high
