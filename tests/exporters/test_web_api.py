@@ -15,7 +15,8 @@ from streameval.analyses.experiments.settings import Experiment
 from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.page.charts import Drawing, slices_now
-from streameval.exporters.page.selection import Excerpt
+from streameval.exporters.page.page import page
+from streameval.exporters.page.selection import Excerpt, Selection
 from streameval.exporters.page.state import State, state
 from streameval.exporters.web.answers import SnapshotAnswer, snapshot_answer
 from streameval.exporters.web.api import Api
@@ -235,6 +236,24 @@ def test_of_endless_selections_only_the_newest_renderings_are_kept(
         query = f"view=ndcg@10&segment=country&value={value}"
         assert site.server.get(f"/points?{query}").status_code == 200
     assert rendered.count("first") == 2
+
+
+def test_a_page_is_rendered_once_for_all_addresses_of_one_selection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[str] = []
+
+    def counted(snapshot: Snapshot | None, status: State, selection: Selection, age: str) -> str:
+        rendered.append(selection.view)
+        return page(snapshot, status, selection, age)
+
+    monkeypatch.setattr("streameval.exporters.web.api.page", counted)
+    with guarded(tmp_path / "web.yml") as server:
+        site = Site(server)
+        pages = [site.server.get(f"/?{query}").text for query in ("", "from=1", "from=2")]
+        other = site.server.get("/?view=ndcg@10").text
+    assert pages == [pages[0]] * 3 != [other] * 3
+    assert rendered == ["", "ndcg@10"]
 
 
 @pytest.mark.parametrize(

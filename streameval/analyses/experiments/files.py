@@ -225,13 +225,14 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
         # The rows of the truth that the models share are read once.
         truth = truth_of(first.truth, request.options)
         models = {name: model._replace(truth=truth) for name, model in models.items()}
-    families = {
-        name: count(setup._replace(given=model), around.about(name)).families
-        for name, model in models.items()
-    }
-    variants = {name: everyone_in(of_model)[1] for name, of_model in families.items()}
-    *_, last = families.values()
-    metrics, left_out = everyone_in(last)[0], _left_out(last)
+    variants: dict[str, Variant] = {}
+    metrics: Sequence[Metric] = ()
+    left_out: Mapping[str, str] = {}
+    for name, model in models.items():
+        # One at a time: the tables of a model are not needed for the next.
+        families = count(setup._replace(given=model), around.about(name)).families
+        metrics, variants[name] = everyone_in(families)
+        left_out = _left_out(families)
     return ArmCounts(experiment, setup.intervals or Intervals(), metrics, variants, left_out)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -46,22 +46,22 @@ class Documents:
 
     def __init__(self) -> None:
         self._tag = ""
-        self._rendered: dict[tuple[str, bytes], tuple[bytes, bytes]] = {}
+        self._rendered: dict[Hashable, tuple[bytes, bytes]] = {}
         self._lock = threading.Lock()
 
     def answer(
-        self, request: Request, tag: str, render: Callable[[], bytes], kind: str
+        self, request: Request, selected: Hashable, tag: str, render: Callable[[], bytes], kind: str
     ) -> Response:
-        """The document of an address, rendered at most once per tag; 304 if the client has it.
+        """The document of a path, rendered at most once per tag; 304 if the client has it.
 
-        `tag`: changes with the content.
+        `selected`: by the parameters of the request; `tag`: changes with the content.
         """
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
         known = request.headers.get("if-none-match", "").split(",")
         if {f'"{tag}"', "*"} & {text.strip().removeprefix("W/") for text in known}:
             return Response(status_code=304, headers=headers)
         # Not of `request.url`, which also has what the client says is its host.
-        name = request.scope["path"], request.scope["query_string"]
+        name = request.scope["path"], selected
         with self._lock:
             if tag != self._tag or len(self._rendered) >= _MOST:
                 self._rendered, self._tag = {}, tag
@@ -141,6 +141,7 @@ class Api:
         age = span(seconds) if seconds >= _OLD else ""
         return self._pages.answer(
             request,
+            repr(selection),
             _tag(now, status, age),
             lambda: render(now, status, selection, age).encode(),
             "text/html",
@@ -153,6 +154,7 @@ class Api:
         try:
             return self._documents.answer(
                 request,
+                request.scope["query_string"],
                 _tag(now, status),
                 lambda: encode(answer(now, status, request.query_params)),
                 "application/json",
@@ -162,7 +164,7 @@ class Api:
 
     def _description(self, request: Request) -> Response:
         tag = _tag(*self._now())
-        return self._documents.answer(request, tag, description, "application/json")
+        return self._documents.answer(request, None, tag, description, "application/json")
 
     def _now(self) -> tuple[Snapshot | None, State]:
         now = self._current()
