@@ -249,7 +249,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "soak": soak,
     }
 )
-"""Name on the command line -> scenario."""
+"""Name -> scenario."""
 
 ON_S3 = ("revoke", "replicas", "move", "zombie", "store-away")
 """Scenarios that run with checkpoints on an S3 server."""
