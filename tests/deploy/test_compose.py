@@ -40,6 +40,12 @@ def test_it_is_what_the_specification_allows() -> None:
     assert (done.returncode, done.stdout) == (0, "ok -- validation done\n")
 
 
+def test_all_that_belongs_to_it_is_there() -> None:
+    assert set(SERVICES) == {"kafka", "traffic", "streameval", "prometheus", "grafana"}
+    for service in SERVICES.values():
+        assert set(service.get("depends_on", ())) <= set(SERVICES)
+
+
 def test_every_file_that_is_mounted_is_in_the_repository() -> None:
     tracked = set(files())
     for _, source, target, how in _mounts():
@@ -47,6 +53,11 @@ def test_every_file_that_is_mounted_is_in_the_repository() -> None:
             path = (DEPLOY / source).resolve()
             assert path in tracked or any(file.is_relative_to(path) for file in tracked), source
             assert (target[0], how) == ("/", "ro")
+
+
+def test_every_volume_is_declared_and_used() -> None:
+    used = [source for _, source, _, _ in _mounts() if not source.startswith(".")]
+    assert sorted(used) == sorted(compose()["volumes"])
 
 
 def test_nothing_can_be_reached_from_outside() -> None:

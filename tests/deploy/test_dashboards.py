@@ -175,6 +175,19 @@ def test_no_panel_uses_a_span_below_five_minutes(path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("path", FILES)
+def test_panels_do_not_overlap_and_fill_the_width(path: Path) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in read(path)["panels"]:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+    heads = [row for row in {y for _, y in taken} if (0, row) in taken]
+    assert all((23, row) in taken for row in heads)
+
+
 @pytest.mark.prometheus
 @pytest.mark.parametrize("path", FILES, ids=_NAMES)
 def test_every_query_has_finite_results_in_a_real_prometheus(

@@ -106,6 +106,15 @@ def test_the_health_check_asks_where_the_command_listens() -> None:
     assert image_arguments()[-2:] == ["--web.listen", f"0.0.0.0:{instruction('EXPOSE')}"]
 
 
+def test_what_is_copied_is_let_in_and_nothing_else_is() -> None:
+    copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY"]
+    sources = {source_.rstrip("/").removeprefix("./") for part in copied for source_ in part}
+    sources = {source_ for source_ in sources if not source_.startswith(("-", "/"))}
+    first, *rules = _ignored()
+    assert first == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == sources
+
+
 def test_all_that_a_wheel_is_made_of_is_let_in() -> None:
     closed = [rule.removeprefix("**/") for rule in _ignored()[1:] if not rule.startswith("!")]
     for path in files():

@@ -78,11 +78,35 @@ def test_the_api_has_window_segment_and_since() -> None:
     assert {entry["segment"] for entry in entries[:-1]} == {None}
 
 
-def test_the_api_has_the_health_of_the_snapshot_as_it_is() -> None:
+def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
     health = api(several())["health"]
-    assert health == json.loads(msgspec.json.encode(busy_health()))
-    assert (health["late"], health["checkpoint"]["skipped"]) == (4, 8)
-    assert health["partitions"][0]["durable"] == 3
+    expected = {
+        "late": 4,
+        "future": 6,
+        "duplicates": 2,
+        "folded": {"labels": 7, "country": 0},
+        "dead_lettered": 3,
+        "recoveries": {"seek": 2, "rejoin": 1},
+        "connection_failures": {"authentication": 4, "certificate": 0},
+        "checkpoint": {
+            "last_success": 1_760_000_009.0,
+            "failures": {"store": 1, "dead_letters": 1, "timeout": 0},
+            "commit_failures": 5,
+            "skipped": 8,
+        },
+        "web_config": {"successful": False, "at": 1_760_000_008.0},
+    }
+    assert {name: health[name] for name in expected} == expected
+    assert health["partitions"][0] == {
+        "topic": "recommendation-events",
+        "partition": 0,
+        "position": 5,
+        "end": 9,
+        "lag": 4,
+        "durable": 3,
+        "event_time": 1.5,
+        "ahead": 0.0,
+    }
 
 
 def test_the_page_offers_each_segment_and_each_window_and_shows_the_chosen_ones() -> None:
