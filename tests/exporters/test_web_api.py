@@ -206,54 +206,72 @@ def test_a_document_is_compressed_only_on_request(site: Site) -> None:
 
 
 def test_fifty_concurrent_requests_share_one_rendering(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rendered: list[int] = []
+    versions: list[int] = []
 
-    def counted(snapshot: Snapshot, status: State) -> SnapshotAnswer:
-        rendered.append(snapshot.version)
+    def recorded(snapshot: Snapshot, status: State) -> SnapshotAnswer:
+        versions.append(snapshot.version)
         return snapshot_answer(snapshot, status)
 
-    monkeypatch.setattr("streameval.exporters.web.api.snapshot_answer", counted)
-    with concurrent.futures.ThreadPoolExecutor(10) as pool:
-        contents = list(pool.map(lambda _: site.get("metrics").content, range(50)))
+    monkeypatch.setattr("streameval.exporters.web.api.snapshot_answer", recorded)
+    with (
+        guarded(tmp_path / "web.yml") as server,
+        concurrent.futures.ThreadPoolExecutor(10) as pool,
+    ):
+        contents = list(pool.map(lambda _: server.get("/api/v1/metrics").content, range(50)))
     assert len(set(contents)) == 1
-    assert rendered == [1]
+    assert versions == [1]
+
+
+@pytest.fixture
+def charts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The value of the segment of each chart whose points are computed."""
+    values: list[str] = []
+
+    def recorded(part: Excerpt, metric: str) -> Drawing:
+        values.append(part.selection.value)
+        return slices_now(part, metric)
+
+    monkeypatch.setattr("streameval.exporters.web.api.slices_now", recorded)
+    return values
+
+
+POINTS = "/points?view=ndcg@10&segment=country&value="
 
 
 def test_of_endless_selections_only_the_newest_renderings_are_kept(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, charts: list[str]
 ) -> None:
-    rendered: list[str] = []
+    for value in ["first", "first", *map(str, range(200)), "first"]:
+        assert site.server.get(f"{POINTS}{value}").status_code == 200
+    assert charts.count("first") == 2
 
-    def counted(shown: Excerpt, metric: str) -> Drawing:
-        rendered.append(shown.selection.value)
-        return slices_now(shown, metric)
 
-    monkeypatch.setattr("streameval.exporters.web.api.slices_now", counted)
-    values = ["first", "first", *map(str, range(200)), "first"]
-    for value in values:
-        query = f"view=ndcg@10&segment=country&value={value}"
-        assert site.server.get(f"/points?{query}").status_code == 200
-    assert rendered.count("first") == 2
+def test_points_are_computed_once_for_all_addresses_of_one_selection(
+    site: Site, charts: list[str]
+) -> None:
+    same = "/points?value=nl&from=1&segment=country&view=ndcg%4010"
+    for path in (f"{POINTS}nl", f"{POINTS}nl&from=1", same, f"{POINTS}de", f"{POINTS}nl"):
+        assert site.server.get(path).status_code == 200
+    assert charts == ["nl", "de"]
 
 
 def test_a_page_is_rendered_once_for_all_addresses_of_one_selection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rendered: list[str] = []
+    views: list[str] = []
 
-    def counted(snapshot: Snapshot | None, status: State, selection: Selection, age: str) -> str:
-        rendered.append(selection.view)
+    def recorded(snapshot: Snapshot | None, status: State, selection: Selection, age: str) -> str:
+        views.append(selection.view)
         return page(snapshot, status, selection, age)
 
-    monkeypatch.setattr("streameval.exporters.web.api.page", counted)
+    monkeypatch.setattr("streameval.exporters.web.api.page", recorded)
     with guarded(tmp_path / "web.yml") as server:
-        site = Site(server)
-        pages = [site.server.get(f"/?{query}").text for query in ("", "from=1", "from=2")]
-        other = site.server.get("/?view=ndcg@10").text
+        pages = [server.get(f"/?{query}").text for query in ("", "from=1", "from=2")]
+        other = server.get("/?view=ndcg@10").text
     assert pages == [pages[0]] * 3 != [other] * 3
-    assert rendered == ["", "ndcg@10"]
+    assert views == ["", "ndcg@10"]
 
 
 @pytest.mark.parametrize(

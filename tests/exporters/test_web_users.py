@@ -193,6 +193,26 @@ def test_a_scraper_at_the_address_of_a_flood_loses_at_most_one_scrape() -> None:
     assert others == [Verdict.ADMITTED] * 11
 
 
+def test_the_address_refused_longest_ago_is_forgotten_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streameval.exporters.web.auth._MAX_ADDRESSES", 2)
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
+    answered: list[str] = []
+
+    async def ask(address: str, password: str) -> None:
+        await known_users.verdict(header("ana", password), address)
+        answered.append(address)
+
+    async def ask_all() -> None:
+        for number, address in enumerate(("twice", "once", "twice", "new")):
+            await ask(address, f"wrong {number}")
+        await asyncio.gather(ask("twice", "another"), ask("once", "yet another"))
+
+    _awaited(ask_all())
+    assert answered[-2:] == ["once", "twice"]
+
+
 def test_a_refused_password_is_not_checked_again(
     site: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

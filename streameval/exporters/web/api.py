@@ -11,7 +11,6 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from msgspec.json import encode
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -54,7 +53,8 @@ class Documents:
     ) -> Response:
         """The document of a path, rendered at most once per tag; 304 if the client has it.
 
-        `selected`: by the parameters of the request; `tag`: changes with the content.
+        `selected`: by the parameters of the request, however its address is spelled; `tag`: changes
+        with the content.
         """
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
         known = request.headers.get("if-none-match", "").split(",")
@@ -93,9 +93,11 @@ def accepts_gzip(accept_encoding: str) -> bool:
     )
 
 
-Handler: TypeAlias = Callable[[Request], Response]
-Answer: TypeAlias = Callable[[Snapshot, State, QueryParams], object]
-"""The content of a document: of a snapshot, its state, and the parameters of the request."""
+Handler: TypeAlias = Callable[..., Response]
+"""Answers a request and, if they are given, what its parameters choose."""
+
+Answer: TypeAlias = Callable[..., object]
+"""The content of a document: of a snapshot, its state, and what the parameters choose."""
 
 
 class Api:
@@ -114,10 +116,10 @@ class Api:
     def routes(self) -> list[Route]:
         """The routes of the page and the API."""
         answers: dict[str, Answer] = {
-            "metrics": lambda now, status, _: snapshot_answer(now, status),
+            "metrics": snapshot_answer,
             "history": _history,
             **{each.name: partial(_analysis, each) for each in installed() if each.is_alone},
-            "catalogue": lambda now, *_: definitions(now),
+            "catalogue": lambda now, _: definitions(now),
         }
         documents: dict[str, Handler] = {
             **{name: partial(self._json, answer) for name, answer in answers.items()},
@@ -126,7 +128,7 @@ class Api:
         handlers: dict[str, Handler] = {
             "/": partial(self._html, page),
             "/main": partial(self._html, body),
-            "/points": partial(self._json, _points),
+            "/points": lambda request: self._json(_points, request, _selection(request)),
         }
         for name, answer in documents.items():
             handlers[f"/api/v1/{name}"] = partial(_with_known_parameters, name, answer)
@@ -136,27 +138,27 @@ class Api:
         self, render: Callable[[Snapshot | None, State, Selection, str], str], request: Request
     ) -> Response:
         now, status = self._now()
-        selection = selection_of(request.query_params.multi_items())
+        selection = _selection(request)
         seconds = 0.0 if now is None else time.time() - now.taken_at
         age = span(seconds) if seconds >= _OLD else ""
         return self._pages.answer(
             request,
-            repr(selection),
+            selection,
             _tag(now, status, age),
             lambda: render(now, status, selection, age).encode(),
             "text/html",
         )
 
-    def _json(self, answer: Answer, request: Request) -> Response:
+    def _json(self, answer: Answer, request: Request, *choice: Hashable) -> Response:
         now, status = self._now()
         if now is None:
             return unavailable(status.sentence)
         try:
             return self._documents.answer(
                 request,
-                request.scope["query_string"],
+                choice,
                 _tag(now, status),
-                lambda: encode(answer(now, status, request.query_params)),
+                lambda: encode(answer(now, status, *choice)),
                 "application/json",
             )
         except UnknownHistory as unknown:
@@ -179,20 +181,24 @@ def _with_known_parameters(name: str, answer: Handler, request: Request) -> Resp
             takes = f"takes {', '.join(known)}" if known else "takes no parameters"
             problem = f"Unknown parameter {parameter[:200]!r}; /api/v1/{name} {takes}.\n"
             return PlainTextResponse(problem, status_code=400)
-    return answer(request)
+    return answer(request, *map(request.query_params.get, known))
 
 
-def _history(now: Snapshot, _: State, query: QueryParams) -> object:
-    segment = query.get("segment") or None
-    return history(now, query.get("metric", ""), query.get("window", PANE), segment)
+def _selection(request: Request) -> Selection:
+    return selection_of(request.query_params.multi_items())
 
 
-def _points(now: Snapshot, _: State, query: QueryParams) -> object:
-    selection = selection_of(query.multi_items())
+def _history(
+    now: Snapshot, _: State, metric: str | None, window: str | None, segment: str | None
+) -> object:
+    return history(now, metric or "", PANE if window is None else window, segment or None)
+
+
+def _points(now: Snapshot, _: State, selection: Selection) -> object:
     return slices_now(excerpt(now, selection), selection.view)
 
 
-def _analysis(analysis: Analysis[Any, Any], now: Snapshot, _: State, __: QueryParams) -> object:
+def _analysis(analysis: Analysis[Any, Any], now: Snapshot, _: State) -> object:
     return analysis.answer(analysis.report_in(now.findings))
 
 
