@@ -9,6 +9,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from streameval.accumulator.objections import Objection
 from streameval.analyses.experiments.sample_ratio import ratio_evidence, shared_evidence
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
@@ -257,6 +258,34 @@ def test_days_before_the_start_do_not_count() -> None:
     comparison = row(report(Experiment(since=date(1970, 1, 13)), arms), "ctr")
     assert comparison.control == pytest.approx(0.1, abs=0.001)
     assert row(report(Experiment(), arms), "ctr") == comparison
+
+
+@pytest.mark.parametrize(
+    ("first", "is_estimate", "means"),
+    [
+        (1, True, (0.3, 0.4)),
+        (2, False, (0.2, 0.5)),
+        (2, True, (0.2, 0.5)),
+        (None, False, (0.2, None)),
+    ],
+    ids=["one day", "no day", "no day, an estimate", "no list"],
+)
+def test_without_a_difference_the_means_are_of_the_days_that_both_have_or_else_of_their_own(
+    first: int | None, *, is_estimate: bool, means: tuple[float, float | None]
+) -> None:
+    lists = np.full((2, 256), 10)
+    control, treatment = (
+        sums(lists * np.array(rates)[:, None], lists) for rates in ((0.1, 0.3), (0.4, 0.6))
+    )
+    treatment = treatment.rows(slice(0)) if first is None else _later(treatment, first)
+    reasons = {"ctr": Objection("too little was shown.")} if is_estimate else {}
+    arms = {
+        "control": Variant({"ctr": control}, audience(crowd(1)), objections=reasons),
+        "treatment": Variant({"ctr": treatment}, audience(crowd(2))),
+    }
+    comparison = row(report(Experiment(), arms, ["ctr"]), "ctr")
+    assert (comparison.control, comparison.treatment) == pytest.approx(means)
+    assert (comparison.difference, comparison.lift, comparison.low) == (None, None, None)
 
 
 def _later(table: GroupSums, first: int) -> GroupSums:
