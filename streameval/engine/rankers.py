@@ -5,7 +5,8 @@ Clock, deduplication and tallies see events; what is counted are their lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -80,12 +81,21 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
     return parts[0].joined(*parts[1:]).take(order.T.ravel())
 
 
-def shown_slices(family: SliceTable, slices: Iterable[int]) -> list[int]:
-    """Those of some slices whose lists were shown; all without the lists of rankers."""
-    if RANKER not in family.names or family.table.plan.overlap is None:
-        return list(slices)
-    index = family.names.index(RANKER)
-    return [number for number in slices if family.labels[number][index] == SHOWN]
+def slices_by(family: SliceTable, *names: str | None) -> dict[Labels, list[int]]:
+    """Values of these labels -> the slices that have them; the value of None is "".
+
+    Lists that were not shown count by the label `RANKER` only.
+    """
+    columns = [None if name is None else family.names.index(name) for name in names]
+    ranker = None
+    if RANKER in family.names and RANKER not in names and family.table.plan.overlap is not None:
+        ranker = family.names.index(RANKER)
+    slices = defaultdict[Labels, list[int]](list)
+    for number, labels in family.labels.items():
+        if ranker is None or labels[ranker] == SHOWN:
+            key = tuple("" if column is None else labels[column] for column in columns)
+            slices[key].append(number)
+    return dict(slices)
 
 
 def _labelled(events: Decoded, name: str) -> Decoded:

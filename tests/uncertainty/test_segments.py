@@ -50,14 +50,12 @@ TROUBLE = (
 )
 
 
-def audiences(split: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, Audience]]:
+def audiences(split: Mapping[str, tuple[int, int]]) -> dict[tuple[str, ...], Audience]:
     """Users of their own of each value and variant."""
     return {
-        value: {
-            name: audience(crowd(10 * at + place, users))
-            for place, (name, users) in enumerate(zip(("control", "b"), counts, strict=True))
-        }
-        for at, (value, counts) in enumerate(split.items(), 1)
+        (value, name): audience(crowd(10 * row + arm, users))
+        for row, (value, counts) in enumerate(split.items(), 1)
+        for arm, (name, users) in enumerate(zip(("control", "b"), counts, strict=True))
     }
 
 
@@ -266,10 +264,12 @@ def within_split(split: Mapping[str, tuple[int, int]], total: tuple[int, int]) -
     arms = {}
     for place, (name, users) in enumerate(zip(("control", "b"), total, strict=True)):
         whole = variant(10 * place)._replace(audience=audience(crowd(100 + place, users)))
-        strata = {value: Variant(whole.sums, arm[name]) for value, arm in audiences(split).items()}
-        arms[name] = whole._replace(
-            strata={value: part for value, part in strata.items() if part.audience.users}
-        )
+        strata = {
+            value: Variant(whole.sums, users)
+            for (value, arm), users in audiences(split).items()
+            if arm == name and users.users
+        }
+        arms[name] = whole._replace(strata=strata)
     return report(Experiment(within="country"), arms)
 
 

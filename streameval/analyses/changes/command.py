@@ -233,7 +233,7 @@ def _reports(
             )
         raise NoEventsError(request.files)
     values = {
-        key: {value for family in families for value in family.values_of(name)}
+        key: {value for family in families for value in family.values_of(name).values()}
         for key in ("label", "mix", "rollouts")
         if (name := getattr(settings, key)) is not None
     }

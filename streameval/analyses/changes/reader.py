@@ -25,12 +25,11 @@ from streameval.analyses.changes.statistics import (
 )
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext, UnreadPartitions
-from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.rankers import RANKER, slices_by
 from streameval.engine.windows.times import DAY
 from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.events.records import Partition
 from streameval.inference.days import date_of
-from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
 
 _AT_ONCE: Final = 8
@@ -53,55 +52,51 @@ class SlicedCounts:
 
     Attributes:
         names: names of the labels.
-        values: the label values of each slice.
-        shown: the slices whose lists were shown, by their index in `values`.
+        slices: those whose lists were shown; all, if the label is `RANKER`.
         metrics: the metrics that are counted by user group.
     """
 
     def __init__(self, family: SliceTable, label: str | None) -> None:
-        self._table = family.table
-        shown = shown_slices(family, family.labels)
-        self._numbers = [*family.labels] if label == RANKER else shown
-        index_of = {number: index for index, number in enumerate(self._numbers)}
-        self.shown = list(map(index_of.__getitem__, shown))
+        self._family, self._label = family, label
+        self._shown = slices_by(family).get((), [])
+        self.slices = [*family.labels] if label == RANKER else self._shown
         self.names = family.names
-        self.values = [family.labels[number] for number in self._numbers]
         self.metrics = [
             metric
             for metric in family.metrics
-            if ungrouped(metric, self._table) is None and not tells_unshown(metric)
+            if ungrouped(metric, family.table) is None and not tells_unshown(metric)
         ]
 
-    def values_of(self, label: str | None) -> list[str]:
-        """The value of a label in each slice; empty if the family is not split by it."""
+    def values_of(self, label: str | None) -> dict[int, str]:
+        """Slice -> its value of a label; empty if the family is not split by it."""
         if label is None or label not in self.names:
-            return []
-        index = list(self.names).index(label)
-        return [values[index] for values in self.values]
+            return {}
+        column = self.names.index(label)
+        return {number: self._family.labels[number][column] for number in self.slices}
+
+    def of_value(self, value: str | None) -> list[int]:
+        """The slices with a value of the label; of None, all that were shown."""
+        if value is None or self._label is None:
+            return self._shown
+        return [number for number, name in self.values_of(self._label).items() if name == value]
 
     def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
-        """The sums of a metric over some slices, by their index in `values`.
-
-        `without`: slices that are left out again.
-        """
-        groups = self._table.groups
+        """The sums of a metric over some slices; `without`: of these, those left out again."""
+        groups = self._family.table.groups
         if groups is None:
             return GroupSums(_NOTHING, np.zeros((0, 1)), np.zeros((0, 1), np.int64))
-        cells, left_out = ([self._numbers[index] for index in part] for part in (slices, without))
-        return summed_together(metric, groups, cells, left_out)
+        return summed_together(metric, groups, slices, without)
 
     def traffic(self, slices: Sequence[int]) -> Traffic:
         """The lists of some slices by day."""
-        groups = self._table.groups
+        groups = self._family.table.groups
         if groups is None:
             return Traffic(_NOTHING, _NOTHING, _NOTHING)
-        cells: IntArray = np.array([self._numbers[index] for index in slices], np.int64)
-        return Traffic(*groups.lists_by_day(cells))
+        return Traffic(*groups.lists_by_day(np.array(slices, np.int64)))
 
     def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
         """The reason, in a sentence, not to judge an estimate over some slices, or None."""
-        cells = [self._numbers[index] for index in slices]
-        return objection_together(metric, self._table, cells)
+        return objection_together(metric, self._family.table, slices)
 
 
 def watched_series(
@@ -142,8 +137,8 @@ class _Source(NamedTuple):
 
     def series(self) -> Iterator[WatchedSeries]:
         """The total against weeks, then each value of the label."""
-        against = self.settings.against
-        values = sorted(set(self.family.values_of(self.settings.label)))
+        against, family = self.settings.against, self.family
+        values = sorted({*family.values_of(self.settings.label).values()})
         pairs = [(value, against) for value in values if value != against or against in _NO_VALUES]
         for value, compared in [(None, WEEKS), *pairs]:
             other = None
@@ -151,7 +146,7 @@ class _Source(NamedTuple):
                 other = self._slice(value, rest=True)
             elif compared != WEEKS:
                 other = self._slice(compared)
-            slices = self._of(self.family, value)
+            slices = family.of_value(value)
             yield WatchedSeries(
                 self.metric.text,
                 value,
@@ -159,52 +154,42 @@ class _Source(NamedTuple):
                 self.metric.definition.higher_is_better,
                 self._slice(value),
                 other,
-                self.family.traffic(slices),
+                family.traffic(slices),
                 self._rollouts(slices),
             )
 
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
         """A value of the label, or all the others; None for all lists that were shown."""
-        everything = range(len(self.family.values))
-        here = set(self._of(self.family, value))
-        slices = [index for index in everything if (index in here) is not rest]
-        sums = self._sums(self.family, everything, value, rest=rest)
-        objection = self.family.objection(self.metric, slices)
-        if self.strata is None or self.settings.mix is None:
+        family, mixed = self.family, self.strata
+        here = {*family.of_value(value)}
+        slices = [number for number in family.slices if (number in here) is not rest]
+        objection = family.objection(self.metric, slices)
+        sums = self._sums(family, family.slices, value, rest=rest)
+        if mixed is None:
             return WatchedSlice(sums, objection=objection)
-        strata: defaultdict[str, list[int]] = defaultdict(list)
-        for index, mix in enumerate(self.strata.values_of(self.settings.mix)):
-            strata[mix].append(index)
-        of_strata = [
-            self._sums(self.strata, strata[mix], value, rest=rest) for mix in sorted(strata)
-        ]
-        return WatchedSlice(sums, of_strata, objection)
+        by_mix: defaultdict[str, list[int]] = defaultdict(list)
+        for number, mix in mixed.values_of(self.settings.mix).items():
+            by_mix[mix].append(number)
+        strata = [self._sums(mixed, by_mix[mix], value, rest=rest) for mix in sorted(by_mix)]
+        return WatchedSlice(sums, strata, objection)
 
     def _sums(
-        self, family: SlicedCounts, indices: Sequence[int], value: str | None, *, rest: bool
+        self, family: SlicedCounts, slices: Sequence[int], value: str | None, *, rest: bool
     ) -> GroupSums:
         """The sums of those of some slices that have a value, or of all others of them."""
-        here = set(self._of(family, value))
-        of_value = [index for index in indices if index in here]
+        here = {*family.of_value(value)}
+        of_value = [number for number in slices if number in here]
         if rest:
-            return family.sums(self.metric, indices, of_value)
+            return family.sums(self.metric, slices, of_value)
         return family.sums(self.metric, of_value)
-
-    def _of(self, family: SlicedCounts, value: str | None) -> list[int]:
-        if value is None or self.settings.label is None:
-            return family.shown
-        values = family.values_of(self.settings.label)
-        return [index for index, name in enumerate(values) if name == value]
 
     def _rollouts(self, slices: Sequence[int]) -> list[tuple[int, str]]:
         """The day on which each new value of the label first had enough of the lists."""
         values = self.family.values_of(self.settings.rollouts)
-        if not values:
-            return []
         total = self.family.traffic(slices).by_day
         begun = []
-        for value in sorted({values[index] for index in slices}):
-            of_value = [index for index in slices if values[index] == value]
+        for value in {values[number] for number in slices if values}:
+            of_value = [number for number in slices if values[number] == value]
             lists = self.family.traffic(of_value).by_day
             days = [day for day in lists if lists[day] >= _ENOUGH * total[day]]
             if days and min(days) > min(total):

@@ -40,6 +40,7 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.analysis import Configured, Finding
 from streameval.engine.rankers import RANKER
+from streameval.engine.windows.labels import Labels
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.counting import SpanReadings, page_of, snapshot_of
@@ -311,9 +312,10 @@ def compare_variants(
     if options.by is not None:
         report = with_segments(report, experiment, metrics, counted.segments, method, before=before)
     if counted.segments:
-        audiences = {
-            value: {name: variant.audience for name, variant in arms.items()}
+        audiences: dict[Labels, Audience] = {
+            (value, name): variant.audience
             for value, arms in counted.segments.items()
+            for name, variant in arms.items()
         }
         report = check_segment(report, experiment, segment, audiences)
     if not report.rows:

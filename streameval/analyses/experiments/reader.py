@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import TypeVar
 
 import numpy as np
 
@@ -29,8 +28,8 @@ from streameval.analyses.experiments.statistics import (
 from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext
-from streameval.engine.rankers import RANKER, shown_slices
-from streameval.engine.windows.labels import segment_of
+from streameval.engine.rankers import RANKER, slices_by
+from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.views import FamilyView, SliceTable
 from streameval.statistics.intervals import NOBODY, Audience, Intervals
 
@@ -54,75 +53,75 @@ def segments_in(
 
 def everyone_in(families: Iterable[SliceTable]) -> tuple[list[Metric], Variant]:
     """The metrics of all families without a segment, and all users."""
-    metrics: list[Metric] = []
-    everyone = Variant({}, NOBODY)
-    for family in families:
-        if family.segment is None:
-            metrics += [metric for metric in family.metrics if not tells_unshown(metric)]
-            for variant in _variants_of(family, None).values():
-                everyone = variant.joined(everyone)
-    return metrics, everyone
+    whole = [family for family in families if family.segment is None]
+    metrics = [metric for family in whole for metric in family.metrics]
+    everyone = _joined(whole[::-1], None).get("", {}).get("", Variant({}, NOBODY))
+    return [metric for metric in metrics if not tells_unshown(metric)], everyone
 
 
 def _joined(
-    families: Iterable[SliceTable], label: str, by: str | None = None
+    families: Iterable[SliceTable], label: str | None, by: str | None = None
 ) -> dict[str, dict[str, Variant]]:
-    """Value of `by`, "" without it -> value of a label -> its data in all of these families."""
+    """Value of `by` -> value of a label -> its data in all of these families; "" without one."""
     variants: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
     for family in families:
-        for (value, name), variant in _variants_of(family, label, by).items():
+        for (value, name), variant in _variants_of(family, label, by):
             earlier = variants[value].get(name)
             variants[value][name] = variant if earlier is None else earlier.joined(variant)
     return dict(variants)
 
 
 def _variants_of(
-    family: SliceTable, label: str | None, by: str | None = None
-) -> dict[tuple[str, str], Variant]:
-    """Values of `by` and of a label, "" without them -> their slices, summed over other labels.
-
-    Lists that were not shown count by the label `RANKER` only.
-    """
+    family: SliceTable, label: str | None, by: str | None
+) -> Iterator[tuple[Labels, Variant]]:
     table = family.table
     groups = table.groups
     if groups is None or table.audience is None:
-        return {}
-    cells: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    ranked = RANKER in (label, by)
-    for number in family.labels if ranked else shown_slices(family, family.labels):
-        named = dict(zip(family.names, family.labels[number], strict=True))
-        value, name = ("" if key is None else named[key] for key in (by, label))
-        cells[value, name].append(number)
+        return
     metrics = [
         metric
         for metric in family.metrics
         if ungrouped(metric, table) is None and (label == RANKER or not tells_unshown(metric))
     ]
     means = [metric for metric in family.metrics if has_user_means(metric, table)]
-    audiences = _audiences(table, cells)
-    variants = {}
-    for key, of_variant in sorted(cells.items()):
+    audiences = _audiences(family, by, label)
+    for key, cells in sorted(slices_by(family, by, label).items()):
         by_user = {
-            metric.text: user_means_by_group(metric, table, np.array(of_variant))
-            for metric in means
+            metric.text: user_means_by_group(metric, table, np.array(cells)) for metric in means
         }
         problems = {
-            text: Objection(each.problem)
-            for text, each in by_user.items()
-            if each.problem is not None
+            text: Objection(sums.problem)
+            for text, sums in by_user.items()
+            if sums.problem is not None
         }
         # Exact, as values are read elsewhere; sums by group are rounded.
-        whole, cell = joined(table, of_variant), np.array(of_variant[:1])
+        whole, cell = joined(table, cells), np.array(cells[:1])
         readings = [readings_of(metric, whole, cell)[0] for metric in metrics]
-        variants[key] = Variant(
-            {metric.text: summed_together(metric, groups, of_variant) for metric in metrics},
-            audiences[key],
-            activity(table, of_variant),
-            objections={**problems, **objections_to([*metrics, *means], table, of_variant)},
-            values={reading.metric: reading.value for reading in readings if reading.defined},
-            means={text: each.sums for text, each in by_user.items()},
+        yield (
+            key,
+            Variant(
+                {metric.text: summed_together(metric, groups, cells) for metric in metrics},
+                audiences[key],
+                activity(table, cells),
+                objections={**problems, **objections_to([*metrics, *means], table, cells)},
+                values={reading.metric: reading.value for reading in readings if reading.defined},
+                means={text: sums.sums for text, sums in by_user.items()},
+            ),
         )
-    return variants
+
+
+def _audiences(family: SliceTable, *names: str | None) -> dict[Labels, Audience]:
+    """Values of labels -> the users of their slices together; empty if users are not kept."""
+    groups, kept = family.table.groups, family.table.audience
+    if groups is None or kept is None:
+        return {}
+    users, audiences = kept.copy(), {}
+    slices = slices_by(family, *names)
+    users.rename({cell: cells[0] for cells in slices.values() for cell in cells})
+    for key, cells in slices.items():
+        (sample,) = users.view(np.array(cells[:1]))
+        audiences[key] = Audience(*sample, *groups.lists_by_day(np.array(cells)))
+    return audiences
 
 
 def before_in(families: Iterable[SliceTable], label: str) -> Before | None:
@@ -203,7 +202,7 @@ class ExperimentReader:
             before=before_in(families, label),
         )
         for segment, view in dict(self._divided).items():
-            audiences = segment_audiences(view.by_slice(view.lifetime(), segment), label)
+            audiences = _audiences(view.by_slice(view.lifetime()), segment, label)
             report = check_segment(report, self._experiment, segment, audiences)
         return report
 
@@ -232,33 +231,3 @@ def with_strata(
         )
         for name, variant in variants.items()
     }
-
-
-def segment_audiences(family: SliceTable, label: str) -> dict[str, dict[str, Audience]]:
-    """Value of the segment of a family -> value of a label -> its users."""
-    index = family.names.index(label)
-    cells: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in shown_slices(family, family.labels):
-        labels = family.labels[number]
-        cells[labels[-1], labels[index]].append(number)
-    found: defaultdict[str, dict[str, Audience]] = defaultdict(dict)
-    for (value, name), audience in _audiences(family.table, cells).items():
-        found[value][name] = audience
-    return dict(found)
-
-
-_Key = TypeVar("_Key")
-
-
-def _audiences(table: Table, cells: Mapping[_Key, Sequence[int]]) -> dict[_Key, Audience]:
-    """The users of several cells together; empty if users are not kept."""
-    groups = table.groups
-    if groups is None or table.audience is None:
-        return {}
-    users = table.audience.copy()
-    users.rename({cell: together[0] for together in cells.values() for cell in together})
-    audiences = {}
-    for key, together in cells.items():
-        (sample,) = users.view(np.array(together[:1]))
-        audiences[key] = Audience(*sample, *groups.lists_by_day(np.array(together)))
-    return audiences

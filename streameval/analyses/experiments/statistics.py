@@ -66,7 +66,7 @@ from streameval.analyses.experiments.verdicts import (
     guardrail_verdict,
 )
 from streameval.catalogue.metric import Metric
-from streameval.engine.windows.labels import NOT_VALUES
+from streameval.engine.windows.labels import NOT_VALUES, Labels
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
 from streameval.inference.words import percent
@@ -253,14 +253,14 @@ def check_segment(
     report: Report,
     experiment: Experiment,
     segment: str,
-    audiences: Mapping[str, Mapping[str, Audience]],
+    audiences: Mapping[Labels, Audience],
 ) -> Report:
     """The report without verdicts on all users if those of a segment's values are not split so.
 
     If all users of a country are in one variant, the total compares countries. Comparisons within
     the values keep their verdicts.
 
-    `audiences`: value of the segment -> variant -> its users.
+    `audiences`: value of the segment and variant -> its users.
     """
     if segment == experiment.within:
         return report
@@ -268,8 +268,11 @@ def check_segment(
     evidence, worst = _split_within(
         experiment,
         {
-            value: {name: arms.get(name, NOBODY).since(first) for name in report.checks.users}
-            for value, arms in audiences.items()
+            value: {
+                name: audiences.get((value, name), NOBODY).since(first)
+                for name in report.checks.users
+            }
+            for value, _ in audiences
         },
         segment,
     )

@@ -17,7 +17,6 @@ from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.table import Table
 from streameval.analyses.gaps.statistics import Gap, gap_of
 from streameval.analyses.gaps.words import gap_table, gap_text
-from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import (
     Analysis,
     Gauge,
@@ -27,7 +26,7 @@ from streameval.engine.analysis import (
     ReaderContext,
     WindowCounts,
 )
-from streameval.engine.rankers import RANKER, shown_slices
+from streameval.engine.rankers import slices_by
 from streameval.engine.snapshot import LIFETIME
 from streameval.engine.windows.labels import Labels, segment_of
 from streameval.engine.windows.views import SliceTable
@@ -133,28 +132,16 @@ class GapReader:
     def _gaps(self, counts: WindowCounts, options: GapOptions) -> Iterator[GapSeries]:
         view, window, table = counts
         kind: Kind = "anytime" if window == LIFETIME else "pointwise"
-        method = IntervalMethod(self._intervals, kind)
         others = [name for name in view.spec.dimensions if name != options.by]
-        family = view.by_slice(table)
-        index = family.names.index(options.by)
-        cells: defaultdict[Labels, defaultdict[str, list[int]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for number, labels in family.labels.items():
-            cells[labels[:index] + labels[index + 1 :]][labels[index]].append(number)
-        for metric in compared_metrics(view.spec.metrics, table, options.metrics):
-            for labels, values in cells.items():
-                sums = {
-                    name: user_sums(metric, table, np.array(value), method)
-                    for name, value in values.items()
-                }
-                yield GapSeries(
-                    by=options.by,
-                    labels=dict(zip(others, labels, strict=True)),
-                    window=window,
-                    at_most=options.at_most,
-                    gap=gap_of(metric, sums, self._intervals, kind),
-                )
+        family, names = view.by_slice(table), [*others, options.by]
+        for labels, gap in _gaps_by(family, names, options.metrics, self._intervals, kind):
+            yield GapSeries(
+                by=options.by,
+                labels=dict(zip(others, labels, strict=True)),
+                window=window,
+                at_most=options.at_most,
+                gap=gap,
+            )
 
 
 def gap_reader(options: Sequence[GapOptions], context: ReaderContext) -> GapReader | None:
@@ -164,10 +151,30 @@ def gap_reader(options: Sequence[GapOptions], context: ReaderContext) -> GapRead
     return GapReader(options, context.intervals, context.labels)
 
 
-def compared_metrics(metrics: Sequence[Metric], table: Table, texts: Sequence[str]) -> list[Metric]:
-    """The metrics with sums by user; of these, those with the texts, or all without texts."""
-    kept = [x for x in metrics if has_user_sums(x, table) and not tells_unshown(x)]
-    return [metric for metric in kept if not texts or metric.text in texts]
+def _gaps_by(
+    family: SliceTable,
+    names: Sequence[str],
+    texts: Sequence[str],
+    intervals: Intervals,
+    kind: Kind,
+) -> Iterator[tuple[Labels, Gap]]:
+    """The gaps between the values of the last label, for each combination of those of the others.
+
+    `texts`: of metrics; empty for all.
+    """
+    method = IntervalMethod(intervals, kind)
+    cells: defaultdict[Labels, dict[str, list[int]]] = defaultdict(dict)
+    for (*others, value), slices in slices_by(family, *names).items():
+        cells[tuple(others)][value] = slices
+    for metric in family.metrics:
+        if not has_user_sums(metric, family.table) or tells_unshown(metric):
+            continue
+        for labels, values in cells.items() if not texts or metric.text in texts else ():
+            sums = {
+                value: user_sums(metric, family.table, np.array(slices), method)
+                for value, slices in values.items()
+            }
+            yield labels, gap_of(metric, sums, intervals, kind)
 
 
 def gaps_in(
@@ -182,19 +189,10 @@ def gaps_in(
     `texts`: of metrics; empty for all.
     """
     by_text: dict[str, Gap] = {}
-    method = IntervalMethod(intervals, kind)
     for family in families:
-        if by not in family.names or family.segment not in (None, by):
-            continue
-        index, together = family.names.index(by), defaultdict[str, list[int]](list)
-        for number in family.labels if by == RANKER else shown_slices(family, family.labels):
-            together[family.labels[number][index]].append(number)
-        for metric in compared_metrics(family.metrics, family.table, texts):
-            sums = {
-                name: user_sums(metric, family.table, np.array(cells), method)
-                for name, cells in together.items()
-            }
-            by_text.setdefault(metric.text, gap_of(metric, sums, intervals, kind))
+        if by in family.names and family.segment in (None, by):
+            for _, gap in _gaps_by(family, [by], texts, intervals, kind):
+                by_text.setdefault(gap.metric, gap)
     return list(by_text.values())
 
 
