@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,83 +25,46 @@ from streameval.evaluation.shell.errors import (
 )
 from streameval.events.errors import StreamevalError
 
-
-class _Command(NamedTuple):
-    """A command: its module, which has a function of its name, and the first line of its help."""
-
-    module: str
-    help: str
-
-
-COMMANDS: Final[Mapping[str, _Command]] = MappingProxyType(
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "demo": _Command(
-            "streameval.cli.demo",
-            "Run a demo: three variants on simulated traffic, with live comparisons.",
+        "demo": "Run a demo: three variants on simulated traffic, with live comparisons.",
+        "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
+        "serve": (
+            "Serve the values of all replicas: read the store that they share, and count nothing."
         ),
-        "run": _Command(
-            "streameval.cli.run",
-            "Run the daemon: read the source, count, and serve the values over HTTP.",
-        ),
-        "serve": _Command(
-            "streameval.cli.serve",
-            "Serve the values of all replicas: read the store that they share, and count nothing.",
-        ),
-        "check": _Command(
-            "streameval.cli.check", "Check a configuration, and print what `run` would do with it."
-        ),
-        "evaluate": _Command(
-            "streameval.evaluation.shell.evaluate",
-            "Evaluate files; values equal the daemon's on the same events, bit for bit.",
-        ),
-        "compare": _Command(
-            "streameval.analyses.experiments.command",
-            "Compare variants: is treatment better than control, and is it real?",
-        ),
-        "gaps": _Command(
-            "streameval.analyses.gaps.command",
-            "Compare the values of a field: which is served worst, and by how much at least?",
-        ),
-        "changes": _Command(
-            "streameval.analyses.changes.command",
-            "Find changes: did it get worse, really, and since when?",
-        ),
-        "plan": _Command(
-            "streameval.analyses.experiments.plan_command",
-            "Plan an experiment: how many users and days does it take to find a lift?",
-        ),
-        "simulate": _Command(
-            "streameval.cli.simulate",
-            "Write simulated events to standard output: one JSON object per line.",
-        ),
-        "publish": _Command(
-            "streameval.cli.publish", "Publish the lines of files to a Kafka topic, keyed by user."
-        ),
-        "metrics": _Command(
-            "streameval.cli.metrics",
-            "List all metrics, or describe one of them.",
-        ),
-        "explain": _Command(
-            "streameval.cli.explain",
-            "Explain how one request or user was counted, or why it was not.",
-        ),
-        "state": _Command(
-            "streameval.cli.state",
-            "Inspect, verify, export and merge stores of checkpoints ([state] path).",
-        ),
-        "dlq": _Command(
-            "streameval.cli.dlq", "Show dead letters, and replay their records after a fix."
-        ),
+        "check": "Check a configuration, and print what `run` would do with it.",
+        "evaluate": "Evaluate files; values equal the daemon's on the same events, bit for bit.",
+        "compare": "Compare variants: is treatment better than control, and is it real?",
+        "gaps": "Compare the values of a field: which is served worst, and by how much at least?",
+        "changes": "Find changes: did it get worse, really, and since when?",
+        "plan": "Plan an experiment: how many users and days does it take to find a lift?",
+        "simulate": "Write simulated events to standard output: one JSON object per line.",
+        "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
+        "metrics": "List all metrics, or describe one of them.",
+        "explain": "Explain how one request or user was counted, or why it was not.",
+        "state": "Inspect, verify, export and merge stores of checkpoints ([state] path).",
+        "dlq": "Show dead letters, and replay their records after a fix.",
     }
 )
-"""Name -> command. A module is imported when its command is called."""
+"""Command -> the first line of its help, for a list that imports none of them."""
+
+_ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "evaluate": "streameval.evaluation.shell.evaluate",
+        "compare": "streameval.analyses.experiments.command",
+        "gaps": "streameval.analyses.gaps.command",
+        "changes": "streameval.analyses.changes.command",
+        "plan": "streameval.analyses.experiments.plan_command",
+    }
+)
+"""Command -> its module, which has a function of its name; others are beside this one."""
 
 
 class _LazyGroup(TyperGroup):
     """Imports the module of a command only when that command is called."""
 
     def __init__(self, **settings: Any) -> None:
-        stubs = {name: TyperCommand(name, help=known.help) for name, known in COMMANDS.items()}
+        stubs = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
         super().__init__(**{**settings, "commands": stubs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -111,7 +74,7 @@ class _LazyGroup(TyperGroup):
 
 
 def _loaded(name: str) -> Any:
-    command = getattr(import_module(COMMANDS[name].module), name)
+    command = getattr(import_module(_ELSEWHERE.get(name, f"streameval.cli.{name}")), name)
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, **_SETTINGS)

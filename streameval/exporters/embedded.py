@@ -18,7 +18,6 @@ from streameval.events.forks import forkable_lock
 from streameval.events.ids import is_number
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
-    Counters,
     Family,
     FamilySet,
     MetricFamilies,
@@ -245,7 +244,7 @@ class Collector(ClientCollector):
             raise NotShownError(f"first_exposure={first_exposure!r}", "give seconds, 0 or more")
         self._lock = forkable_lock()
         self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
-        self._families = MetricFamilies(Counters(time.monotonic, first_exposure))
+        self._families = MetricFamilies(time.monotonic, first_exposure)
         snapshot = self._snapshots.take()
         if restored:
             self._families.leave_out(snapshot, self._snapshots.resets())

@@ -111,10 +111,12 @@ def _interval_families(value: str) -> Iterator[tuple[str, Kind, str]]:
 
 
 Key: TypeAlias = tuple[str, tuple[str, ...], str]
-"""A family's name, a slice's label values, a metric's text."""
+"""A family's name, a slice's label values, a metric's text: the same after a restart."""
 
 FIRST_EXPOSURE: Final = 60.0
 """Seconds for which a new counter stays at 0, from the first scrape that has it."""
+
+_NOTHING: CounterValue = (0.0, 0)
 
 
 class _Exported(msgspec.Struct, gc=False):
@@ -131,8 +133,8 @@ class _Exported(msgspec.Struct, gc=False):
     total: float = 0.0
     count: int = 0
     resets: int | None = None
-    last: CounterValue = (0.0, 0)
-    more: CounterValue = (0.0, 0)
+    last: CounterValue = _NOTHING
+    more: CounterValue = _NOTHING
 
     def grown(self, total: float, count: int, resets: int) -> CounterValue:
         """Total and count with those before resets."""
@@ -143,62 +145,7 @@ class _Exported(msgspec.Struct, gc=False):
         return self.more[0] + total, self.more[1] + count
 
 
-class Counters:
-    """Exported sums and counts: at 0 for a while, then monotonic.
-
-    `rate()` misses the increment with which a series appears, and treats a sum that is one ulp
-    lower than before as a counter reset. Every scraper must therefore first see a new series at 0.
-    Several scrapers may exist, so the series stays at 0 for a time, not for one scrape.
-
-    `first_exposure`: seconds for which a new series stays at 0, from the first scrape that has it;
-    at least two scrape intervals. 0 exports values at once.
-    """
-
-    def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
-        self._clock = clock
-        self._first_exposure = first_exposure
-        self._exported: dict[Key, _Exported] = {}
-        self._now = -math.inf
-        self.next_rise = math.inf
-
-    def begin_scrape(self) -> None:
-        """Fix the time for all counters of a scrape."""
-        self._now = self._clock()
-        self.next_rise = math.inf
-
-    @property
-    def outdated(self) -> bool:
-        """Whether a counter that was 0 in the last scrape may rise now."""
-        return self._clock() >= self.next_rise
-
-    def resume(self, key: Key, total: float, count: int) -> None:
-        """Add a counter that starts at its value, which earlier processes have counted."""
-        self._exported[key] = _Exported(-math.inf, total, count)
-
-    def leave_out(self, key: Key, total: float, count: int, resets: int) -> None:
-        """Add a counter that starts at 0, without what others have exported."""
-        more = (-total, -count)
-        self._exported[key] = _Exported(resets=resets, last=(total, count), more=more)
-
-    def scraped(self, key: Key, total: float, count: int, resets: int | None) -> CounterValue:
-        """The exported values of a counter with this total and count; a new one is 0 at first.
-
-        `resets`: how often what counts was reset; None if it never is.
-        """
-        exported = self._exported.setdefault(key, _Exported())
-        if exported.rises is None:
-            exported.rises = self._now + self._first_exposure
-        if resets is not None:
-            total, count = exported.grown(total, count, resets)
-        if self._now < exported.rises:
-            self.next_rise = min(self.next_rise, exported.rises)
-        else:
-            exported.total = max(exported.total, total)
-            exported.count = max(exported.count, count)
-        return exported.total, exported.count
-
-
-class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
+class MetricSamples(NamedTuple):
     """The sample lists of one metric in one family of series.
 
     Attributes:
@@ -223,17 +170,18 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
         """Add the samples of a gauge, or of a window of a mean."""
         if "_window_mean" in self.lists:
             mean = reading.value if reading.total is None else reading.total / reading.count
-            self._add("_window_mean", labels, mean)
+            self.add("_window_mean", labels, mean)
         else:
-            self._add("", labels, reading.value)
+            self.add("", labels, reading.value)
         if "_window_support" in self.lists:
             divisor = reading.count if reading.weight is None else reading.weight
-            self._add("_window_support", labels, divisor)
+            self.add("_window_support", labels, divisor)
         if reading.interval is not None and "_window_low" in self.lists:
-            self._add("_window_low", labels, reading.interval.low)
-            self._add("_window_high", labels, reading.interval.high)
+            self.add("_window_low", labels, reading.interval.low)
+            self.add("_window_high", labels, reading.interval.high)
 
-    def _add(self, suffix: str, labels: dict[str, str], value: float) -> None:
+    def add(self, suffix: str, labels: dict[str, str], value: float) -> None:
+        """Add a sample of the family with this suffix."""
         self.lists[suffix].append(Sample(self.name + suffix, labels, value))
 
 
@@ -247,10 +195,13 @@ class FamilySet:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
+        # Once for all metrics of the snapshot: it reads the parameters of each.
+        self._names = [
+            slice_labels(family.label_names, self._metrics.values()) for family in snapshot.families
+        ]
         self.windowed = snapshot.counted is not None or snapshot.has_windows
         self._families: dict[str, Family] = {}
         self._samples: dict[tuple[int, str], MetricSamples] = {}
-        self._names: dict[int, tuple[str, ...]] = {}
         for entry in snapshot.series:
             self.of(entry.metric, entry.family)
 
@@ -259,39 +210,24 @@ class FamilySet:
         """All families with their samples so far."""
         return list(self._families.values())
 
-    def key(self, counter: _Counter) -> Key:
-        """What identifies a counter, also after a restart."""
-        return self._snapshot.families[counter.family].name, counter.labels, counter.metric.text
-
     def of(self, metric: Metric, index: int) -> MetricSamples:
         """The sample lists of a metric in the family of series with this index."""
         if (samples := self._samples.get((index, metric.text))) is not None:
             return samples
-        family = self._snapshot.families[index]
-        name = family_name(metric, family.segment)
-        families = {
-            suffix: self._families.setdefault(name + suffix, Family(name + suffix, text, kind))
-            for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
-        }
+        family, names = self._snapshot.families[index], self._names[index]
         if metric.text not in self._metrics:
             names = slice_labels(family.label_names, [*self._metrics.values(), metric])
-        else:
-            # Computed once for all metrics of the snapshot.
-            names = self._names.get(index) or slice_labels(
-                family.label_names, self._metrics.values()
-            )
-            self._names[index] = names
-        samples = MetricSamples(
-            name=name,
-            names=names,
-            own=metric_labels(metric),
-            lists={suffix: family.samples for suffix, family in families.items()},
-        )
+        name = family_name(metric, family.segment)
+        lists = {
+            suffix: self._families.setdefault(
+                name + suffix, Family(name + suffix, text, kind)
+            ).samples
+            for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
+        }
+        samples = MetricSamples(name, names, metric_labels(metric), lists)
         self._samples[index, metric.text] = samples
         return samples
 
-
-_NOTHING: CounterValue = (0.0, 0)
 
 Resets: TypeAlias = Mapping[tuple[str, ...], int]
 """Label values -> how often what counts them was reset."""
@@ -299,49 +235,54 @@ Resets: TypeAlias = Mapping[tuple[str, ...], int]
 _NEVER: Final[Resets] = MappingProxyType({})
 
 
-class _Counter(NamedTuple):
-    """A pair of counters in a snapshot, and its current value; None if undefined."""
-
-    family: int
-    labels: tuple[str, ...]
-    metric: Metric
-    now: CounterValue | None
-
-
 class MetricFamilies:
-    """Converts snapshots to families, one per metric name, convention and segment."""
+    """Converts snapshots to families, one per metric name, convention and segment.
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    Counters are at 0 for a while, then monotonic: `rate()` misses the increment with which a series
+    appears, and treats a sum that is one ulp lower than before as a counter reset. Every scraper
+    must therefore first see a new series at 0. Several scrapers may exist, so the series stays at 0
+    for a time, not for one scrape.
+
+    `first_exposure`: seconds for which a new series stays at 0, from the first scrape that has it;
+    at least two scrape intervals. 0 exports values at once.
+    """
+
+    def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
+        self._clock = clock
+        self._first_exposure = first_exposure
+        self._exported: dict[Key, _Exported] = {}
+        self._next_rise = math.inf
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a counter that was 0 in the last scrape may rise now."""
+        return self._clock() >= self._next_rise
 
     def resume(self, snapshot: Snapshot) -> None:
         """Start counters at their values in the snapshot; counters at 0 are still new."""
-        families = FamilySet(snapshot)
         for counter in _counters_of(snapshot):
             if counter.now is not None and counter.now[1]:
-                self._counters.resume(families.key(counter), *counter.now)
+                self._exported[counter.key] = _Exported(-math.inf, *counter.now)
 
     def leave_out(self, snapshot: Snapshot, resets: Resets) -> None:
-        """Start counters at 0 that have values in the snapshot."""
-        families = FamilySet(snapshot)
+        """Start counters at 0 that have values in the snapshot, which others have exported."""
         for counter in _counters_of(snapshot):
             if counter.now is not None:
-                key = families.key(counter)
-                self._counters.leave_out(key, *counter.now, resets[counter.labels])
+                total, count = counter.now
+                self._exported[counter.key] = _Exported(
+                    resets=resets[counter.labels], last=counter.now, more=(-total, -count)
+                )
 
     def families(self, snapshot: Snapshot, resets: Resets = _NEVER) -> list[Family]:
         """Families in the order of the snapshot; windows of a metric follow its counters.
 
         `resets`: how often what counts these label values was reset.
         """
-        families = FamilySet(snapshot)
-        self._counters.begin_scrape()
+        families, now, self._next_rise = FamilySet(snapshot), self._clock(), math.inf
         for counter in _counters_of(snapshot):
             samples = families.of(counter.metric, counter.family)
             if counter.now is not None:
-                total, count = self._counters.scraped(
-                    families.key(counter), *counter.now, resets.get(counter.labels)
-                )
+                total, count = self._scraped(counter.key, counter.now, resets, now)
                 labels = samples.labels(counter.labels)
                 for suffix, value in (("_sum", total), ("_count", count)):
                     samples.lists[""].append(Sample(samples.name + suffix, labels, value))
@@ -351,6 +292,33 @@ class MetricFamilies:
                 window = entry.window if families.windowed else None
                 samples.show(entry.reading, samples.labels(entry.labels, window))
         return families.families
+
+    def _scraped(self, key: Key, value: CounterValue, resets: Resets, now: float) -> CounterValue:
+        """The exported values of a counter with this total and count; a new one is 0 at first."""
+        exported = self._exported.setdefault(key, _Exported())
+        if exported.rises is None:
+            exported.rises = now + self._first_exposure
+        if (times := resets.get(key[1])) is not None:
+            value = exported.grown(*value, times)
+        if now < exported.rises:
+            self._next_rise = min(self._next_rise, exported.rises)
+        else:
+            exported.total = max(exported.total, value[0])
+            exported.count = max(exported.count, value[1])
+        return exported.total, exported.count
+
+
+class _Counter(NamedTuple):
+    """A pair of counters in a snapshot, and its current value; None if undefined."""
+
+    key: Key
+    family: int
+    metric: Metric
+    now: CounterValue | None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.key[1]
 
 
 def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
@@ -366,7 +334,9 @@ def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
                 now = (total, count) if math.isfinite(total) else _NOTHING
                 if snapshot.counted is not None:
                     now = snapshot.counted.get(key, _NOTHING)
-            yield _Counter(entry.family, entry.labels, entry.metric, now)
-    for key, now in (snapshot.counted or {}).items():
-        if key not in live:
-            yield _Counter(key[0], key[1], parse(key[2]), now)
+            identity = (snapshot.families[entry.family].name, entry.labels, entry.metric.text)
+            yield _Counter(identity, entry.family, entry.metric, now)
+    for (family, labels, text), now in (snapshot.counted or {}).items():
+        if (family, labels, text) not in live:
+            identity = (snapshot.families[family].name, labels, text)
+            yield _Counter(identity, family, parse(text), now)

@@ -154,24 +154,9 @@ _TEXTS: Final = {
 """Name of the samples without the prefix -> HELP; those that end in _total are counters."""
 
 
-def build_information(version: str) -> Family:
-    """A constant 1 with the release as a label."""
-    return _family("build_info", [({"version": version}, 1.0)])
-
-
-def snapshot_age(seconds: float) -> Family:
-    """The age of the snapshot at the time of the scrape."""
-    return _one("snapshot_age_seconds", seconds)
-
-
-def otlp_failures(count: int) -> Family:
-    """The number of failed exports by OTLP."""
-    return _one("otlp_failures_total", count)
-
-
 def memory_limit() -> Family:
     """The smallest limit of the process's control groups and of the machine; absent if unknown."""
-    return _one("memory_limit_bytes", min((use.limit for use in memory_uses()), default=None))
+    return one("memory_limit_bytes", min((use.limit for use in memory_uses()), default=None))
 
 
 def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
@@ -180,19 +165,19 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
     `lag`: whether to include lag and position, which only Kafka sources have.
     """
     health, partitions, stored = snapshot.health, snapshot.health.partitions, snapshot.stored
-    yield _one("events_consumed_total", health.consumed)
+    yield one("events_consumed_total", health.consumed)
     yield _by("events_invalid_total", "reason", health.invalid)
-    yield _one("events_tombstone_total", health.tombstones)
-    yield _one("events_late_total", health.late)
-    yield _one("events_future_total", health.future)
-    yield _one("clock_jumps_total", health.clock_jumps)
-    yield _one("events_duplicate_total", health.duplicates)
+    yield one("events_tombstone_total", health.tombstones)
+    yield one("events_late_total", health.late)
+    yield one("events_future_total", health.future)
+    yield one("clock_jumps_total", health.clock_jumps)
+    yield one("events_duplicate_total", health.duplicates)
     yield _by("events_folded", "family", health.folded)
-    yield _one("dlq_events_total", health.dead_lettered)
+    yield one("dlq_events_total", health.dead_lettered)
     yield _by("attributes_unknown_ratio", "attribute", health.unknown_items)
     yield _by_log("watermark_timestamp_seconds", [(at.log, at.event_time) for at in partitions])
     yield _by_log("clock_ahead_seconds", [(at.log, at.ahead or None) for at in partitions])
-    yield _one("ready", health.ready)
+    yield one("ready", health.ready)
     yield count_undefined(snapshot)
     if lag:
         yield _by_log("kafka_consumer_lag", [(at.log, at.lag) for at in partitions])
@@ -205,30 +190,30 @@ def operations(snapshot: Snapshot, *, lag: bool) -> Iterator[Family]:
             for stream in join.streams
             for outcome, count in sorted(stream.outcomes.items())
         ]
-        yield _family("join_records_total", outcomes)
+        yield family("join_records_total", outcomes)
         outside = [({"stream": stream.name}, stream.outside) for stream in join.streams[1:]]
-        yield _family("join_outside_total", outside)
-        yield _family(
+        yield family("join_outside_total", outside)
+        yield family(
             "join_open", [({"stream": stream.name}, stream.open) for stream in join.streams]
         )
-        yield _one("join_bytes", join.bytes)
+        yield one("join_bytes", join.bytes)
         yield _by_log("join_log_timestamp_seconds", [(at.log, at.event_time) for at in join.clocks])
         yield _by_log(
             "join_wait_start_timestamp_seconds", [(at.log, at.since) for at in join.waits]
         )
-        yield _one("join_idle_timeouts_total", join.idle_timeouts)
+        yield one("join_idle_timeouts_total", join.idle_timeouts)
     yield from found_families(snapshot.findings)
     if (checkpoint := health.checkpoint) is not None:
-        yield _one("checkpoint_last_success_timestamp_seconds", checkpoint.last_success)
+        yield one("checkpoint_last_success_timestamp_seconds", checkpoint.last_success)
         yield _by("checkpoint_failures_total", "reason", checkpoint.failures)
         yield _by_log("checkpoint_offset", [(at.log, at.durable) for at in partitions])
-        yield _one("events_skipped_total", checkpoint.skipped)
-        yield _one("commit_failures_total", checkpoint.commit_failures)
+        yield one("events_skipped_total", checkpoint.skipped)
+        yield one("commit_failures_total", checkpoint.commit_failures)
     yield _by("kafka_watchdog_recoveries_total", "step", health.recoveries)
     yield _by("kafka_connection_failures_total", "reason", health.connection_failures)
     if (reload := health.web_config) is not None:
-        yield _one("web_config_last_reload_successful", reload.successful)
-        yield _one("web_config_last_reload_timestamp_seconds", reload.at)
+        yield one("web_config_last_reload_successful", reload.successful)
+        yield one("web_config_last_reload_timestamp_seconds", reload.at)
 
 
 def found_families(findings: Iterable[Finding]) -> Iterator[Family]:
@@ -246,20 +231,21 @@ def count_undefined(snapshot: Snapshot) -> Family:
     return _by("readings_undefined", "metric", undefined)
 
 
-def _one(name: str, value: float | None) -> Family:
-    return _family(name, [({}, value)])
+def one(name: str, value: float | None) -> Family:
+    """A family of one sample without labels; absent if it is unknown."""
+    return family(name, [({}, value)])
 
 
 def _by(name: str, label: str, values: Mapping[str, float]) -> Family:
-    return _family(name, [({label: key}, values[key]) for key in sorted(values)])
+    return family(name, [({label: key}, values[key]) for key in sorted(values)])
 
 
 def _by_log(name: str, values: Iterable[tuple[Partition, float | None]]) -> Family:
     labels = [({"topic": of.topic, "partition": str(of.number)}, value) for of, value in values]
-    return _family(name, labels)
+    return family(name, labels)
 
 
-def _family(name: str, samples: Iterable[tuple[Mapping[str, str], float | None]]) -> Family:
+def family(name: str, samples: Iterable[tuple[Mapping[str, str], float | None]]) -> Family:
     """A family of the samples whose values are known."""
     kind: Kind = "counter" if name.endswith("_total") else "gauge"
     known = [(labels, float(value)) for labels, value in samples if value is not None]

@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 
 from streameval.events.errors import UsageError, without_user
 from streameval.exporters.families import Family
-from streameval.exporters.operations import otlp_failures
+from streameval.exporters.operations import one
 
 _LOG: Final = logging.getLogger(__name__)
 _UNITS: Final = {"seconds": "s", "bytes": "By", "ratio": "1"}
@@ -75,7 +75,7 @@ class OtlpExporter(Collector):
 
     def collect(self) -> Iterator[Family]:
         """The number of failed exports, for /metrics."""
-        yield otlp_failures(self._failures)
+        yield one("otlp_failures_total", self._failures)
 
     def __enter__(self) -> Self:
         self._thread.start()

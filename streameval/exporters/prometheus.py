@@ -18,16 +18,10 @@ from prometheus_client.registry import Collector
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import (
     FIRST_EXPOSURE,
-    Counters,
     Family,
     MetricFamilies,
 )
-from streameval.exporters.operations import (
-    build_information,
-    memory_limit,
-    operations,
-    snapshot_age,
-)
+from streameval.exporters.operations import family, memory_limit, one, operations
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -103,10 +97,9 @@ class PrometheusExporter:
         wall: Callable[[], float] = time.time,
         first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
-        self._build = build_information(version)
+        self._build = family("build_info", [({"version": version}, 1.0)])
         self._kafka, self._all = kafka, counters
-        self._counters = Counters(clock, first_exposure)
-        self._families = MetricFamilies(self._counters)
+        self._families = MetricFamilies(clock, first_exposure)
         self._wall = wall
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
@@ -146,19 +139,19 @@ class PrometheusExporter:
     def _at_scrape(self, snapshot: Snapshot | None) -> Iterator[Family]:
         """Families whose values are of the time when they are read."""
         if snapshot is not None:
-            yield snapshot_age(max(0.0, self._wall() - snapshot.taken_at))
+            yield one("snapshot_age_seconds", max(0.0, self._wall() - snapshot.taken_at))
         yield from self._process.collect()
 
     def _convert(self, snapshot: Snapshot | None) -> None:
         version = None if snapshot is None else snapshot.version
-        if version == self._version and not self._counters.outdated:
+        if version == self._version and not self._families.outdated:
             return
         families = [self._build]
         if snapshot is not None:
             pipeline = operations(snapshot, lag=self._kafka)
             families += [*self._families.families(snapshot), *pipeline]
             if not self._all:
-                families = [family for family in families if family.type == "gauge"]
+                families = [each for each in families if each.type == "gauge"]
         self._rendered, self._bodies, self._version = families, {}, version
 
 
@@ -166,7 +159,7 @@ class _Collected(Collector):
     """The families that have samples; others would be written with HELP and TYPE alone."""
 
     def __init__(self, families: Iterable[Family]) -> None:
-        self._families = [family for family in families if family.samples]
+        self._families = [each for each in families if each.samples]
 
     def collect(self) -> Iterator[Family]:
         yield from self._families

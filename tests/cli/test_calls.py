@@ -66,7 +66,7 @@ def test_the_help_imports_no_heavy_module() -> None:
 def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
     program: Any = typer.main.get_command(app)
     _, command, _ = program.resolve_command(typer.Context(program), [name])
-    assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name].help
+    assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name]
 
 
 def test_a_closed_pipe_is_not_an_error() -> None:

@@ -18,12 +18,11 @@ from streameval.engine.analysis import Finding
 from streameval.engine.snapshot import JoinHealth, JoinWait, LogClock, StoredPartition, StreamHealth
 from streameval.exporters.families import Family
 from streameval.exporters.operations import (
-    build_information,
+    family,
     found_families,
     memory_limit,
+    one,
     operations,
-    otlp_failures,
-    snapshot_age,
 )
 from tests.exporters.changing import changes_report
 from tests.exporters.experiments import adjusted_report, findings, gap_series
@@ -76,13 +75,13 @@ def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
 
 
 def _families() -> Iterator[Family]:
-    yield build_information("1")
+    yield family("build_info", [({"version": "1"}, 1.0)])
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
     seen = picture(refused_value("capri:recall@5", ("a",)), state=state)
     yield from operations(msgspec.structs.replace(seen, stored=_STORED), lag=True)
-    yield snapshot_age(1.0)
+    yield one("snapshot_age_seconds", 1.0)
     yield memory_limit()
-    yield otlp_failures(0)
+    yield one("otlp_failures_total", 0)
 
 
 def _family(family: Family) -> str:

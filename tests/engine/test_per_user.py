@@ -15,7 +15,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
-from streameval.exporters.families import Counters, MetricFamilies
+from streameval.exporters.families import MetricFamilies
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of, content_of
 from tests.strategies import event_of
@@ -166,7 +166,7 @@ def test_prometheus_has_no_sum_and_no_count_per_user() -> None:
     snapshot = ingest_snapshot(
         ingested(config(), events(400, 4_000)), labels=["country"], now=START + HOURS * 3600.0
     )
-    families = MetricFamilies(Counters(lambda: 0.0, 0.0)).families(snapshot)
+    families = MetricFamilies(lambda: 0.0, 0.0).families(snapshot)
     samples = [sample for family in families for sample in family.samples]
     names = {sample.name for sample in samples}
     assert {name for name in names if "per_user" in name} == {
