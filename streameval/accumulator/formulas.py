@@ -14,14 +14,11 @@ from msgspec.structs import replace
 
 from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import Metric
-from streameval.catalogue.signature import AMONG, BY, Empty
+from streameval.catalogue.signature import AMONG, BY, Empty, parameter_error
 from streameval.events import Event
 from streameval.events.errors import (
-    MetricError,
-    MetricParameterError,
-    MetricValueError,
-    MissingAttributeError,
     MissingInputError,
+    OwnMetricError,
     StreamevalError,
     nearest,
 )
@@ -76,13 +73,12 @@ def check_inputs(metric: Metric, context: Context) -> None:
 
     Raises:
         MissingInputError: it needs an input that is missing.
-        MetricParameterError: no item has the value that it names, or the attribute has too many.
+        MetricTextError: no item has the value that it names, or the attribute has too many.
     """
     for name in needed_inputs(metric):
         if context.named(name) is None:
             if name.startswith(ATTRIBUTES):
-                known = [known for known, _ in context.attributes]
-                raise MissingAttributeError(metric.text, name.removeprefix(ATTRIBUTES), known)
+                raise _missing_attribute(metric, name.removeprefix(ATTRIBUTES), context)
             raise MissingInputError(metric.text, *_NEEDS[name])
     attributes = dict(context.attributes)
     attribute = attributes.get(metric.attribute or "")
@@ -91,7 +87,7 @@ def check_inputs(metric: Metric, context: Context) -> None:
         if kinds > _MOST_KINDS:
             by = str(metric.values[BY])
             remedy = f"it has {kinds:,} values, of at most {_MOST_KINDS:,}; use gini(by={by})"
-            raise MetricParameterError(metric.text, BY, by, remedy)
+            raise parameter_error(metric.text, BY, by, remedy)
     among = str(metric.values.get(AMONG, ""))
     name, _, value = among.partition(":")
     if among and value not in attributes[name].values:
@@ -101,7 +97,16 @@ def check_inputs(metric: Metric, context: Context) -> None:
         more = len(listed) - _MOST_LISTED
         named = ", ".join(listed[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
         remedy = f"no item has it; the values of {name} are {named or 'none'}"
-        raise MetricParameterError(metric.text, AMONG, among, remedy)
+        raise parameter_error(metric.text, AMONG, among, remedy)
+
+
+def _missing_attribute(metric: Metric, name: str, context: Context) -> MissingInputError:
+    existing = [other for other, _ in context.attributes]
+    listed = ", ".join(dict.fromkeys((*nearest(name, existing), *existing)))
+    what = f"the attribute {name!r} of items" + (f", and there is {listed}" * bool(listed))
+    return MissingInputError(
+        metric.text, what, f"give attributes={{{name!r}: item -> values}}", name
+    )
 
 
 def needed_inputs(metric: Metric) -> list[str]:
@@ -136,22 +141,22 @@ _MOST_LISTED: Final = 8
 """Values of an attribute that a message lists, the nearest first."""
 
 
-class MetricFailedError(MetricError):
-    """The function of a user's metric raised an exception, which is the cause of this one.
+def _failure(metric: Metric, error: Exception, event: Event | None = None) -> OwnMetricError:
+    """The error for an exception of a user's function, which is its cause."""
+    function = metric.definition.function
+    where = ""
+    if event is not None:
+        shown, acts = list(event.recommendations), event.interactions
+        where = f" for recommendations {shown!r:.80} and interactions {acts!r:.80}"
+    remedy = f"Correct {function.__name__} in {function.__module__}"
+    problem = f"metric {metric.text!r} failed{where} ({type(error).__name__}: {error})"
+    return OwnMetricError(metric.text, f"{problem}. {remedy}.", remedy)
 
-    Attributes:
-        remedy: names the metric and its module.
-    """
 
-    def __init__(self, metric: Metric, error: Exception, event: Event | None = None) -> None:
-        function = metric.definition.function
-        where = ""
-        if event is not None:
-            shown, acts = list(event.recommendations), event.interactions
-            where = f" for recommendations {shown!r:.80} and interactions {acts!r:.80}"
-        self.remedy = f"Correct {function.__name__} in {function.__module__}"
-        problem = f"{type(error).__name__}: {error}"
-        super().__init__(f"metric {metric.text!r} failed{where} ({problem}). {self.remedy}.")
+def _wrong_value(metric: Metric, found: object, wanted: str) -> OwnMetricError:
+    remedy = f"return {wanted}"
+    problem = f"metric {metric.text!r} returned {f'{found!r:.80}'}; {remedy}."
+    return OwnMetricError(metric.text, problem, remedy)
 
 
 def is_own(metric: Metric) -> bool:
@@ -163,7 +168,7 @@ def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
     """The result of the metric's function on a statistic.
 
     Raises:
-        MetricFailedError: a user's function raised an exception.
+        OwnMetricError: a user's function raised an exception.
     """
     function = metric.definition.function
     try:
@@ -171,7 +176,7 @@ def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
     except Exception as error:
         if isinstance(error, (StreamevalError, MemoryError)) or not is_own(metric):
             raise
-        raise MetricFailedError(metric, error) from error
+        raise _failure(metric, error) from error
 
 
 def list_values(metric: Metric, lists: Lists, context: Context) -> FloatArray:
@@ -185,7 +190,7 @@ def array_of(metric: Metric, result: object, size: int) -> FloatArray:
     """The result of a metric's function for lists or cells as floats, shape (size,).
 
     Raises:
-        MetricValueError: it is not such an array.
+        OwnMetricError: it is not such an array.
     """
     wanted = (
         "one value for each list, an array as long as lists.kind"
@@ -195,10 +200,10 @@ def array_of(metric: Metric, result: object, size: int) -> FloatArray:
     try:
         values: Any = np.asarray(result)
     except (TypeError, ValueError):
-        raise MetricValueError(metric.text, result, wanted) from None
+        raise _wrong_value(metric, result, wanted) from None
     # Conversion would read None as NaN, text as numbers, and drop imaginary parts.
     if values.dtype.kind not in "biuf" or values.shape != (size,):
-        raise MetricValueError(metric.text, result, wanted)
+        raise _wrong_value(metric, result, wanted)
     converted: FloatArray = values.astype(np.float64, copy=False)
     return converted
 
@@ -207,14 +212,14 @@ def number_of(metric: Metric, result: object, wanted: str) -> float:
     """The result of a metric's function as a float.
 
     Raises:
-        MetricValueError: it is not a number.
+        OwnMetricError: it is not a number.
     """
     try:
         if isinstance(result, (Real, np.bool_)):
             return float(result)
     except OverflowError:
         pass
-    raise MetricValueError(metric.text, result, wanted)
+    raise _wrong_value(metric, result, wanted)
 
 
 def formula(metric: Metric, context: Context) -> Formula:
@@ -232,7 +237,7 @@ def formula(metric: Metric, context: Context) -> Formula:
         except Exception as error:
             if isinstance(error, (StreamevalError, MemoryError)) or not is_users:
                 raise
-            raise MetricFailedError(metric, error, event) from error
+            raise _failure(metric, error, event) from error
         return result if result is None or type(result) is float else _of_one(metric, result)
 
     return value

@@ -17,9 +17,9 @@ from streameval.catalogue.lookup import companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import PER_USER, SUMMARY
 from streameval.events.errors import (
-    CutoffExceedsDepthError,
-    MetricDeclarationError,
     MetricError,
+    NotKeptError,
+    OwnMetricError,
 )
 from streameval.inference.days import number_of_day
 from streameval.statistics.lists import HitsOptions
@@ -292,7 +292,7 @@ def asked_metrics(given: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
     """The metrics without repeats, by text; a list or tuple stands for its entries.
 
     Raises:
-        MetricDeclarationError: two different functions have one text.
+        OwnMetricError: two different functions have one text.
         MetricError: one is no metric.
 
     Example:
@@ -307,9 +307,8 @@ def asked_metrics(given: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
                 problem = (
                     f"metric {metric.text!r} names two different functions; rename one of them"
                 )
-                raise MetricDeclarationError(
-                    f"{problem}, or make them one metric with a parameter."
-                )
+                problem += ", or make them one metric with a parameter."
+                raise OwnMetricError(metric.text, problem)
     return tuple(by_text.values())
 
 
@@ -333,7 +332,7 @@ def make_plan(
 
     Raises:
         MetricError: no metric is given, or a number is not valid.
-        CutoffExceedsDepthError: the cut-off of a metric exceeds the given depth.
+        NotKeptError: the cut-off of a metric exceeds the given depth.
     """
     if not metrics:
         raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
@@ -410,10 +409,12 @@ def check_depth(metric: Metric, depth: int | None) -> None:
     """Refuse a metric whose cut-off exceeds the ranks kept.
 
     Raises:
-        CutoffExceedsDepthError: the cut-off is larger than `depth`.
+        NotKeptError: the cut-off is larger than `depth`.
     """
     if depth is not None and (metric.k is None or metric.k > depth):
-        raise CutoffExceedsDepthError(metric.text, metric.k, depth)
+        needed = "the whole list" if metric.k is None else f"rank {metric.k}"
+        why = f"{needed}, but only the first {depth} ranks are kept"
+        raise NotKeptError(metric.text, why, metric.k, depth)
 
 
 def _reads_hits_or_items(options: object) -> bool:

@@ -90,8 +90,7 @@ def readings_of(
     """The readings of a metric in each of these cells, with intervals if a method is given.
 
     Raises:
-        CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
-        NotKeptError: a required statistic was not kept.
+        NotKeptError: a required statistic was not kept, or the cut-off exceeds the ranks kept.
         MissingInputError: it needs a catalogue, popularity or similarity that is missing.
     """
     check_inputs(metric, table.context)
@@ -259,8 +258,7 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
     """Names of the statistics that a metric reads.
 
     Raises:
-        CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
-        NotKeptError: a required statistic was not kept.
+        NotKeptError: a required statistic was not kept, or the cut-off exceeds the ranks kept.
     """
     if metric.is_per_user:
         kept_user_sums(metric, table)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import msgspec
 
 from streameval.events import LARGEST_RANK
-from streameval.events.errors import MetricSyntaxError
+from streameval.events.errors import MetricTextError
 
 _SHAPE = re.compile(
     r"(?:(?P<prefix>[A-Za-z_][\w.]*):)?(?P<name>[A-Za-z_]\w*(?:\.\d+)?)"
@@ -43,11 +43,20 @@ class Spelling(msgspec.Struct, frozen=True):
         return f"{prefix}{self.name}{f'({inside})' if inside else ''}{k}"
 
 
+def syntax_error(text: str, problem: str) -> MetricTextError:
+    """The error for a text that does not follow the grammar."""
+    return MetricTextError(
+        text,
+        f"metric {text!r}: {problem}. Write [convention:]name[(parameter=value,...)][@k], "
+        "for example 'ndcg@10' or 'ndcg(gain=exp2)@10'.",
+    )
+
+
 def spelling(text: str) -> Spelling:
     """Parse a metric's text.
 
     Raises:
-        MetricSyntaxError: it does not follow the grammar.
+        MetricTextError: it does not follow the grammar.
 
     Example:
         >>> str(spelling("ndcg( gain = exp2 )@10"))
@@ -55,19 +64,19 @@ def spelling(text: str) -> Spelling:
     """
     matched = _SHAPE.fullmatch(text.strip())
     if matched is None:
-        raise MetricSyntaxError(text, "not a valid metric")
+        raise syntax_error(text, "not a valid metric")
     parameters: dict[str, str | int | float | bool] = {}
     inside, k = matched["parameters"], matched["k"]
     for part in () if inside is None else inside.split(","):
         parameter = _PARAMETER.fullmatch(part)
         if parameter is None:
-            raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
+            raise syntax_error(text, f"{part.strip()!r} is not of the form parameter=value")
         if parameter["name"] in parameters:
-            raise MetricSyntaxError(text, f"{parameter['name']!r} appears twice")
+            raise syntax_error(text, f"{parameter['name']!r} appears twice")
         parameters[parameter["name"]] = _value(parameter["value"])
     if k and not (k.isascii() and k.isdigit() and 1 <= float(k) <= LARGEST_RANK):
         problem = f"the cut-off {k!r} is not a whole number from 1 to {LARGEST_RANK:,}"
-        raise MetricSyntaxError(text, problem)
+        raise syntax_error(text, problem)
     return Spelling(
         prefix=matched["prefix"],
         name=matched["name"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from streameval import metrics
 from streameval.catalogue import summary
 from streameval.catalogue.conventions import CONVENTIONS, RULES
-from streameval.catalogue.grammar import Spelling, spelling
+from streameval.catalogue.grammar import Spelling, spelling, syntax_error
 from streameval.catalogue.metric import Definition, Metric, definition_of
 from streameval.catalogue.signature import (
     AMONG,
@@ -23,14 +24,12 @@ from streameval.catalogue.signature import (
     PER_USER,
     Parameter,
     Value,
+    parameter_error,
 )
 from streameval.events import LARGEST_RANK
 from streameval.events.errors import (
-    MetricDeclarationError,
-    MetricModuleError,
-    MetricParameterError,
-    MetricSyntaxError,
-    UnknownMetricError,
+    MetricTextError,
+    OwnMetricError,
     suggestion,
 )
 from streameval.statistics.intervals import LARGEST_OF_USER
@@ -149,7 +148,7 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
     `convention`: some add parameters.
 
     Raises:
-        MetricParameterError: a parameter of the metric has the name of a shared one.
+        MetricTextError: a parameter of the metric has the name of a shared one.
     """
     shared = {parameter.name: parameter for parameter in _shared(definition)}
     system = CONVENTIONS.get(convention or "")
@@ -159,9 +158,8 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
         shared["rows"] = Parameter("rows", 0, span=(0, LARGEST_RANK))
     for name in shared.keys() & definition.parameters:
         allowed = "all metrics of its kind have a parameter with this name; choose another name"
-        raise MetricParameterError(
-            definition.name, name, definition.parameters[name].default, allowed
-        )
+        default = definition.parameters[name].default
+        raise parameter_error(definition.name, name, default, allowed)
     return {**definition.parameters, **shared}
 
 
@@ -209,10 +207,9 @@ def parse(text: str) -> Metric:
     """The metric with this text.
 
     Raises:
-        MetricSyntaxError: the text does not follow the grammar.
-        UnknownMetricError: no metric, convention or module has that name.
-        MetricModuleError: the module cannot be imported.
-        MetricParameterError: the metric has no such parameter, or does not allow its value.
+        MetricTextError: the text does not follow the grammar; no metric, convention or module has
+            that name; the module cannot be imported; the metric has no such parameter, or does not
+            allow its value.
 
     Example:
         >>> parse("recbole:hit@10").text, parse("success@10").text, parse("trec:P_10").text
@@ -225,6 +222,17 @@ def parse(text: str) -> Metric:
     return _metric(text, spelled, _user_definition(spelled.prefix, spelled.name))
 
 
+def _unknown(text: str, known: Iterable[str]) -> MetricTextError:
+    names = sorted(known)
+    # The whole catalogue would fill the screen.
+    listed = (
+        f"Known: {', '.join(names)}." if len(names) <= 40 else "`streameval metrics` lists all."
+    )
+    bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
+    hint = suggestion(text, names) or suggestion(bare, names)
+    return MetricTextError(text, f"unknown metric {text!r}.{hint} {listed}", known=names)
+
+
 @lru_cache(maxsize=_MOST_TEXTS)
 def _built_in(text: str) -> Metric:
     spelled = _spelled(text)
@@ -232,13 +240,13 @@ def _built_in(text: str) -> Metric:
     if spelled.prefix is None:
         if spelled.name in CONVENTIONS:
             known = [f"{spelled.name}:{name}" for name in CONVENTIONS[spelled.name].metrics]
-            raise UnknownMetricError(spelled.name, known)
+            raise _unknown(spelled.name, known)
         if definition is None:
-            raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
+            raise _unknown(spelled.name, {*catalogue(), *ALIASES})
         return _metric(text, spelled, definition)
     convention = CONVENTIONS[spelled.prefix]
     if definition is None or spelled.name not in convention.metrics:
-        raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
+        raise _unknown(text, {*convention.metrics, *convention.spellings})
     from streameval.catalogue.systems import in_convention  # noqa: PLC0415  imports many metrics
 
     return _metric(text, spelled, in_convention(definition, spelled.prefix))
@@ -275,7 +283,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
         parameters: values of the metric's parameters.
 
     Raises:
-        MetricDeclarationError: the function is not decorated with `@metric`.
+        OwnMetricError: the function is not decorated with `@metric`.
         MetricError: the metric has no such cut-off or parameter.
 
     Example:
@@ -344,27 +352,27 @@ def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
     raise _undeclared(metric)
 
 
-def _undeclared(found: object) -> MetricDeclarationError:
+def _undeclared(found: object) -> OwnMetricError:
     remedy = "give its text, for example 'ndcg@10', or a function decorated with"
     how = "@streameval.metric(...), with a cut-off as metric_at(function, k=10)"
-    return MetricDeclarationError(f"{found!r} is not a metric; {remedy} {how}.")
+    return OwnMetricError("", f"{found!r} is not a metric; {remedy} {how}.")
 
 
 def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
     if spelled.k is not None and not definition.takes_k:
-        raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
+        raise syntax_error(text, f"{definition.name} has no cut-off")
     convention = spelled.prefix if spelled.prefix in CONVENTIONS else None
     accepted = parameters(definition, convention)
     for name, value in spelled.parameters:
         if name not in accepted:
             reason = _no_mean_over_users(definition) if (name, value) == (PER_USER, "user") else ""
             allowed = reason or f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
-            raise MetricParameterError(text, name, value, allowed)
+            raise parameter_error(text, name, value, allowed)
     values = {name: accepted[name].check(text, value) for name, value in spelled.parameters}
     among = str(values.get(AMONG, ":"))
     if ":" not in among:
         allowed = "give attribute:value, for example tier:tail"
-        raise MetricParameterError(text, AMONG, among, allowed)
+        raise parameter_error(text, AMONG, among, allowed)
     usual = {name: parameter.default for name, parameter in accepted.items()}
     rules = dict(RULES)
     if convention is not None:
@@ -378,7 +386,7 @@ def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
         if values.get(other, needed[0]) not in needed:
             having = " or ".join(map(str, needed))
             remedy = f"it has an effect only with {other}={having}"
-            raise MetricParameterError(text, name, options[name], remedy)
+            raise parameter_error(text, name, options[name], remedy)
     return Metric(
         definition=definition,
         values=values,
@@ -397,7 +405,7 @@ def absent_module(text: str) -> str | None:
     Imports nothing: with this, text from a file of somebody else is looked at before it is parsed.
 
     Raises:
-        MetricSyntaxError: the text does not follow the grammar.
+        MetricTextError: the text does not follow the grammar.
 
     Example:
         >>> absent_module("payload:clicks@10"), absent_module("recbole:hit@10")
@@ -425,14 +433,14 @@ def _user_definition(module: str, name: str) -> Definition:
             problem = f"unknown convention {module!r}, and no module of that name can be found."
             problem += f"{suggestion(module, CONVENTIONS)} Known conventions: "
             problem += f"{', '.join(sorted(CONVENTIONS))}."
-            raise UnknownMetricError(module, CONVENTIONS, problem) from None
+            raise MetricTextError(module, problem, known=CONVENTIONS) from None
         what = f"{type(error).__name__}: {str(error).rstrip('.')}"
         problem = f"module {module!r} cannot be imported: {what}"
         problem = f"{problem}. Import it in Python to see where it fails."
-        raise MetricModuleError(module, problem) from error
+        raise MetricTextError(module, problem) from error
     if name not in by_name:
         known = [f"{module}:{metric_name}" for metric_name in by_name]
-        raise UnknownMetricError(f"{module}:{name}", known)
+        raise _unknown(f"{module}:{name}", known)
     return by_name[name]
 
 

@@ -22,12 +22,13 @@ from streameval.catalogue.signature import (
     Reference,
     Signature,
     Value,
+    declaration_error,
     declaration_problems,
     keywords_of,
     signature_of,
     units_of,
 )
-from streameval.events.errors import MetricDeclarationError
+from streameval.events.errors import OwnMetricError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -348,7 +349,7 @@ def metric(
             interval is below it, above it, or covers it.
 
     Raises:
-        MetricDeclarationError: bounds, source or the parentheses are missing, or the function has
+        OwnMetricError: bounds, source or the parentheses are missing, or the function has
             an unsupported argument.
 
     Example:
@@ -362,10 +363,11 @@ def metric(
         [1.0]
     """
     if bare or bounds is None or not source:
-        names = f" of {bare[0].__name__}" if bare else ""
+        name = bare[0].__name__ if bare else ""
+        of = f" of {name}" if bare else ""
         example = "@metric(bounds=(0, 1), source='where the formula is from')"
         needs = "needs parentheses with at least bounds= and source=: write"
-        raise MetricDeclarationError(f"@metric{names} {needs} {example}.")
+        raise OwnMetricError(name, f"@metric{of} {needs} {example}.")
 
     def declare(function: F) -> F:
         unit = per or units_of(function)[0]
@@ -377,15 +379,15 @@ def metric(
         of_lists = function if graded is True else graded
         formulas: dict[str, Any] = {"graded": of_lists, "finish": finish}
         for problem in declaration_problems(function, bounds, options, formulas):
-            raise MetricDeclarationError(problem, function)
+            raise declaration_error(problem, function)
         signature = signature_of(function, of_lists)
         reads_kinds = "attribute" in signature.inputs or signature.reads == "placements"
         if reads_kinds and signature.parameters.keys().isdisjoint({BY, AMONG}):
             problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
-            raise MetricDeclarationError(problem, function)
+            raise declaration_error(problem, function)
         if over is not None and (signature.reads, unit) != ("event", "list"):
             problem = f"over={over!r} divides a sum over events; read event, with per='list'"
-            raise MetricDeclarationError(problem, function)
+            raise declaration_error(problem, function)
         name = function.__name__.rstrip("_")
         definition = Definition(
             name=name,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from streameval.events.errors import MetricDeclarationError, MetricParameterError
+from streameval.events.errors import MetricTextError, OwnMetricError
 
 Value: TypeAlias = str | int | float | bool
 """A value of a metric parameter."""
@@ -99,6 +99,18 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 INPUTS = ("k", "catalog", "popularity", "similarity", "attribute", "examination")
 
 
+def parameter_error(metric: str, parameter: str, found: object, allowed: str) -> MetricTextError:
+    """The error for a parameter that a metric lacks, or whose value it does not allow."""
+    problem = f"metric {metric!r}: {parameter} = {found!r} is not allowed; {allowed}."
+    return MetricTextError(metric, problem, parameter=parameter)
+
+
+def declaration_error(problem: str, function: Callable[..., Any]) -> OwnMetricError:
+    """The error for a function that `@metric` refuses."""
+    name = getattr(function, "__name__", repr(function))
+    return OwnMetricError(name, f"@metric of {name}: {problem}.")
+
+
 class Parameter(msgspec.Struct, frozen=True):
     """A keyword of a metric's function.
 
@@ -116,20 +128,23 @@ class Parameter(msgspec.Struct, frozen=True):
         """The value, converted to the parameter's type.
 
         Raises:
-            MetricParameterError: the value is not one of the choices, or has another type.
+            MetricTextError: the value is not one of the choices, or has another type.
         """
-        kind, (low, high), allowed = type(self.default), self.span, ""
+        if remedy := self.remedy(value):
+            raise parameter_error(metric, self.name, value, remedy)
+        return value if self.choices is not None else type(self.default)(value)
+
+    def remedy(self, value: Value) -> str | None:
+        """What to give instead of a value that is not allowed."""
+        kind, (low, high) = type(self.default), self.span
         if self.choices is not None:
-            if value in self.choices:
-                return value
-            allowed = f"choose one of {', '.join(map(str, self.choices))}"
-        elif type(value) is not kind and not (kind is float and type(value) is int):
-            allowed = f"give {KINDS[kind]}"
-        elif isinstance(value, (int, float)) and not low <= value <= high:
-            allowed = f"give a number from {low:g} to {high:g}"
-        if allowed:
-            raise MetricParameterError(metric, self.name, value, allowed)
-        return kind(value)
+            listed = ", ".join(map(str, self.choices))
+            return None if value in self.choices else f"choose one of {listed}"
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            return f"give {KINDS[kind]}"
+        if isinstance(value, (int, float)) and not low <= value <= high:
+            return f"give a number from {low:g} to {high:g}"
+        return None
 
 
 _OPTIONS: Mapping[str, tuple[object, ...]] = {
@@ -222,7 +237,7 @@ def signature_of(
     """What a metric's function declares, with the parameters of its formula for gains.
 
     Raises:
-        MetricDeclarationError: a type cannot be evaluated, or does not allow the default.
+        OwnMetricError: a type cannot be evaluated, or does not allow the default.
     """
     arguments = inspect.signature(function).parameters
     inputs = tuple(name for name in arguments if name in INPUTS)
@@ -252,7 +267,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(annotated, plain.__globals__, include_extras=True)
     except NameError as error:
         problem = f"an annotation names {error.name!r}; import it outside of `if TYPE_CHECKING`"
-        raise MetricDeclarationError(problem, function) from error
+        raise declaration_error(problem, function) from error
 
 
 @lru_cache(maxsize=256)
@@ -279,9 +294,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
         if isinstance(note, By):
             accepted[BY] = Parameter(BY, note.default)
     for name, parameter in accepted.items():
-        try:
-            parameter.check(function.__name__, parameter.default)
-        except MetricParameterError as error:
-            problem = f"the default of {name} is {parameter.default!r}; {error.allowed}"
-            raise MetricDeclarationError(problem, function) from error
+        if remedy := parameter.remedy(parameter.default):
+            problem = f"the default of {name} is {parameter.default!r}; {remedy}"
+            raise declaration_error(problem, function)
     return accepted

@@ -18,8 +18,8 @@ from msgspec import Meta
 
 from streameval.events.errors import (
     DamagedStateError,
+    RefusedStateError,
     StateVersionError,
-    UnownedStoreError,
     damage_as_error,
 )
 
@@ -392,7 +392,7 @@ def claim_in(path: str, content: bytes) -> Claim:
             raise StateVersionError(path, said.get("version"), _CLAIM_VERSION)
         return msgspec.convert(said, Claim)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnownedStoreError(
+        raise RefusedStateError(
             path,
             f"it names no cluster and group ({error})",
             "restore it from a copy, or remove it after checking that this is the right store",

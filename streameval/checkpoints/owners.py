@@ -94,8 +94,8 @@ class Checkpointer:
         this returns, so that its start is on record.
 
         Raises:
-            ForeignStoreError: the store belongs to another cluster or group.
-            RefusedStateError: resuming would be wrong, and no policy allows it.
+            RefusedStateError: the store belongs to another cluster or group, or resuming would be
+                wrong, and no policy allows it.
             StoreError: the store cannot be used.
         """
         if not self._claimed:

@@ -56,7 +56,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         """
         choice: str = getattr(self, policy)
         if choice == "fail":
-            raise RefusedStateError(where, problem, policy, CHOICES[policy])
+            raise RefusedStateError(where, problem, policy=policy, choices=CHOICES[policy])
         return choice
 
 

@@ -44,10 +44,9 @@ from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptio
 from streameval.checkpoints.storage import Disk, Folder, Storage, StoredFile
 from streameval.events.errors import (
     DamagedStateError,
-    ForeignStoreError,
+    RefusedStateError,
     StateVersionError,
     StoreError,
-    UnownedStoreError,
 )
 from streameval.events.extras import imports_of
 
@@ -68,6 +67,13 @@ _SWEEP: Final = 60
 The first is before the first round: a process that never gets to its second removes what those
 before it have left.
 """
+
+
+def foreign(store: str, what: str, here: str, there: str) -> RefusedStateError:
+    """The error for a store of another cluster or group (`what`)."""
+    problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
+    remedy = "give another [state] path"
+    return RefusedStateError(store, problem, remedy, owner=(what, here, there))
 
 
 class SavedCheckpoint:
@@ -245,8 +251,9 @@ class Store:
         """Claim the store for a cluster and group; the first claim wins.
 
         Raises:
-            ForeignStoreError: it belongs to another cluster or group.
-            StoreError: it cannot be used; UnownedStoreError if it has no claim, and checkpoints.
+            RefusedStateError: it belongs to another cluster or group, or has checkpoints and no
+                claim.
+            StoreError: it cannot be used.
         """
         owner = self._owner()
         if owner is None:
@@ -260,7 +267,7 @@ class Store:
                     if header is not None
                 }
                 said = f"; its checkpoints say {' or '.join(sorted(claims))}" if claims else ""
-                raise UnownedStoreError(
+                raise RefusedStateError(
                     self.path,
                     f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their "
                     "owner",
@@ -273,7 +280,7 @@ class Store:
         for what, here in (("cluster", cluster), ("group", group)):
             claimed = getattr(owner, what)
             if here != claimed:
-                raise ForeignStoreError(self.path, what, here, claimed)
+                raise foreign(self.path, what, here, claimed)
         self._claimed = True
 
     def _owner(self) -> Claim | None:

@@ -18,6 +18,7 @@ from streameval.catalogue.items import Attribute
 from streameval.checkpoints.restore import other_settings, resume, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
+from streameval.checkpoints.store import foreign
 from streameval.config import Config, load
 from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
@@ -30,7 +31,6 @@ from streameval.evaluation.shell.errors import FAILED, config_errors_in, output,
 from streameval.evaluation.shell.terminal import drawn_text, quantity
 from streameval.events.errors import (
     ConfigError,
-    ForeignStoreError,
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
@@ -256,7 +256,7 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; those of its logs have the same settings."""
     checkpoints = checkpoint_store(options)
     if checkpoints.claimed() and (claimed := checkpoints.owner().group) != group:
-        raise ForeignStoreError(options.path, "group", group, claimed)
+        raise foreign(options.path, "group", group, claimed)
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:

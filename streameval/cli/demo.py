@@ -33,7 +33,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.evaluation.shell.errors import output, report
 from streameval.evaluation.shell.terminal import drawn_text, grid
-from streameval.events.errors import ConfigError, OptionError, StreamevalError, UsageError
+from streameval.events.errors import ConfigError, StreamevalError, UsageError
 from streameval.exporters.view import figure
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
@@ -129,7 +129,7 @@ def demo_config(source: SourceOptions, listen: str) -> Config:
     try:
         # Nobody's Prometheus must see the counters rise from 0; whoever tries /metrics sees values.
         web = WebOptions(listen=listen, first_exposure="0s")
-    except OptionError as error:
+    except ConfigError as error:
         raise ConfigError("the command line", "--listen", error.problem) from None
     config: Config = Configuration(
         metrics=list(_METRICS),

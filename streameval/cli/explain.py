@@ -22,7 +22,7 @@ from streameval.evaluation.engine_counts import ingest_records, owner_from_start
 from streameval.evaluation.shell.errors import FAILED, report
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
-from streameval.events.errors import OptionError, UsageError
+from streameval.events.errors import ConfigError, UsageError
 from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,
@@ -134,7 +134,7 @@ def _source(config: Config, since: str | None, schemas: Schemas | None) -> Sourc
     """The source, read from its beginning or from `since` on."""
     try:
         options = config.source.since(since)
-    except OptionError as error:
+    except ConfigError as error:
         raise UsageError(f"--since: {error.problem}") from error
     probe(options, os.environ)
     return build(options, os.environ, schemas=schemas)

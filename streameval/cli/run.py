@@ -20,7 +20,7 @@ from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import dead_letter_topics
 from streameval.daemon.log import level_of
 from streameval.evaluation.shell.errors import config_errors_in, status_of
-from streameval.events.errors import ConfigError, OptionError, StreamevalError
+from streameval.events.errors import ConfigError, StreamevalError
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")
@@ -128,7 +128,7 @@ def load_with(
     def override(config: Config) -> Config:
         try:
             web = msgspec.structs.replace(config.web, **overrides)
-        except OptionError as error:
+        except ConfigError as error:
             option = f"--web.{error.key.replace('_', '-')}"
             raise ConfigError("the command line", option, error.problem) from None
         return msgspec.structs.replace(config, web=web)

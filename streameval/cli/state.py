@@ -37,7 +37,6 @@ from streameval.evaluation.shell.options import Format, TextFormat
 from streameval.evaluation.shell.readings import write_series
 from streameval.evaluation.shell.terminal import Forms, drawn_text, quantity
 from streameval.events.errors import (
-    BackfillError,
     DamagedStateError,
     SourceError,
     StateVersionError,
@@ -324,7 +323,7 @@ def _with_backfills(
     partition, place = list(ingest.partitions)[target], checkpoints[target].place
     lines = []
     for path in paths:
-        with as_usage_error(BackfillError, SourceError, UnlikeStateError):
+        with as_usage_error(SourceError, UnlikeStateError):
             added = from_rows(stored(path), config.series_dimensions())
             ingest.merge(partition, added)
         lists = sum(row.lists for row in added.rows)

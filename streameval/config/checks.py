@@ -17,10 +17,9 @@ from streameval.engine.rankers import RANKER
 from streameval.engine.windows.times import duration_of
 from streameval.events.errors import (
     ConfigError,
-    CutoffExceedsDepthError,
     MetricError,
-    MissingAttributeError,
     MissingInputError,
+    NotKeptError,
     SourceError,
     StreamevalError,
     unknown_name_problem,
@@ -161,11 +160,11 @@ def _attribute_problems(config: Config) -> Iterator[Problem]:
 
 def _key_problem(error: MetricError) -> str:
     """The error of an Accumulator, in terms of configuration keys."""
-    if isinstance(error, CutoffExceedsDepthError):
+    if isinstance(error, NotKeptError) and error.depth:
         needed = "the whole list" if error.k is None else f"rank {error.k}"
         problem = f"but depth = {error.depth} keeps fewer ranks; raise or remove it"
         return f"{error.metric!r} needs {needed}, {problem}."
-    if isinstance(error, MissingAttributeError):
+    if isinstance(error, MissingInputError) and error.attribute is not None:
         table = f'[attributes.{error.attribute}] path = "{error.attribute}.csv"'
         return f"{error.metric!r} needs {error.needs}; add {table}."
     if isinstance(error, MissingInputError):

@@ -30,7 +30,7 @@ class Daemon:
     each published snapshot, on the thread that takes snapshots.
 
     Raises:
-        AddressInUseError: the address is in use.
+        UsageError: the address is in use.
         ConfigError: the configuration contradicts itself or the environment.
     """
 

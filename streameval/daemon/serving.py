@@ -66,7 +66,7 @@ class StoreServer:
     `os.environ`.
 
     Raises:
-        AddressInUseError: the address is in use.
+        UsageError: the address is in use.
         ConfigError: the configuration contradicts itself or the environment.
     """
 

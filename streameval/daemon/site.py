@@ -52,7 +52,7 @@ class Site:
         web_config: the last reading of certificates and users.
 
     Raises:
-        AddressInUseError: the address is in use.
+        UsageError: the address is in use.
         ConfigError: the configuration of the web server is not valid.
         UsageError: a variable of OpenTelemetry has a value that cannot be followed.
     """

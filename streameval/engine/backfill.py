@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from streameval.engine.windows.family import unfit
 from streameval.engine.windows.times import moment_text
-from streameval.events.errors import BackfillError
 
 
 class BackfillRow(NamedTuple):
@@ -65,11 +65,11 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
         """Check against the backfills of a state.
 
         Raises:
-            BackfillError: it overlaps with one of them.
+            UsageError: it overlaps with one of them.
         """
         for earlier in before:
             if earlier.overlaps(self.extent):
-                raise BackfillError(
+                raise unfit(
                     f"it covers {self.extent}, and the state already has a backfill of {earlier}: "
                     "lists in both would count twice",
                     "merge only new spans, or start from the state before the backfill",

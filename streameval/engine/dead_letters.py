@@ -11,11 +11,15 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from streameval.accumulator.formulas import MetricFailedError
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
 from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable, invalid_of
-from streameval.events.errors import InvalidEventError, MetricValueError, StreamevalError
+from streameval.events.errors import (
+    InvalidEventError,
+    OwnMetricError,
+    RefusedRecordsError,
+    StreamevalError,
+)
 from streameval.events.printable import printable
 from streameval.events.records import Partition, RecordBatch
 
@@ -238,6 +242,17 @@ class LimitExceeded(NamedTuple):
     limit: str
 
 
+def too_many_invalid(exceeded: LimitExceeded, example: str) -> RefusedRecordsError:
+    """The error that stops consuming; `example`: the last invalid record."""
+    invalid, of, limit = exceeded
+    problem = (
+        f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
+        f"has stopped; no record was skipped. The last one: {example}. Check that [event] "
+        "describes what producers write, or raise the limit under [dead_letters]."
+    )
+    return RefusedRecordsError(problem, limit, invalid)
+
+
 class Limits:
     """Checks all records of a process in reading order; independent of batches.
 
@@ -298,7 +313,7 @@ class Limits:
 
 def is_bug(error: Exception) -> bool:
     """Whether an error while counting is a bug, here or in a user's metric, not a known limit."""
-    if isinstance(error, MetricFailedError | MetricValueError):
+    if isinstance(error, OwnMetricError):
         return True
     return not isinstance(error, (StreamevalError, MemoryError))
 
@@ -310,7 +325,7 @@ def described(error: BaseException) -> str:
         >>> described(KeyError("x"))
         "KeyError: 'x'"
     """
-    if isinstance(error, MetricFailedError) and error.__cause__ is not None:
+    if isinstance(error, OwnMetricError) and error.__cause__ is not None:
         return f"{described(error.__cause__)}. {error.remedy}"
     text = " ".join(f"{type(error).__name__}: {error}".split())
     place = extract_tb(error.__traceback__)[-1:]

@@ -23,6 +23,7 @@ from streameval.engine.dead_letters import (
     described,
     is_bug,
     letters_of,
+    too_many_invalid,
     without_content,
 )
 from streameval.engine.partition import (
@@ -39,7 +40,6 @@ from streameval.engine.windows.labels import Folding
 from streameval.engine.windows.sections import Section
 from streameval.events.errors import (
     InvalidEventError,
-    TooManyInvalidError,
     UncountableRecordsError,
     damage_as_error,
 )
@@ -203,7 +203,7 @@ class Ingest:
 
         Raises:
             SourceError: a batch begins before its position, so records would count twice.
-            TooManyInvalidError: the limits on invalid records are exceeded.
+            RefusedRecordsError: the limits on invalid records are exceeded.
             UncountableRecordsError: records cannot be counted together, because of a bug.
         """
         for group in self.groups(batches):
@@ -312,7 +312,7 @@ class Ingest:
         """Add the counts of a backfill to a partition; see `PartitionState.merge`.
 
         Raises:
-            BackfillError: its event time does not fit, or overlaps with an earlier backfill.
+            UsageError: its event time does not fit, or overlaps with an earlier backfill.
             UnlikeStateError: it has other metrics, inputs or ids.
             DamagedStateError: a row is damaged.
         """
@@ -453,7 +453,7 @@ class Ingest:
             example = "among the first ones"
             for letter in letters_of(batch, invalid[-1:]):
                 example = str(letter)
-            raise TooManyInvalidError(*exceeded, example)
+            raise too_many_invalid(exceeded, example)
 
 
 class StartOwner:

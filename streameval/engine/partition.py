@@ -36,6 +36,7 @@ from streameval.engine.windows.family import (
     Family,
     FamilySpec,
     LoggedEvents,
+    unfit,
     widest_search,
 )
 from streameval.engine.windows.sections import Section
@@ -47,7 +48,7 @@ from streameval.engine.windows.times import (
     kept_from,
     moment_text,
 )
-from streameval.events.errors import BackfillError, SourceError, damage_as_error
+from streameval.events.errors import SourceError, damage_as_error
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.arrays import BoolArray
 from streameval.statistics.intervals import Intervals
@@ -361,13 +362,13 @@ class PartitionState:
         """Add the counts of a backfill; the position stays. After an error the state is unusable.
 
         Raises:
-            BackfillError: its event time does not fit.
+            UsageError: its event time does not fit.
             UnlikeStateError: it has other metrics, inputs or ids.
             DamagedStateError: a row is damaged.
         """
         end = backfill.extent.end
         if self.time.is_final and end is not None and end - (backfill.every or 0) > self.time.now:
-            raise BackfillError(
+            raise unfit(
                 f"it covers {backfill.extent}, and the newest event of the state is from "
                 f"{moment_text(self.time.now)}",
                 "leave out the time that the log covers",

@@ -25,6 +25,7 @@ from streameval.catalogue.lookup import absent_module
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
+from streameval.engine.windows.family import unfit
 from streameval.engine.windows.times import DurationError, duration_of
 from streameval.evaluation.counting import Cell
 from streameval.evaluation.events import span_starts
@@ -41,10 +42,9 @@ from streameval.events.arrow import (
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.errors import (
-    BackfillError,
     DamagedStateError,
     InvalidEventError,
-    MetricModuleError,
+    MetricTextError,
     SourceError,
     StateVersionError,
     SuspiciousEventsWarning,
@@ -329,8 +329,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
         if empty is None:
             for text in state.metrics:
                 if (module := absent_module(text)) is not None:
-                    raise MetricModuleError(
-                        module,
+                    raise MetricTextError(
+                        text,
                         f"metric {text!r} is of module {module!r}, which this program has not "
                         "loaded, and saved data loads none. Import the module first.",
                     )
@@ -380,16 +380,16 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
 
     `dimensions`: labels and segments of the daemon; the rows must be split by all of them.
 
-    Raises the errors of `merged`, and BackfillError without rows or without one of the dimensions.
+    Raises the errors of `merged`, and UsageError without rows or without one of the dimensions.
     """
     alike = list(_with_states(rows))
     if not alike:
-        raise BackfillError("it has no rows", "give the rows of `partials` or of Spark")
+        raise unfit("it has no rows", "give the rows of `partials` or of Spark")
     made = alike[0][1]
     if not {*dimensions} <= {*made.by}:
         split = f"by={list(made.by)}" if made.by else "without by="
         problem = f"it was counted {split}, but the state is split by {', '.join(dimensions)}"
-        raise BackfillError(problem, f"count it again with by={list(dimensions)}")
+        raise unfit(problem, f"count it again with by={list(dimensions)}")
     backfilled = []
     for row, state in alike:
         labels = tuple(row.labels[made.by.index(name)] for name in dimensions)

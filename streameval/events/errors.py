@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import msgspec
 
@@ -73,56 +74,36 @@ def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | 
 
 
 class MetricError(PermanentError):
-    """A metric cannot be parsed or read."""
+    """A metric, or an argument of counting or reading it, must be corrected."""
 
 
-class MetricSyntaxError(MetricError):
-    """The text of a metric does not follow the grammar."""
+class MetricTextError(MetricError):
+    """The text of a metric must be corrected, or the module that it names be imported.
 
-    def __init__(self, text: str, problem: str) -> None:
-        self.text, self.problem = text, problem
-        super().__init__(
-            f"metric {text!r}: {problem}. Write [convention:]name[(parameter=value,...)][@k], "
-            "for example 'ndcg@10' or 'ndcg(gain=exp2)@10'."
-        )
+    Attributes:
+        metric: the text, or the name in it that is wrong.
+        known: the names that exist, of an unknown one.
+        parameter: the one that the metric lacks, or whose value it does not allow.
+    """
 
-
-class UnknownMetricError(MetricError):
-    """No metric, convention or module has that name."""
-
-    def __init__(self, text: str, known: Iterable[str] = (), problem: str | None = None) -> None:
-        self.text, self.known = text, sorted(known)
-        # The whole catalogue would fill the screen.
-        few = len(self.known) <= 40
-        listed = f"Known: {', '.join(self.known)}." if few else "`streameval metrics` lists all."
-        bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
-        hint = suggestion(text, self.known) or suggestion(bare, self.known)
-        super().__init__(problem or f"unknown metric {text!r}.{hint} {listed}")
-
-
-class MetricModuleError(MetricError):
-    """The module of a user's own metric is not loaded, or fails while it is imported."""
-
-    def __init__(self, module: str, problem: str) -> None:
-        self.module, self.problem = module, problem
+    def __init__(
+        self, metric: str, problem: str, *, known: Iterable[str] = (), parameter: str | None = None
+    ) -> None:
+        self.metric, self.known, self.parameter = metric, sorted(known), parameter
         super().__init__(problem)
 
 
-class MetricDeclarationError(MetricError, TypeError):
-    """A function is no metric: its @metric lacks something, its name is taken, or there is none."""
+class OwnMetricError(MetricError):
+    """A function of the user's must be corrected: its @metric, or what it raises or returns.
 
-    def __init__(self, problem: str, *functions: object) -> None:
-        self.problem, self.functions = problem, functions
-        names = [getattr(function, "__name__", repr(function)) for function in functions]
-        super().__init__(f"@metric of {', '.join(names)}: {problem}." if names else problem)
+    Attributes:
+        metric: the text of the metric, or the name of the function.
+        remedy: what to correct; without the metric's problem.
+    """
 
-
-class MetricValueError(MetricError, TypeError):
-    """A user's metric returned a value of the wrong type for its first argument."""
-
-    def __init__(self, metric: str, found: object, needed: str) -> None:
-        self.metric, self.found, self.needed = metric, f"{found!r:.80}", needed
-        super().__init__(f"metric {metric!r} returned {self.found}; return {needed}.")
+    def __init__(self, metric: str, problem: str, remedy: str = "") -> None:
+        self.metric, self.remedy = metric, remedy
+        super().__init__(problem)
 
 
 class MetricLawError(MetricError, AssertionError):
@@ -137,52 +118,29 @@ class MetricLawError(MetricError, AssertionError):
         return "\n    ".join([" ".join([self.args[0], *on[:1]]), *on[1:]])
 
 
-class MetricParameterError(MetricError):
-    """A metric does not have this parameter, or does not allow this value."""
-
-    def __init__(self, metric: str, parameter: str, found: object, allowed: str) -> None:
-        self.metric, self.parameter, self.found, self.allowed = metric, parameter, found, allowed
-        super().__init__(f"metric {metric!r}: {parameter} = {found!r} is not allowed; {allowed}.")
-
-
-class CutoffExceedsDepthError(MetricError):
-    """A cut-off exceeds the ranks kept."""
-
-    def __init__(self, metric: str, k: int | None, depth: int) -> None:
-        self.metric, self.k, self.depth = metric, k, depth
-        needed = "the whole list" if k is None else f"rank {k}"
-        super().__init__(
-            f"metric {metric!r} needs {needed}, but only the first {depth} ranks are kept. "
-            "Name it when you create the Accumulator, or pass a larger depth=."
-        )
-
-
 class NotKeptError(MetricError):
-    """A metric needs a statistic that was not kept."""
+    """A metric needs a statistic, or ranks, that this Accumulator does not keep.
 
-    def __init__(self, metric: str, why: str) -> None:
-        self.metric, self.why = metric, why
+    Attributes:
+        k, depth: the cut-off, None for the whole list, and the ranks kept, if these are too few.
+    """
+
+    def __init__(self, metric: str, why: str, k: int | None = None, depth: int = 0) -> None:
+        self.metric, self.why, self.k, self.depth = metric, why, k, depth
+        problem, more = f"cannot be read: {why}", ""
+        if depth:
+            problem, more = f"needs {why}", ", or pass a larger depth="
         super().__init__(
-            f"metric {metric!r} cannot be read: {why}. Name it when you create the Accumulator."
+            f"metric {metric!r} {problem}. Name it when you create the Accumulator{more}."
         )
 
 
 class MissingInputError(MetricError):
-    """A metric lacks an input, for example a catalogue or scores."""
+    """A metric lacks an input, for example a catalogue, scores, or the `attribute` of items."""
 
-    def __init__(self, metric: str, needs: str, remedy: str) -> None:
-        self.metric, self.needs, self.remedy = metric, needs, remedy
+    def __init__(self, metric: str, needs: str, remedy: str, attribute: str | None = None) -> None:
+        self.metric, self.needs, self.remedy, self.attribute = metric, needs, remedy, attribute
         super().__init__(f"metric {metric!r} needs {needs}; {remedy}.")
-
-
-class MissingAttributeError(MissingInputError):
-    """A metric names an attribute of items that is not among those `given`."""
-
-    def __init__(self, metric: str, attribute: str, given: Sequence[str]) -> None:
-        self.attribute, self.given = attribute, given
-        listed = ", ".join(dict.fromkeys((*nearest(attribute, given), *given)))
-        what = f"the attribute {attribute!r} of items" + (f", and there is {listed}" * bool(listed))
-        super().__init__(metric, what, f"give attributes={{{attribute!r}: item -> values}}")
 
 
 class UndefinedMetricError(MetricError):
@@ -227,13 +185,6 @@ def _only_in(first: object, other: object) -> str:
     else:
         return repr(first)
     return ", ".join(extras) or "nothing more"
-
-
-class BackfillError(ProblemError):
-    """A backfill cannot be merged into a state."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__("this backfill cannot be merged", problem, remedy)
 
 
 class StateVersionError(PermanentError):
@@ -310,19 +261,6 @@ class StoreError(ProblemError):
     """Checkpoints cannot be written or read; `where` names the store."""
 
 
-class ForeignStoreError(StoreError, PermanentError):
-    """The store holds the state of another cluster or group."""
-
-    def __init__(self, store: str, what: str, here: str, there: str) -> None:
-        self.what, self.here, self.there = what, here, there
-        problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
-        super().__init__(store, problem, "give another [state] path")
-
-
-class UnownedStoreError(StoreError, PermanentError):
-    """The store has checkpoints, but no readable file with their owner."""
-
-
 class UnsavedStateError(StreamevalError):
     """The process ends before its last records are in a checkpoint.
 
@@ -342,19 +280,6 @@ class UnsavedStateError(StreamevalError):
         problem = problem.rstrip(".")
         super().__init__(
             f"the last checkpoint of {', '.join(kept)} was not written: {problem}. {then}."
-        )
-
-
-class TooManyOpenError(PermanentError):
-    """More lists wait for interactions than the configured limit."""
-
-    def __init__(self, limit: str, waiting: int, allowed: int) -> None:
-        self.limit, self.waiting, self.allowed = limit, waiting, allowed
-        what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
-        super().__init__(
-            f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
-            f"{allowed}. Nothing was dropped. Raise {limit}, or make the window shorter; reading "
-            "more slowly does not help."
         )
 
 
@@ -382,12 +307,44 @@ class UncountableRecordsError(StreamevalError):
 
 
 class RefusedStateError(PermanentError):
-    """Resuming from a checkpoint would be wrong, and no policy allows it."""
+    """This process must not resume from this state until a key of [state] changes.
 
-    def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
+    Attributes:
+        policy: the key that decides, if one does.
+        choices: value of the policy that allows it -> what happens then.
+        owner: "cluster" or "group", its name here, and its name in the state, if these differ.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        problem: str,
+        remedy: str = "",
+        *,
+        policy: str | None = None,
+        choices: Mapping[str, str] = MappingProxyType({}),
+        owner: tuple[str, str, str] | None = None,
+    ) -> None:
         self.where, self.problem, self.policy, self.choices = where, problem, policy, choices
+        self.owner = owner
         offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
-        super().__init__(f"{where}: {problem}. To continue, set [state] {offered}.")
+        then = f". To continue, set [state] {offered}" if choices else f"; {remedy}"
+        super().__init__(f"{where}: {problem}{then}.")
+
+
+class RefusedRecordsError(PermanentError):
+    """The records, or a limit on them in the configuration, must change.
+
+    Attributes:
+        limit: which one the records exceed, if one.
+        found, allowed: how many there are, and may be, where that is one number.
+    """
+
+    def __init__(
+        self, problem: str, limit: str | None = None, found: int = 0, allowed: int | None = None
+    ) -> None:
+        self.limit, self.found, self.allowed = limit, found, allowed
+        super().__init__(problem)
 
 
 class InvalidEventError(StreamevalError):
@@ -402,8 +359,15 @@ class UsageError(PermanentError):
     """The arguments of a command, or of a function that evaluates, are wrong."""
 
 
-class ConfigError(PermanentError):
-    """The configuration is not valid; `others` are further problems, a line each in the text."""
+class ConfigError(PermanentError, ValueError):
+    """The configuration is not valid.
+
+    Also a ValueError, because msgspec then adds the path of the table that checks itself.
+
+    Attributes:
+        path: the file; empty if `key` is relative to a table.
+        others: further problems, a line each in the text.
+    """
 
     def __init__(self, path: str, key: str, problem: str, *others: ConfigError) -> None:
         self.path, self.key, self.problem, self.others = path, key, problem, others
@@ -420,21 +384,11 @@ class ConfigError(PermanentError):
 
 
 class SourceError(ProblemError):
-    """A source cannot be read; `where` names it."""
+    """A source, or its broker, cannot be read or written; `where` names it."""
 
 
 class RefusedMemberError(SourceError, PermanentError):
     """With its current settings, this process cannot join the consumer group."""
-
-
-class OptionError(ConfigError, ValueError):
-    """A configuration table is not valid; `key` is relative to the table.
-
-    Also a ValueError, because msgspec then adds the path of the table.
-    """
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__("", key, problem)
 
 
 class MissingExtraError(PermanentError, ImportError):
@@ -449,32 +403,6 @@ class MissingExtraError(PermanentError, ImportError):
         super().__init__(
             f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
             f"pip install {install}."
-        )
-
-
-class BrokerError(ProblemError):
-    """The Kafka broker does not start."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__("the Kafka broker does not start", problem, remedy)
-
-
-class PublishError(ProblemError):
-    """Records could not be written to a topic; `published` were written before."""
-
-    def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
-        self.topic, self.published = topic, published
-        super().__init__(f"topic {topic!r}, after {published:,} records", problem, remedy)
-
-
-class AddressInUseError(PermanentError):
-    """The address to listen on is in use or not permitted."""
-
-    def __init__(self, address: str, problem: str) -> None:
-        self.address, self.problem = address, problem
-        super().__init__(
-            f"cannot listen on {address}: {problem}; choose another address with "
-            "[web] listen, --web.listen (run) or --listen (demo)."
         )
 
 
@@ -508,36 +436,3 @@ class UnevenStreamsError(PermanentError):
             "(request id or user as the record's key, the same partitioner), and use the range "
             "assignor."
         )
-
-
-class SplitKeyError(PermanentError):
-    """Records of one key are in different partitions of joined streams."""
-
-    def __init__(self, key: str, places: Mapping[str, int]) -> None:
-        self.key, self.places = key, places
-        listing = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
-        super().__init__(
-            f"{key!r} is in {listing}, so its records are never joined. Write all topics with the "
-            "join key (request id or user) as the record's key and with the same partitioner "
-            "(murmur2 in Java and kafka-python; partitioner=murmur2_random in librdkafka), then "
-            "start over."
-        )
-
-
-class TooManyInvalidError(PermanentError):
-    """Too many records are invalid; consuming has stopped."""
-
-    def __init__(self, invalid: int, of: int, limit: str, example: str) -> None:
-        self.invalid, self.of, self.limit, self.example = invalid, of, limit, example
-        super().__init__(
-            f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
-            f"has stopped; no record was skipped. The last one: {example}. Check that [event] "
-            "describes what producers write, or raise the limit under [dead_letters]."
-        )
-
-
-class NotShownError(ProblemError):
-    """These accumulators cannot be exported together."""
-
-    def __init__(self, found: str, remedy: str) -> None:
-        super().__init__("these accumulators cannot be exported", found, remedy)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import FieldInfo
 
-from streameval.events.errors import OptionError, nearest, suggestion
+from streameval.events.errors import ConfigError, nearest, suggestion
 
 Struct: TypeAlias = type[msgspec.Struct]
 
@@ -84,7 +84,7 @@ def check_types(struct: msgspec.Struct, more: Iterable[tuple[str, str]] = ()) ->
     For `__post_init__`; `more`: key and problem of what the types cannot express, found lazily.
 
     Raises:
-        OptionError: a field does not have its type, or there is a problem.
+        ConfigError: a field does not have its type, or there is a problem.
 
     Example:
         >>> from streameval.decoding.fields import EventFields
@@ -93,7 +93,7 @@ def check_types(struct: msgspec.Struct, more: Iterable[tuple[str, str]] = ()) ->
         >>> EventFields(ids="text")
         Traceback (most recent call last):
         ...
-        streameval.events.errors.OptionError: ids: found "text"; allowed are 'string', 'integer'.
+        streameval.events.errors.ConfigError: ids: found "text"; allowed are 'string', 'integer'.
     """
     unchecked = _without_checks(type(struct))
     for name, value in msgspec.structs.asdict(struct).items():
@@ -101,16 +101,16 @@ def check_types(struct: msgspec.Struct, more: Iterable[tuple[str, str]] = ()) ->
             plain = {name: msgspec.to_builtins(value)}
         except TypeError:
             problem = f"found {value!r:.60}; give text, numbers, lists or tables."
-            raise OptionError(name, problem) from None
+            raise ConfigError("", name, problem) from None
         try:
             table = msgspec.convert(plain, unchecked)
         except msgspec.ValidationError:
             first, *_ = problems(unchecked, plain)
-            raise OptionError(*first) from None
+            raise ConfigError("", *first) from None
         for kind in _other_kinds(value, getattr(table, name)):
-            raise OptionError(name, f"found {value!r:.60}; give {kind.__name__}(...).")
+            raise ConfigError("", name, f"found {value!r:.60}; give {kind.__name__}(...).")
     for key, problem in more:
-        raise OptionError(key, problem)
+        raise ConfigError("", key, problem)
 
 
 def _other_kinds(value: object, converted: object) -> Iterator[type]:
@@ -149,7 +149,7 @@ class _Search:
         except msgspec.ValidationError as error:
             inner = list(self._inside(hint, value, key))
             option = error.__cause__
-            if not inner and isinstance(option, OptionError):
+            if not inner and isinstance(option, ConfigError):
                 inner = [Problem(f"{key}.{option.key}".strip("."), option.problem)]
             yield from inner or [Problem(key, _wrong_value(hint, value, key, error))]
 

@@ -46,7 +46,7 @@ def app(
         first_exposure: seconds for which a new counter is 0; at least two scrape intervals.
 
     Raises:
-        NotShownError: a key does not match the labels.
+        UsageError: a key does not match the labels.
 
     Example:
         >>> from starlette.applications import Starlette

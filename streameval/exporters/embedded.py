@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.accumulator import Accumulator
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.events.errors import HalfCountedError, NotShownError
+from streameval.events.errors import HalfCountedError, UsageError
 from streameval.events.forks import forkable_lock
 from streameval.events.ids import is_number
 from streameval.exporters.families import (
@@ -57,7 +57,7 @@ class AccumulatorSnapshots:
     `accumulators`: one, or a mapping, which may change at any time.
 
     Raises:
-        NotShownError: a key does not match the labels, or two metrics have one name in Prometheus.
+        UsageError: a key does not match the labels, or two metrics have one name in Prometheus.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class AccumulatorSnapshots:
         candidate: Any = accumulators
         if not isinstance(candidate, Accumulator | Mapping):
             remedy = "give one Accumulator, or a mapping from label values to them"
-            raise NotShownError(f"found {candidate!r:.80}", remedy)
+            raise _refusal(f"found {candidate!r:.80}", remedy)
         names: Any = (labels,) if isinstance(labels, str) else labels
         if not isinstance(names, Sequence) or not all(isinstance(n, str) and n for n in names):
-            raise NotShownError(f"labels={labels!r}", "give the name of each label")
+            raise _refusal(f"labels={labels!r}", "give the name of each label")
         self._labels = tuple(names)
         self._accumulators = accumulators
         self._source = source
@@ -87,7 +87,7 @@ class AccumulatorSnapshots:
         if alike is not None:
             texts = " and ".join(repr(metric.text) for metric in alike)
             problem = f"{texts} are both {family_name(alike[1])} in Prometheus"
-            raise NotShownError(problem, "rename one")
+            raise _refusal(problem, "rename one")
 
     def take(self) -> Snapshot:
         """A snapshot of all readings; thread-safe."""
@@ -157,7 +157,7 @@ class LeftOut(NamedTuple):
     @property
     def reason(self) -> str:
         """In a word, for a label."""
-        if isinstance(self.error, NotShownError):
+        if isinstance(self.error, UsageError):
             return "labels"
         return "half_counted" if isinstance(self.error, HalfCountedError) else "error"
 
@@ -177,18 +177,22 @@ def _read(labels: tuple[str, ...], accumulator: Accumulator, last: _Read | None)
     return _Read(accumulator, version, copy.lists, series, copy.advice(), copy.resets)
 
 
+def _refusal(problem: str, remedy: str) -> UsageError:
+    return UsageError(f"these accumulators cannot be exported: {problem}; {remedy}.")
+
+
 def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
     values = key if isinstance(key, tuple) else (key,)
     if len(values) != len(labels) or not all(isinstance(value, str) for value in values):
         problem = f"the key {key!r} does not match the labels {', '.join(labels) or 'none'}"
         remedy = "give labels=, and as key a string, or a tuple with one string per label"
-        raise NotShownError(problem, remedy)
+        raise _refusal(problem, remedy)
     for value in values:
         try:
             value.encode()
         except UnicodeEncodeError:
             remedy = "decode it with errors='replace' before it becomes a key"
-            raise NotShownError(f"the key has {value!r:.80}, which is not UTF-8", remedy) from None
+            raise _refusal(f"the key has {value!r:.80}, which is not UTF-8", remedy) from None
     return values
 
 
@@ -211,7 +215,7 @@ class Collector(ClientCollector):
             scrape intervals.
 
     Raises:
-        NotShownError: an argument is not valid, or a key does not match the labels. A key added
+        UsageError: an argument is not valid, or a key does not match the labels. A key added
             later that does not match, and an accumulator that cannot be read, are left out, which
             the log says once and `streameval_unexported` counts.
 
@@ -241,7 +245,7 @@ class Collector(ClientCollector):
         first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
         if not is_number(first_exposure) or first_exposure < 0:
-            raise NotShownError(f"first_exposure={first_exposure!r}", "give seconds, 0 or more")
+            raise _refusal(f"first_exposure={first_exposure!r}", "give seconds, 0 or more")
         self._lock = forkable_lock()
         self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
         self._families = MetricFamilies(time.monotonic, first_exposure)

@@ -19,7 +19,7 @@ from streameval.engine.ingest import AT_ONCE
 from streameval.engine.partition import Applied, EventCounter, Layout
 from streameval.engine.snapshot import JoinHealth, LogClock, StreamHealth
 from streameval.engine.windows.times import SECOND
-from streameval.events.errors import SplitKeyError, UnevenStreamsError
+from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch, grouped
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.logs import Log
@@ -170,7 +170,7 @@ class CopartitionedOwner:
 
 
 def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -> None:
-    """Raise SplitKeyError if a key of a sample is in partitions with different numbers."""
+    """Raise RefusedRecordsError if a key of a sample is in partitions with different numbers."""
     places: dict[str, dict[str, int]] = {}
     by_user = frontend.rules.key == "user_item"
     for batch in sample:
@@ -179,7 +179,14 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
             numbers = places.setdefault(key, {})
             numbers.setdefault(batch.partition.topic, batch.partition.number)
             if set(numbers.values()) != {batch.partition.number}:
-                raise SplitKeyError(key, {**numbers, batch.partition.topic: batch.partition.number})
+                numbers[batch.partition.topic] = batch.partition.number
+                found = (f"partition {number} of {topic}" for topic, number in numbers.items())
+                raise RefusedRecordsError(
+                    f"{key!r} is in {' and '.join(found)}, so its records are never joined. Write "
+                    "all topics with the join key (request id or user) as the record's key and "
+                    "with the same partitioner (murmur2 in Java and kafka-python; "
+                    "partitioner=murmur2_random in librdkafka), then start over."
+                )
 
 
 def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:

@@ -16,7 +16,6 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Int64
 from streameval.engine.windows.sections import Section
 from streameval.events import Interaction
-from streameval.events.errors import TooManyOpenError
 from streameval.events.ragged import Ragged
 from streameval.join.closed_lists import are_inside, closed_events
 from streameval.join.interactions import InteractionColumns
@@ -30,6 +29,7 @@ from streameval.join.open_records import (
     SavedInteractions,
     SavedLists,
     as_open_lists,
+    too_many_open,
 )
 from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
@@ -150,7 +150,7 @@ class Joiner:
             The lists that could not be counted: number of the log, offset, and why.
 
         Raises:
-            TooManyOpenError: more records wait than the limits allow.
+            RefusedRecordsError: more records wait than the limits allow.
         """
         if watermark <= self.watermark:
             self._refuse_too_many()
@@ -343,9 +343,9 @@ class Joiner:
     def _refuse_too_many(self) -> None:
         waiting = sum(counts.open for counts in self.outcomes)
         if waiting > self.rules.max_open:
-            raise TooManyOpenError("max_open", waiting, self.rules.max_open)
+            raise too_many_open("max_open", waiting, self.rules.max_open)
         if self.size > self.rules.max_bytes:
-            raise TooManyOpenError("max_bytes", self.size, self.rules.max_bytes)
+            raise too_many_open("max_bytes", self.size, self.rules.max_bytes)
 
     def _refuse(self, stream: int, outcome: Outcome, records: OpenRecords, row: int) -> None:
         counts = self.outcomes[stream]

@@ -16,7 +16,7 @@ from streameval.decoding.columns import Decoded
 from streameval.engine.windows.sections import Section
 from streameval.events import Id, plain
 from streameval.events.batch import ColumnSet
-from streameval.events.errors import TooManyOpenError
+from streameval.events.errors import RefusedRecordsError
 from streameval.events.per_item import PerItem
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
@@ -287,7 +287,7 @@ class OpenTable(Generic[R]):
         """Add records.
 
         Raises:
-            TooManyOpenError: a bucket has too many records.
+            RefusedRecordsError: a bucket has too many records.
         """
         numbers = rows.times // self._width
         for number in np.unique(numbers).tolist():
@@ -296,7 +296,7 @@ class OpenTable(Generic[R]):
             bucket = self.buckets.get(number)
             begin = 0 if bucket is None else len(bucket)
             if begin + selected.size > _PLACE:
-                raise TooManyOpenError("max_open", begin + selected.size, _PLACE)
+                raise too_many_open("max_open", begin + selected.size, _PLACE)
             if bucket is None:
                 self.buckets[number] = _Bucket(part)
             else:
@@ -517,3 +517,16 @@ _decode_optional = msgspec.msgpack.Decoder(
 def unpack(content: bytes) -> Optional:
     """What `pack` wrote."""
     return _decode_optional(content) if content else NOTHING
+
+
+def too_many_open(limit: str, waiting: int, allowed: int) -> RefusedRecordsError:
+    """The error for more that waits than `limit`, a key of [attribution], allows."""
+    what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
+    return RefusedRecordsError(
+        f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
+        f"{allowed}. Nothing was dropped. Raise {limit}, or make the window shorter; reading "
+        "more slowly does not help.",
+        limit,
+        waiting,
+        allowed,
+    )

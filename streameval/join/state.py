@@ -131,7 +131,7 @@ class JoinedState(PartitionState):
         the finished state does not depend on the size of these steps.
 
         Raises:
-            TooManyOpenError: more records wait than the limits allow.
+            RefusedRecordsError: more records wait than the limits allow.
         """
         if self.joiner.watermark >= self._goal[0]:
             for stream, slices in self.logs.take(AT_ONCE).items():

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.events.errors import OptionError, suggestion
+from streameval.events.errors import ConfigError, suggestion
 from streameval.events.problems import check_types
 
 STDIN = "-"
@@ -65,10 +65,10 @@ class _Options(
         """The options with another start; None: the first record of each log.
 
         Raises:
-            OptionError: the time is not valid, or the logs cannot be read from a given time.
+            ConfigError: the time is not valid, or the logs cannot be read from a given time.
         """
         if start is not None:
-            raise OptionError("start", "only Kafka topics can be read from a given time.")
+            raise ConfigError("", "start", "only Kafka topics can be read from a given time.")
         return self
 
     def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:  # noqa: ARG002  has no paths
@@ -143,7 +143,7 @@ def start_spec(text: str) -> int:
         if moment.tzinfo is not None and moment.timestamp() >= 0:
             return round(moment.timestamp() * 1000)
     allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
-    raise OptionError("start", f"found {text!r}; give {allowed}.{suggestion(text, spellings)}")
+    raise ConfigError("", "start", f"found {text!r}; give {allowed}.{suggestion(text, spellings)}")
 
 
 class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):

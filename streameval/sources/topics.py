@@ -1,7 +1,7 @@
 """Kafka topics outside of a group: tests, samples and single records of them, and writing.
 
-Functions raise ConfigError for a reserved setting, SourceError if the client rejects a setting, and
-PublishError if no broker answers, or the broker rejects a topic or a record.
+Functions raise ConfigError for a reserved setting, and SourceError if the client rejects a setting,
+no broker answers, or the broker rejects a topic or a record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.util import ensure_valid_topic_name
 
-from streameval.events.errors import PublishError, SourceError
+from streameval.events.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.cluster import Cluster, Topics, connect
 from streameval.sources.kafka.diagnosis import (
@@ -122,7 +122,7 @@ def publish_records(
     try:
         ensure_valid_topic_name(topic)
     except ValueError as error:
-        raise PublishError(topic, 0, str(error), "choose another name") from error
+        raise _unpublished(topic, 0, str(error), "choose another name") from error
     without_user, created = 0, False
 
     def messages() -> Iterator[Message]:
@@ -138,6 +138,11 @@ def publish_records(
     remedy = "acknowledged records stay; check the broker, and publish the rest again"
     count = send(messages(), config, topic, remedy, progress)
     return Published(records=count, without_user=without_user, created=created)
+
+
+def _unpublished(topic: str, acknowledged: int, problem: str, remedy: str) -> SourceError:
+    where = f"topic {topic!r}, after {acknowledged:,} records"
+    return SourceError(where, problem, remedy)
 
 
 def send(
@@ -160,7 +165,7 @@ def send(
                 number = message.partition
                 if number is not None and number not in producer.partitions_for(topic):
                     problem = f"it no longer has partition {number}"
-                    raise PublishError(topic, count, problem, remedy)
+                    raise _unpublished(topic, count, problem, remedy)
                 unanswered.append(producer.send(*message))
                 if len(unanswered) > _IN_FLIGHT:
                     unanswered.popleft().get()
@@ -173,7 +178,7 @@ def send(
     except SETTINGS_ERRORS as error:
         raise settings_error(error, config) from error
     except (KafkaError, OSError) as error:
-        raise PublishError(topic, count, str(failure_of(error, config)), remedy) from error
+        raise _unpublished(topic, count, str(failure_of(error, config)), remedy) from error
     progress(count)
     return count
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
-from streameval.events.errors import BrokerError
+from streameval.events.errors import SourceError
 from streameval.events.extras import import_extra, imports_of
 
 with imports_of("streameval.testing.broker", "daemon"):
@@ -93,6 +93,9 @@ rm -rf -- "$1"
 """
 
 
+_WHERE = "the Kafka broker does not start"
+
+
 class Broker:
     """A Kafka broker with free ports of 127.0.0.1, its own directory and its own process group.
 
@@ -109,7 +112,7 @@ class Broker:
 
     Raises:
         MissingExtraError: the extra is not installed.
-        BrokerError: it does not start; the message has the end of its log.
+        SourceError: it does not start; the message has the end of its log.
     """
 
     def __init__(
@@ -230,13 +233,14 @@ def classpath() -> str:
 
     Raises:
         MissingExtraError: the extra is not installed.
-        BrokerError: the jars cannot be fetched.
+        SourceError: the jars cannot be fetched.
     """
     jgo = import_extra("jgo", "a Kafka broker", "broker")
     try:
         jars = jgo.build(ENDPOINT).all_jars
     except Exception as error:  # jgo raises whatever its resolver and requests raise
-        raise BrokerError(
+        raise SourceError(
+            _WHERE,
             f"its jars cannot be fetched ({error})",
             "check the connection to Maven Central, or run once with one: jars are cached",
         ) from error
@@ -270,9 +274,9 @@ def _spawn(directory: Path, main: str, *arguments: str) -> subprocess.Popen[byte
         )  # fmt: skip
 
 
-def _failure(problem: str, directory: Path) -> BrokerError:
+def _failure(problem: str, directory: Path) -> SourceError:
     log = (directory / "broker.log").read_text(errors="replace").strip().splitlines()
-    return BrokerError(problem, "its log ends with: " + " | ".join(log[-5:]))
+    return SourceError(_WHERE, problem, "its log ends with: " + " | ".join(log[-5:]))
 
 
 def _await_ready(address: str, process: subprocess.Popen[bytes]) -> None:

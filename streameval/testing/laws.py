@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import fields, replace
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.formulas import MetricFailedError, formula
+from streameval.accumulator.formulas import formula
 from streameval.accumulator.intake import checked_batch
 from streameval.accumulator.plan import make_plan, tells_unshown
 from streameval.accumulator.readings import readings_of
@@ -25,7 +25,12 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.catalogue.signature import AMONG
 from streameval.events import Batch, Event, Id, Interaction, columns_of
-from streameval.events.errors import MetricError, MetricLawError, UndefinedMetricError
+from streameval.events.errors import (
+    MetricError,
+    MetricLawError,
+    OwnMetricError,
+    UndefinedMetricError,
+)
 from streameval.events.per_item import PerItem
 from streameval.statistics.options import MAX_ITEMS
 
@@ -443,7 +448,7 @@ def _broken_law(metric: Metric, law: Law, events: Sequence[Event]) -> str | None
         # A copy, because a formula may change its events.
         return law(metric, deepcopy(events))
     except Exception as error:  # noqa: BLE001  whatever a formula raises on a valid event is wrong
-        raised = error.__cause__ if isinstance(error, MetricFailedError) else error
+        raised = (isinstance(error, OwnMetricError) and error.__cause__) or error
         return f"it raises {type(raised).__name__}: {raised}"
 
 

@@ -21,13 +21,7 @@ from streameval.analyses.changes.statistics import (
     replayed,
 )
 from streameval.analyses.changes.words import sentence
-from streameval.events.errors import (
-    ConfigError,
-    MetricError,
-    NotComparableError,
-    OptionError,
-    UnlikeStateError,
-)
+from streameval.events.errors import ConfigError, MetricError, NotComparableError, UnlikeStateError
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import DailyWorld, common_moves, series_of, sums_of, together
@@ -401,7 +395,7 @@ def test_python_refuses_what_has_no_sums_by_user() -> None:
         with pytest.raises(MetricError, match="give a"):
             changes(worse, "hit_rate", **options)
     days: list[Any] = ["2026-03-01"]
-    with pytest.raises(OptionError, match="accepted"):
+    with pytest.raises(ConfigError, match="accepted"):
         ChangeSettings(accepted=days)
     with pytest.raises(ConfigError):
         changes(

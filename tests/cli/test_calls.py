@@ -13,18 +13,18 @@ import pytest
 import typer
 
 from streameval.catalogue import catalogue
+from streameval.checkpoints.store import foreign
 from streameval.cli.app import COMMANDS, app
+from streameval.engine.dead_letters import LimitExceeded, too_many_invalid
 from streameval.evaluation.shell.errors import status_of
 from streameval.events.errors import (
     RefusedMemberError,
     SourceError,
-    SplitKeyError,
-    TooManyOpenError,
     UncountableRecordsError,
     UnevenStreamsError,
-    UnownedStoreError,
     UnsavedStateError,
 )
+from streameval.join.open_records import too_many_open
 from streameval.statistics.kernel import KERNEL
 from tests.cli.program import command, from_json, printed, run
 from tests.effort import PATIENCE
@@ -84,10 +84,10 @@ def test_a_closed_pipe_is_not_an_error() -> None:
 def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> None:
     decided = [
         RefusedMemberError("kafka", "another process has joined as the same `member`", "rename it"),
-        TooManyOpenError("max_open", 11, 10),
+        too_many_open("max_open", 11, 10),
         UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
-        SplitKeyError("r1", {"shown": 0, "clicks": 1}),
-        UnownedStoreError("state", "no store.json with their owner", "bring it back"),
+        too_many_invalid(LimitExceeded(51, 1_000, "5 %"), "events[0] offset 7"),
+        foreign("state", "group", "g1", "g2"),
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1

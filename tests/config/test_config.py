@@ -26,7 +26,7 @@ from streameval.config.options import (
     host_and_port,
 )
 from streameval.decoding.fields import EventFields
-from streameval.events.errors import ConfigError, OptionError
+from streameval.events.errors import ConfigError
 from streameval.join.options import InteractionOptions
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import many_examples
@@ -273,7 +273,7 @@ _SOURCE: dict[str, Any] = {"source": SimulatorOptions()}
 def test_a_table_made_in_python_is_checked_as_one_from_a_file(
     kind: type[Any], values: dict[str, Any], key: str, problem: str
 ) -> None:
-    with pytest.raises(OptionError) as refused:
+    with pytest.raises(ConfigError) as refused:
         kind(**values)
     assert (refused.value.key, refused.value.problem) == (key, problem)
 

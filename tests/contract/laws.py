@@ -25,7 +25,7 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Event, columns_of
-from streameval.events.errors import CutoffExceedsDepthError, UndefinedMetricError
+from streameval.events.errors import NotKeptError, UndefinedMetricError
 from streameval.testing.laws import update
 from tests.columnar import forms
 from tests.contract.metric_cases import inputs
@@ -300,5 +300,5 @@ def no_evidence_is_undefined(texts: Texts) -> None:
 def beyond_the_depth_is_refused(name: str) -> None:
     accumulator = made([f"{name}@3"])
     for text in (f"{name}@4", name):
-        with pytest.raises(CutoffExceedsDepthError):
+        with pytest.raises(NotKeptError):
             accumulator.read(text)

@@ -22,7 +22,6 @@ from streameval import (
     compare,
 )
 from streameval.events.errors import (
-    CutoffExceedsDepthError,
     DamagedStateError,
     InvalidEventError,
     MetricError,
@@ -175,10 +174,10 @@ def test_a_state_of_another_version_is_refused(version: object) -> None:
 
 
 def test_a_depth_smaller_than_a_cutoff_is_refused() -> None:
-    with pytest.raises(CutoffExceedsDepthError) as error:
+    with pytest.raises(NotKeptError) as error:
         Accumulator("mrr@5", "recall@6", depth=5)
     assert (error.value.metric, error.value.k, error.value.depth) == ("recall@6", 6, 5)
-    with pytest.raises(CutoffExceedsDepthError, match="whole list"):
+    with pytest.raises(NotKeptError, match="whole list"):
         Accumulator("mrr", depth=5)
 
 

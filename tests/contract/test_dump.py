@@ -15,7 +15,6 @@ from streameval import Accumulator, Intervals
 from streameval.accumulator.codec import STATE_VERSION
 from streameval.catalogue.items import Popularity, Similarity
 from streameval.events.errors import (
-    CutoffExceedsDepthError,
     DamagedStateError,
     NotKeptError,
     StateVersionError,
@@ -197,7 +196,7 @@ def test_another_metric_keeps_the_existing_counts(
 def test_a_metric_that_is_not_kept_reads_no_statistic(metric: str) -> None:
     with pytest.raises(NotKeptError):
         Accumulator("mrr@5").needs(metric)
-    with pytest.raises(CutoffExceedsDepthError):
+    with pytest.raises(NotKeptError):
         Accumulator("mrr@5").needs("mrr@6")
 
 

@@ -21,7 +21,7 @@ from streameval.catalogue import catalogue, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.cumulative_gain import discount, ideal
 from streameval.events import Event
-from streameval.events.errors import MetricLawError, MetricParameterError, NotKeptError
+from streameval.events.errors import MetricLawError, MetricTextError, NotKeptError
 from streameval.testing import check_metric, traffic
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, DUMPED, NAMES, stream
@@ -215,7 +215,7 @@ _WITHOUT_INTERACTIONS = {
 def test_every_metric_that_reads_interactions_takes_a_type(name: str) -> None:
     text = f"{name}(type=click)"
     if name in _WITHOUT_INTERACTIONS:
-        with pytest.raises(MetricParameterError, match="type"):
+        with pytest.raises(MetricTextError, match="type"):
             parse(text)
     else:
         assert parse(text).text == text

@@ -13,7 +13,7 @@ from streameval import Accumulator, Event, Intervals, Popularity, gap, metric, m
 from streameval.accumulator import plan
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.events.errors import MetricParameterError
+from streameval.events.errors import MetricTextError
 from tests.contract import laws
 from tests.contract.metric_cases import stream
 from tests.strategies import event_of
@@ -196,7 +196,7 @@ def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
     ],
 )
 def test_what_is_no_bounded_mean_over_lists_is_refused(text: str) -> None:
-    with pytest.raises(MetricParameterError):
+    with pytest.raises(MetricTextError):
         parse(text)
 
 
@@ -215,7 +215,7 @@ def test_values_up_to_their_bounds_are_whole_in_a_mean_over_users() -> None:
     accumulator = Accumulator(spent)
     accumulator.update_many([shown("u", hit=True)] * 2_047)
     assert accumulator.read(spent.text).value == 2.0**20
-    with pytest.raises(MetricParameterError, match="1,048,576"):
+    with pytest.raises(MetricTextError, match="1,048,576"):
         spend_up_to(2.0**20 + 1)
 
 

@@ -17,7 +17,7 @@ from streameval.checkpoints.bucket import Bucket, open_bucket
 from streameval.checkpoints.format import ARCHIVE, CLAIM, Entry, Place, round_of
 from streameval.checkpoints.storage import Disk, Folder, Storage
 from streameval.checkpoints.store import Store
-from streameval.events.errors import ForeignStoreError, StateVersionError
+from streameval.events.errors import RefusedStateError, StateVersionError
 from tests.crashes.simulated_disk import SimulatedDisk
 from tests.present import present
 from tests.stores import s3
@@ -136,10 +136,10 @@ def test_places_are_kept_apart(opened: Opened) -> None:
 
 def test_the_first_claim_decides(opened: Opened) -> None:
     opened().claim("c1", "g1")
-    with pytest.raises(ForeignStoreError, match="belongs to cluster 'c1'") as wrong:
+    with pytest.raises(RefusedStateError, match="belongs to cluster 'c1'") as wrong:
         opened().claim("c2", "g1")
-    assert (wrong.value.what, wrong.value.here, wrong.value.there) == ("cluster", "c2", "c1")
-    with pytest.raises(ForeignStoreError, match="belongs to group 'g1'"):
+    assert wrong.value.owner == ("cluster", "c2", "c1")
+    with pytest.raises(RefusedStateError, match="belongs to group 'g1'"):
         opened().claim("c1", "g2")
     opened().claim("c1", "g1")
 
@@ -149,7 +149,7 @@ def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path, name: str) -> N
     made = CASES[name](tmp_path)
 
     def claimed(number: int) -> str | None:
-        with suppress(ForeignStoreError):
+        with suppress(RefusedStateError):
             Store(made()).claim(f"c{number}", "g")
             return f"c{number}"
         return None

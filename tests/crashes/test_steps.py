@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from streameval.checkpoints.store import GRACE, Store, folder_store
-from streameval.events.errors import ForeignStoreError, StoreError
+from streameval.events.errors import RefusedStateError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 from tests.durability.checkpointing import Kept, P, after, with_policy
 from tests.durability.test_refusals import CASES
@@ -95,7 +95,7 @@ def test_a_claim_succeeds_after_a_crash_at_any_step() -> None:
         disk.crash()
         folder_store(STORE, disk).claim("c1", "g1")
         disk.crash()
-        with pytest.raises(ForeignStoreError):
+        with pytest.raises(RefusedStateError):
             folder_store(STORE, disk).claim("c2", "g1")
 
 

@@ -31,7 +31,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
-from streameval.events.errors import SourceError, TooManyOpenError
+from streameval.events.errors import RefusedRecordsError, SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
@@ -219,7 +219,7 @@ def test_a_join_that_fails_while_it_counts_closes_the_source() -> None:
     ]
     script = Logged(manual_time, [values])
     config = msgspec.structs.replace(JOINING, attribution=few)
-    with pytest.raises(TooManyOpenError):
+    with pytest.raises(RefusedRecordsError):
         loop_of(assemble(config, {}, manual_time.clock, script), manual_time).run(Countdown(12))
     assert script.closed
 

@@ -15,11 +15,7 @@ from streameval.checkpoints.format import Place
 from streameval.checkpoints.restore import other_settings
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Store
-from streameval.events.errors import (
-    ForeignStoreError,
-    RefusedStateError,
-    StoreError,
-)
+from streameval.events.errors import RefusedStateError, StoreError
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
@@ -311,7 +307,7 @@ def test_partitions_of_the_first_start_are_not_new() -> None:
 
 
 def test_a_store_of_another_group_is_refused() -> None:
-    with pytest.raises(ForeignStoreError, match="'g2'"):
+    with pytest.raises(RefusedStateError, match="'g2'"):
         Kept(after(10), group="g2").assign()
 
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from streameval import Accumulator, metric, metric_at
 from streameval.engine.snapshot import Series
-from streameval.events.errors import NotShownError
+from streameval.events.errors import UsageError
 from streameval.exporters.asgi import app
 from streameval.exporters.embedded import Collector
 from streameval.exporters.prometheus import PrometheusExporter
@@ -62,7 +62,7 @@ def test_two_metrics_with_one_name_in_prometheus_are_refused() -> None:
     ):
         labels = "variant" if isinstance(accumulators, dict) else ()
         for make in (Collector, app):
-            with pytest.raises(NotShownError, match="are both streameval_shop_lists_short in Prom"):
+            with pytest.raises(UsageError, match="are both streameval_shop_lists_short in Prom"):
                 make(accumulators, labels)
     alike = Accumulator(shop, metric_at(shop, type="click"), "ndcg@5", "ndcg@10", "recbole:ndcg@5")
     again = pickle.loads(pickle.dumps(Accumulator("ndcg@5", "ndcg(statistic=median)@5")))
@@ -235,7 +235,7 @@ def test_a_registry_refuses_a_second_one_with_the_same_names() -> None:
 def test_keys_that_do_not_match_the_labels_are_refused(
     accumulators: Accumulator | dict[object, Accumulator], labels: str | tuple[str, ...]
 ) -> None:
-    with pytest.raises(NotShownError, match="give labels=, and as key a string"):
+    with pytest.raises(UsageError, match="give labels=, and as key a string"):
         Collector(accumulators, labels)
 
 
@@ -254,13 +254,13 @@ def test_an_argument_of_another_type_is_refused_at_once(given: tuple[Any, ...], 
     accumulators, *rest = given
     named = dict(zip(("labels", "first_exposure"), rest, strict=False))
     for shown in (Collector, app):
-        with pytest.raises(NotShownError, match=says):
+        with pytest.raises(UsageError, match=says):
             shown(accumulators, **named)
 
 
 def test_a_key_that_prometheus_cannot_encode_is_refused_at_once() -> None:
     for key, labels in (("\ud800", "variant"), (("a", "b\udfff"), ("variant", "country"))):
-        with pytest.raises(NotShownError, match=r"which is not UTF-8; decode it with errors="):
+        with pytest.raises(UsageError, match=r"which is not UTF-8; decode it with errors="):
             Collector({key: Accumulator("ctr")}, labels)
 
 

@@ -24,8 +24,8 @@ from streameval.engine.dead_letters import (
     Limits,
     Stage,
     letters_of,
+    too_many_invalid,
 )
-from streameval.events.errors import TooManyInvalidError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.present import present
@@ -192,11 +192,7 @@ def test_the_first_exceeded_limit_is_reported_ever_after() -> None:
 
 def test_its_error_says_how_many_which_limit_and_an_example() -> None:
     limit_hit = present(Limits(0.05, 1_000).observe(1_200, range(1_100)))
-    error = TooManyInvalidError(*limit_hit, "events[3] offset 14: not_json: found nothing")
-    assert (error.invalid, error.of, error.limit) == (
-        limit_hit.invalid,
-        limit_hit.of,
-        limit_hit.limit,
-    )
+    error = too_many_invalid(limit_hit, "events[3] offset 14: not_json: found nothing")
+    assert (error.found, error.limit) == (limit_hit.invalid, limit_hit.limit)
     assert str(error).startswith("1,000 of the last 1,000 records are invalid, more than 5 % ")
     assert "events[3] offset 14: not_json: found nothing" in str(error)

@@ -24,7 +24,7 @@ from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import META, Layout
 from streameval.events import Batch, Event
-from streameval.events.errors import TooManyInvalidError, UncountableRecordsError
+from streameval.events.errors import RefusedRecordsError, UncountableRecordsError
 from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
@@ -280,7 +280,7 @@ def test_letters_of_closing_lists_count_for_the_limits() -> None:
     streams[SHOWN] = [
         json.dumps(poisoned | {"ts": at, "request_id": at}).encode() for at in range(60)
     ]
-    with pytest.raises(TooManyInvalidError, match=r"shown\[0\] offset 3: uncountable: Zero"):
+    with pytest.raises(RefusedRecordsError, match=r"shown\[0\] offset 3: uncountable: Zero"):
         _feed(of, streams, 60)
 
 

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from streameval.events.errors import AddressInUseError
+from streameval.events.errors import UsageError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
 from streameval.statistics.intervals import Interval
@@ -142,12 +142,12 @@ def test_an_unknown_path_and_another_method_have_a_sentence(site: Guarded) -> No
 @pytest.mark.parametrize("take", [try_address, lambda listen: Server(_empty(), listen)])
 def test_an_address_in_use_is_named(site: Guarded, take: Callable[[str], object]) -> None:
     busy = site.server.address.removeprefix("http://")
-    with pytest.raises(AddressInUseError, match=r"cannot listen on 127\.0\.0\.1:\d+: address al"):
+    with pytest.raises(UsageError, match=r"cannot listen on 127\.0\.0\.1:\d+: address al"):
         take(busy)
 
 
 def test_an_unknown_host_is_named() -> None:
-    with pytest.raises(AddressInUseError, match="cannot listen on"):
+    with pytest.raises(UsageError, match="cannot listen on"):
         try_address("no.such.host.invalid:0")
 
 
@@ -218,7 +218,7 @@ def test_if_one_address_is_in_use_none_is_bound(tmp_path: Path) -> None:
         free = Guarded(tmp_path / "other.yml")
         free.server.stop()
         listen = [f"127.0.0.1:{free.port}", busy]
-        with pytest.raises(AddressInUseError, match=busy):
+        with pytest.raises(UsageError, match=busy):
             Guarded(tmp_path / "third.yml", listen=listen)
         with guarded(tmp_path / "fourth.yml", listen=listen[:1]) as other:
             assert other.get().status_code == 200

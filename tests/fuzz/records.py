@@ -19,7 +19,7 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import FramedDecoder
 from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import Ingest
-from streameval.events.errors import TooManyOpenError
+from streameval.events.errors import RefusedRecordsError
 from streameval.events.records import Partition
 from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
@@ -133,7 +133,9 @@ def _counted(config: Config, logs: Sequence[Partition], feeds: Sequence[Feed]) -
             if ends:
                 ingest = _restarted(config, ingest, read)
         ingest.end(logs)
-    except TooManyOpenError:
+    except RefusedRecordsError as error:
+        if error.limit is None:
+            raise
         return
     tally = ingest.partitions[home].tally
     refused = sum(tally.invalid.values()) + tally.tombstones

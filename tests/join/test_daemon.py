@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streameval.events.errors import SplitKeyError, UnevenStreamsError
+from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
@@ -104,7 +104,7 @@ def test_a_key_in_the_same_partition_of_every_topic_is_accepted() -> None:
 
 
 def test_a_key_in_different_partitions_is_refused() -> None:
-    with pytest.raises(SplitKeyError, match="partition 2 of s0-0 and partition 1 of s1-0"):
+    with pytest.raises(RefusedRecordsError, match="partition 2 of s0-0 and partition 1 of s1-0"):
         check_copartitioned(join_frontend(CASE), [batch("s0-0", 2, SEEN), batch("s1-0", 1, CLICK)])
 
 

@@ -20,9 +20,9 @@ from streameval.engine.partition import EventCounter, Sink
 from streameval.engine.snapshot import Health, JoinWait
 from streameval.events.errors import (
     DamagedStateError,
+    RefusedRecordsError,
     SourceError,
     StateVersionError,
-    TooManyOpenError,
     UnevenStreamsError,
     UnlikeStateError,
 )
@@ -105,7 +105,7 @@ def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
     fed = fed_with(**limit)
     (name,) = limit
     fed.feed(DONE, [click(100, "r0")])
-    with pytest.raises(TooManyOpenError, match=name) as refused:
+    with pytest.raises(RefusedRecordsError, match=name) as refused:
         fed.feed(SHOWN, [shown(number, f"r{number}") for number in range(9)])
     assert refused.value.allowed == limit[name]
 
@@ -123,7 +123,7 @@ def test_the_size_is_what_max_bytes_allows_and_grows_with_what_waits() -> None:
     assert third == first + 4 * 39
     limited = fed_with(max_bytes=sizes[-1] - 1)
     limited.restart(fed)
-    with pytest.raises(TooManyOpenError, match="max_bytes"):
+    with pytest.raises(RefusedRecordsError, match="max_bytes"):
         limited.feed(SHOWN, [shown(0, "r0")])
     fed.restart()
     assert fed.state.joiner.size == sizes[-1]

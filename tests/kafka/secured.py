@@ -20,7 +20,7 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streameval.events.errors import BrokerError, MissingExtraError
+from streameval.events.errors import MissingExtraError, SourceError
 from streameval.testing.broker import Broker, free_ports
 from tests.certificates import Authority
 from tests.kafka.topics import admin_of, read_by
@@ -123,7 +123,7 @@ def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with ExitStack() as stack:
         try:
             cluster = stack.enter_context(secured(tmp_path_factory.mktemp("identities")))
-        except (MissingExtraError, BrokerError) as error:
+        except (MissingExtraError, SourceError) as error:
             if os.environ.get("CI") == "true":
                 raise
             pytest.skip(f"no real Kafka here: {error}")

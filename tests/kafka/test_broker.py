@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.events.errors import BrokerError, MissingExtraError
+from streameval.events.errors import MissingExtraError, SourceError
 from streameval.testing.broker import Broker, classpath, java
 from tests.effort import PATIENCE
 
@@ -56,7 +56,7 @@ def test_a_broker_that_cannot_start_shows_the_end_of_its_log() -> None:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", taken))
         other.listen()
-        with pytest.raises(BrokerError, match="its log ends with"), broker:
+        with pytest.raises(SourceError, match="its log ends with"), broker:
             pytest.fail("it cannot have started")
     assert broker._directory is None
 

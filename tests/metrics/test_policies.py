@@ -23,7 +23,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.events import Event
 from streameval.events.batch import Batch
-from streameval.events.errors import InvalidEventError, MetricDeclarationError
+from streameval.events.errors import InvalidEventError, OwnMetricError
 from streameval.inference.interval_formulas import interval
 from streameval.statistics.intervals import GroupSums
 from tests.present import present
@@ -573,7 +573,7 @@ def test_an_estimate_that_cannot_be_trusted_is_not_compared() -> None:
 def test_only_a_sum_over_events_is_divided_by_another() -> None:
     from streameval import metric  # noqa: PLC0415  read where it is refused
 
-    with pytest.raises(MetricDeclarationError, match="divides a sum over events"):
+    with pytest.raises(OwnMetricError, match="divides a sum over events"):
 
         @metric(bounds=(0, 1), over="importance_weight", source="our own rule")
         def ratio(hits: Any) -> Any:

@@ -6,9 +6,7 @@ import pytest
 
 from streameval.catalogue import catalogue, lookup, parse
 from streameval.catalogue.lookup import ALIASES, aliases
-from streameval.events.errors import (
-    MetricParameterError,
-)
+from streameval.events.errors import MetricTextError
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def test_an_alias_takes_parameters_and_a_cutoff() -> None:
     assert parse("surprisal(denominator=k)@5").text == "novelty(denominator=k,unit=share)@5"
     assert parse("surprisal(unit=bits)@5").text == "novelty@5"
     assert parse("success@10").text == "hit_rate@10"
-    with pytest.raises(MetricParameterError) as error:
+    with pytest.raises(MetricTextError) as error:
         parse("success(gain=exp2)@10")
     assert error.value.metric == "success(gain=exp2)@10"
 

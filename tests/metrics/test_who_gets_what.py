@@ -16,7 +16,7 @@ import pytest
 from streameval import Accumulator, Attribute, Event, Popularity
 from streameval.catalogue.context import Given
 from streameval.events import Id
-from streameval.events.errors import MetricError, MetricParameterError
+from streameval.events.errors import MetricError, MetricTextError
 from streameval.metrics import alpha_ndcg
 
 POPULARITY: Final = Popularity(
@@ -154,7 +154,7 @@ def test_a_thousand_groups_have_a_disparity_and_one_more_is_refused() -> None:
     accumulator = Accumulator("group_disparity@1", attributes={"provider": {**owners, "i0": "p1"}})
     accumulator.update(["i1"], [])
     assert accumulator.read("group_disparity@1").value == 0.0
-    with pytest.raises(MetricParameterError, match=r"1,001 values.*use gini\(by=provider\)"):
+    with pytest.raises(MetricTextError, match=r"1,001 values.*use gini\(by=provider\)"):
         Accumulator("group_disparity@1", attributes={"provider": owners})
 
 

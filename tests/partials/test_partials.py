@@ -34,7 +34,7 @@ from streameval.events.errors import (
     DamagedStateError,
     InvalidEventError,
     MetricError,
-    MetricModuleError,
+    MetricTextError,
     SourceError,
     StateVersionError,
     UnlikeStateError,
@@ -366,7 +366,7 @@ def test_rows_import_no_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     rows = partials([table], "partial_payload:clicks")
     loaded = sys.modules.pop("partial_payload")
     for read in (merged, repacked):
-        with pytest.raises(MetricModuleError, match="of module 'partial_payload', which"):
+        with pytest.raises(MetricTextError, match="of module 'partial_payload', which"):
             read(rows)
     assert "partial_payload" not in sys.modules
     monkeypatch.setitem(sys.modules, "partial_payload", loaded)

@@ -22,7 +22,7 @@ from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.storage import Storage, StoredFile
 from streameval.checkpoints.store import GRACE, Store, folder_store
-from streameval.events.errors import ForeignStoreError, StoreError
+from streameval.events.errors import RefusedStateError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.crashes.simulated_disk import Crash
 from tests.crashes.test_histories import OFFSETS, PROCESSES, SOME, StoreHistories
@@ -347,7 +347,7 @@ def test_a_claim_whose_response_was_lost_belongs_to_its_process(bucket: FaultyBu
         Store(bucket).claim("c1", "g1")
     bucket.after = lambda _: None
     opened(bucket)
-    with pytest.raises(ForeignStoreError):
+    with pytest.raises(RefusedStateError):
         Store(bucket).claim("c2", "g1")
 
 
@@ -358,7 +358,7 @@ def test_only_one_of_two_concurrent_claims_wins(bucket: FaultyBucket) -> None:
             Store(bucket).claim("c2", "g2")
 
     bucket.before = other
-    with pytest.raises(ForeignStoreError, match="belongs to cluster 'c2'"):
+    with pytest.raises(RefusedStateError, match="belongs to cluster 'c2'"):
         Store(bucket).claim("c1", "g1")
 
 

@@ -13,11 +13,7 @@ import pytest
 
 from streameval import Accumulator, Event, Intervals, metric, metric_at
 from streameval.catalogue import parse
-from streameval.events.errors import (
-    MetricDeclarationError,
-    MetricModuleError,
-    MetricParameterError,
-)
+from streameval.events.errors import MetricTextError, OwnMetricError
 from streameval.exporters.names import family_name
 from streameval.metrics.ndcg import ndcg
 from tests.effort import PATIENCE
@@ -93,9 +89,9 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
     def length(event: Event) -> float:
         return float(len(event.recommendations))
 
-    with pytest.raises(MetricDeclarationError, match="@metric of length needs parentheses with"):
+    with pytest.raises(OwnMetricError, match="@metric of length needs parentheses with"):
         metric(length)
-    with pytest.raises(MetricDeclarationError, match=r"write @metric\(bounds=\(0, 1\), source="):
+    with pytest.raises(OwnMetricError, match=r"write @metric\(bounds=\(0, 1\), source="):
         metric(bounds=(0, 1))
 
 
@@ -179,7 +175,7 @@ def test_a_parameter_with_the_name_of_a_shared_one_is_refused() -> None:
     def local(event: Event, *, q: float = 3.0) -> float:
         return q * len(event.recommendations)
 
-    with pytest.raises(MetricParameterError, match=r"q = 3\.0 is not allowed; all metrics"):
+    with pytest.raises(MetricTextError, match=r"q = 3\.0 is not allowed; all metrics"):
         Accumulator(local)
 
 
@@ -188,7 +184,7 @@ def test_a_module_that_fails_is_named_with_its_error(
 ) -> None:
     (tmp_path / "broken_metrics.py").write_text("import nowhere_to_be_found\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(MetricModuleError, match="'broken_metrics' cannot be imported: ModuleNotF"):
+    with pytest.raises(MetricTextError, match="'broken_metrics' cannot be imported: ModuleNotF"):
         parse("broken_metrics:ndcg")
 
 

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from streameval.engine.analysis import Kept, Problem
-from streameval.events.errors import ConfigError, OptionError, suggestion, unknown_name_problem
+from streameval.events.errors import ConfigError, suggestion, unknown_name_problem
 from streameval.events.problems import check_types
 from streameval.inference.days import date_of, number_of_day
 
@@ -44,7 +44,7 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             like "2026-12-24/2027-01-01".
 
     Raises:
-        OptionError: a value is not allowed.
+        ConfigError: a value is not allowed.
 
     Example:
         >>> ChangeSettings(once_in="365d").days
@@ -73,7 +73,7 @@ class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             self._refuse("against", f'give "{WEEKS}", "{OTHERS}" or a value of the label')
 
     def _refuse(self, key: str, remedy: str) -> None:
-        raise OptionError(key, f"found {getattr(self, key)!r:.80}; {remedy}.")
+        raise ConfigError("", key, f"found {getattr(self, key)!r:.80}; {remedy}.")
 
     @property
     def days(self) -> int:

@@ -125,7 +125,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             366; 0 adjusts nothing.
 
     Raises:
-        OptionError: a value does not have its type.
+        ConfigError: a value does not have its type.
 
     Example:
         >>> Experiment(guardrails={"ctr": -0.01}).control

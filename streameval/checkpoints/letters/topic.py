@@ -1,7 +1,7 @@
 """Dead letters in Kafka topics: names and headers, the writer, the reader, and replays.
 
-Writing raises DeadLetterError, reading SourceError, and replaying PublishError, if the broker does
-not answer in time, or rejects a topic or a record.
+Writing raises DeadLetterError, reading and replaying SourceError, if the broker does not answer in
+time, or rejects a topic or a record.
 """
 
 from __future__ import annotations

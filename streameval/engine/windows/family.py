@@ -45,9 +45,9 @@ from streameval.engine.windows.times import (
 from streameval.engine.windows.users import FamilyUsers, UsersCopy, add_users, users_alone
 from streameval.events import Batch
 from streameval.events.errors import (
-    BackfillError,
     DamagedStateError,
     UnlikeStateError,
+    UsageError,
     damage_as_error,
 )
 from streameval.statistics.arrays import IntArray, place_values
@@ -338,7 +338,7 @@ class Family:
         `span`: start and length of their event time, microseconds; None without event time.
 
         Raises:
-            BackfillError: the span lies in several panes.
+            UsageError: the span lies in several panes.
             UnlikeStateError: a statistic is missing from it, or has other options.
             DamagedStateError: it is not a table.
         """
@@ -522,7 +522,7 @@ class Family:
             fitting = f'"{span_text(size)}"'
             if self._fine != PAST:
                 fitting += f', or "1h" for what is {span_text(FINE + self.windowing.lateness)} old'
-            raise BackfillError(problem, f"count it again with every={fitting}")
+            raise unfit(problem, f"count it again with every={fitting}")
         return first
 
     def _target(self, pane: Pane) -> Pane:
@@ -576,3 +576,8 @@ def widest_search(families: Sequence[FamilySpec]) -> Search:
 def _plan_of(pane: Pane, plan: Plan) -> Plan:
     """The plan of a pane's table; users are kept for the lifetime, outside the panes."""
     return plan.without_users if pane == PAST_PANE else plan.of_pane
+
+
+def unfit(problem: str, remedy: str) -> UsageError:
+    """The error for a backfill that a state cannot take."""
+    return UsageError(f"this backfill cannot be merged: {problem}; {remedy}.")

@@ -19,7 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from streameval.events.errors import AddressInUseError
+from streameval.events.errors import UsageError
 from streameval.exporters.web.webconfig import Security
 
 _BACKLOG: Final = 1_024
@@ -51,7 +51,7 @@ class Server:
         addresses: the URLs, "http://HOST:PORT" or "https://HOST:PORT", in the given order.
 
     Raises:
-        AddressInUseError: an address is in use or not local; no address is bound then.
+        UsageError: an address is in use or not local; no address is bound then.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ def try_address(listen: str, security: Security | None = None) -> str:
     """Bind an address for a test; returns its URL.
 
     Raises:
-        AddressInUseError: the address is in use or not local.
+        UsageError: the address is in use or not local.
     """
     with _listening(listen) as bound:
         return _address(bound, security or Security())
@@ -127,7 +127,10 @@ def _listening(listen: str) -> socket.socket:
         # Python appends the attempted action to some messages; errno gives the plain text.
         known = error.errno is not None and error.errno > 0
         text = os.strerror(error.errno or 0) if known else str(error.strerror or error)
-        raise AddressInUseError(listen, text[:1].lower() + text[1:]) from error
+        raise UsageError(
+            f"cannot listen on {listen}: {text[:1].lower()}{text[1:]}; choose another address with "
+            "[web] listen, --web.listen (run) or --listen (demo)."
+        ) from error
 
 
 def _address(bound: socket.socket, security: Security) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 
-from streameval.events.errors import ConfigError, OptionError
+from streameval.events.errors import ConfigError
 from streameval.exporters.web.auth import WebUsers
 
 ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
@@ -50,10 +50,10 @@ class TlsServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 f"missing; client_auth_type: {self.client_auth_type} needs it: name the CA of the "
                 "client certificates."
             )
-            raise OptionError("client_ca_file", problem)
+            raise ConfigError("", "client_ca_file", problem)
         if self.client_ca_file is not None and self.client_auth_type == "NoClientCert":
             problem = "needs client_auth_type; give RequireAndVerifyClientCert."
-            raise OptionError("client_ca_file", problem)
+            raise ConfigError("", "client_ca_file", problem)
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
