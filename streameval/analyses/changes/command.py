@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 from typer import Option
 
 from streameval.accumulator.by_user import ungrouped
 from streameval.analyses.changes.analysis import CHANGES
 from streameval.analyses.changes.reader import (
-    SlicedCounts,
     closed_day,
     families_in,
     watched_series,
@@ -38,12 +38,12 @@ from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
-from streameval.evaluation.counted import count
+from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.options import NoEventsError, as_usage_error
 from streameval.evaluation.setup import Request, given_options, setup_of
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms
-from streameval.evaluation.stores import restore_states
+from streameval.evaluation.stores import StateCounts, restore_states
 from streameval.events.errors import InvalidEventError, SourceError, UsageError, suggestion
 from streameval.inference.days import date_of, number_of_day
 from streameval.inference.table import TextTable
@@ -165,9 +165,7 @@ def changes(
     until = None if watch.until is None else day_option("--until", watch.until)
     with as_usage_error(SourceError, InvalidEventError):
         request = read.request()
-        counts = _from_states if request.given.is_state else _from_files
-        counted = counts(request, overrides)
-        reports = _reports(counted, request, overrides, until, replay=watch.replay)
+        reports, is_doubtful = _reports(request, overrides, until, replay=watch.replay)
     latest = reports[-1]
     verdicts = {change.verdict for change in latest.changes}
     failures = {
@@ -186,45 +184,28 @@ def changes(
         lambda: map(_flat_record, rows),
     )
     fails = any(failures[condition] for condition in watch.fail_on)
-    read.write(forms, format, is_doubtful=counted.is_doubtful, fails=fails)
-
-
-class _Counts(NamedTuple):
-    """What was counted.
-
-    Attributes:
-        closed: the last closed day, since 1970-01-01 (UTC); None without event time.
-        open_too: whether a day after it may be asked for, as no more events come.
-    """
-
-    families: Sequence[SlicedCounts]
-    settings: ChangeSettings
-    intervals: Intervals
-    closed: int | None
-    is_doubtful: bool = False
-    open_too: bool = False
+    read.write(forms, format, is_doubtful=is_doubtful, fails=fails)
 
 
 def _reports(
-    counts: _Counts,
-    request: Request,
-    overrides: Mapping[str, Any],
-    until: date | None,
-    *,
-    replay: bool,
-) -> list[ChangesReport]:
-    """The verdicts on every series: of the last day, or with `replay` of each day, oldest first.
+    request: Request, overrides: Mapping[str, Any], until: date | None, *, replay: bool
+) -> tuple[list[ChangesReport], bool]:
+    """The verdicts on every series, and whether most records with interactions are invalid.
+
+    They are of the last day, or with `replay` of each day, the oldest first.
 
     `overrides`: settings that override the configuration. `until`: None for the last closed day.
     """
-    families, settings, files = counts.families, counts.settings, ", ".join(request.files)
+    count_all = _from_states if request.given.is_state else _from_files
+    counted, settings, closed = count_all(request, overrides)
+    families, files = families_in(counted.families, settings), ", ".join(request.files)
     if named := [parse(text).text for text in request.options.metrics]:
-        counted = {metric.text for family in families for metric in family.metrics}
+        texts = {metric.text for family in families for metric in family.metrics}
         for text in named if request.given.is_state else ():
-            if text not in counted:
-                there = ", ".join(sorted(counted))
+            if text not in texts:
+                there = ", ".join(sorted(texts))
                 raise UsageError(f"-m {text}: not counted by user in the state, which has {there}.")
-        settings = msgspec.structs.replace(settings, metrics=named)
+        settings = replace(settings, metrics=named)
     series = list(watched_series(families, settings))
     if not any(part.traffic.days.size for part in series):
         if families and not series:
@@ -250,16 +231,17 @@ def _reports(
             if key in overrides:
                 raise UsageError(f"{problem}; name the field with --{key}.")
             SURROUNDINGS.note(f"{problem} of changes.{key}")
-    if counts.closed is None:
+    if closed is None:
         raise UsageError("changes need event time: name its field with --time.")
-    day, last = counts.closed, counts.closed
+    day, last = closed, closed
     if until is not None:
-        day, last = number_of_day(until), max(newest, last) if counts.open_too else last
+        # No more events come to files, so that a day after the last closed one is whole.
+        day, last = number_of_day(until), last if request.given.is_state else max(newest, last)
     if day > last:
         raise UsageError(
             f"--until {until}: give a day up to {date_of(last)}, the last one to judge."
         )
-    precision = counts.intervals.precision
+    precision = counted.intervals.precision
     if replay:
         by_day = replayed(series, day, settings, precision)
     else:
@@ -270,10 +252,13 @@ def _reports(
         days = (change.until for change in changes_of_day if change.until is not None)
         last_day = max(days, default=None)
         reports.append(ChangesReport(settings=settings, until=last_day, changes=changes_of_day))
-    return reports
+    return reports, counted.is_doubtful
 
 
-def _from_states(request: Request, overrides: Mapping[str, Any]) -> _Counts:
+def _from_states(
+    request: Request, overrides: Mapping[str, Any]
+) -> tuple[StateCounts, ChangeSettings, int | None]:
+    """The counts, the settings, and the last closed day; None without event time."""
     states = restore_states(request, SURROUNDINGS)
     config = states.config
     settings, labels = _settings(config, overrides), config.series_labels()
@@ -286,12 +271,12 @@ def _from_states(request: Request, overrides: Mapping[str, Any]) -> _Counts:
         if name is not None and name not in names:
             there = ", ".join(names) or "none"
             raise UsageError(f"--{key} {name}: not counted in the state, which has {there}.")
-    families = families_in(states.families, settings)
-    closed = closed_day(states.clocks, config.windowing().lateness)
-    return _Counts(families, settings, states.intervals, closed)
+    return states, settings, closed_day(states.clocks, config.windowing().lateness)
 
 
-def _from_files(request: Request, overrides: Mapping[str, Any]) -> _Counts:
+def _from_files(
+    request: Request, overrides: Mapping[str, Any]
+) -> tuple[FileCounts, ChangeSettings, int | None]:
     request = request.with_options(intervals=Intervals())
     setup = setup_of(request, CHANGES)
     settings = _settings(setup.config, overrides)
@@ -302,20 +287,18 @@ def _from_files(request: Request, overrides: Mapping[str, Any]) -> _Counts:
     if setup.fields.time is None:
         raise UsageError("changes need event time: name its field with --time.")
     counted = count(setup, SURROUNDINGS)
-    families = families_in(counted.families, settings)
     for family in counted.families:
         for metric in family.metrics:
             if (reason := ungrouped(metric, family.table)) is not None:
                 SURROUNDINGS.note(f"{metric.text} is not watched: {reason}")
     # Files are read to their end, so none is waited for.
     lateness = Windowing().lateness if setup.config is None else setup.config.windowing().lateness
-    closed = closed_day([] if counted.clock is None else [counted.clock], lateness)
-    doubtful = counted.is_doubtful
-    return _Counts(families, settings, counted.intervals, closed, doubtful, open_too=True)
+    clocks = [] if counted.clock is None else [counted.clock]
+    return counted, settings, closed_day(clocks, lateness)
 
 
 def _settings(config: Config | None, overrides: Mapping[str, Any]) -> ChangeSettings:
-    settings = msgspec.structs.replace(CHANGES.settings_in(config) or ChangeSettings(), **overrides)
+    settings = replace(CHANGES.settings_in(config) or ChangeSettings(), **overrides)
     if settings.label is None and "against" in overrides and settings.against != WEEKS:
         raise UsageError("--against is for the values of a label; name it with --label.")
     return settings

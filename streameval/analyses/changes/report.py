@@ -8,6 +8,7 @@ from datetime import date
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from streameval.engine.analysis import Kept, Problem
 from streameval.events.errors import ConfigError, suggestion, unknown_name_problem
@@ -258,7 +259,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     def untrusted(self, trouble: str) -> Change:
         """The series without its verdict and evidence, for a reason."""
-        return msgspec.structs.replace(
+        return replace(
             self,
             verdict="do not trust",
             reason=trouble,
@@ -284,4 +285,4 @@ class ChangesReport(msgspec.Struct, frozen=True, kw_only=True):
     def untrusted(self, trouble: str) -> ChangesReport:
         """The report without verdicts, for a reason."""
         changes = [change.untrusted(trouble) for change in self.changes]
-        return msgspec.structs.replace(self, changes=changes)
+        return replace(self, changes=changes)

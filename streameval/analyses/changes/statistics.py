@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any, Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.objections import objections_to
@@ -359,11 +359,11 @@ def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
         left_out |= frozenset(range(began, over.last + 1))
         seen = look(seen.series, seen.until, bets.settings, left_out)
         change = _judged_once(seen, bets)
-    change = msgspec.structs.replace(change, past=tuple(past))
+    change = replace(change, past=tuple(past))
     if not detailed:
         return change
     banded = change.slice is None or change.verdict in CHANGED
-    return msgspec.structs.replace(change, days=_days(seen, change, banded=banded))
+    return replace(change, days=_days(seen, change, banded=banded))
 
 
 def _judged_once(seen: Look, bets: _Bets) -> Change:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from streameval.analyses.changes.report import CHANGED, OTHERS, WEEKS, Change, ChangesReport
 from streameval.exporters.view import UNDEFINED, lift_bounds
@@ -35,8 +35,8 @@ def changes_promise(report: ChangesReport) -> str:
 
 def told(report: ChangesReport) -> ChangesReport:
     """The report with what happened in words, for programs."""
-    changes = [msgspec.structs.replace(each, text=sentence(each)) for each in report.changes]
-    return msgspec.structs.replace(report, changes=changes)
+    changes = [replace(each, text=sentence(each)) for each in report.changes]
+    return replace(report, changes=changes)
 
 
 def change_text(change: Change) -> str:

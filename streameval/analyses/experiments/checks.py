@@ -8,6 +8,7 @@ from datetime import date
 from itertools import zip_longest
 
 import msgspec
+from msgspec.structs import replace
 
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
@@ -134,7 +135,7 @@ def check_audiences(
         },
         uneven_evidence=uneven_evidence(arms),
     )
-    return msgspec.structs.replace(checks, trouble=tuple(_trouble(checks)))
+    return replace(checks, trouble=tuple(_trouble(checks)))
 
 
 def within_values(checks: Checks, evidence: float, trouble: Sequence[str]) -> Checks:
@@ -142,8 +143,8 @@ def within_values(checks: Checks, evidence: float, trouble: Sequence[str]) -> Ch
 
     `evidence`: against that; `trouble`: what it says.
     """
-    others = _trouble(msgspec.structs.replace(checks, ratio_evidence=1.0))
-    return msgspec.structs.replace(
+    others = _trouble(replace(checks, ratio_evidence=1.0))
+    return replace(
         checks, ratio_evidence=evidence, trouble=(*others, *trouble), segment_evidence=evidence
     )
 

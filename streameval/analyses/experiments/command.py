@@ -15,7 +15,6 @@ from streameval.analyses.experiments.checks import users_text
 from streameval.analyses.experiments.files import (
     CompareResult,
     ExperimentOptions,
-    compare_policies,
     compare_variants,
     page_of_report,
 )
@@ -230,8 +229,7 @@ def compare(
         options = ExperimentOptions(
             experiment, intervals.given, method, arms.looks, arms.by, models, arms.against
         )
-        compared = compare_variants if arms.against is None else compare_policies
-        result = compared(request, options, SURROUNDINGS)
+        result = compare_variants(request, options, SURROUNDINGS)
     compared_rows, segments = result.report.rows, result.report.segments
     checks, levels = result.report.checks, result.report.intervals
     forms = Forms(

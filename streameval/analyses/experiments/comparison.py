@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import (
@@ -182,10 +183,10 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
         return comparison
     plain, relative = _tests(contrast, settings)
     if plain is None or relative is None:
-        return msgspec.structs.replace(comparison, verdict="not enough evidence")
+        return replace(comparison, verdict="not enough evidence")
     # The evidence is the smaller of those of difference and lift.
     evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
-    comparison = msgspec.structs.replace(
+    comparison = replace(
         comparison,
         low=plain.low,
         high=plain.high,
@@ -202,7 +203,7 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
         verdict = "better" if rises is settings.higher_is_better else "worse"
     elif (comparison.largest_lift or 0.0) <= settings.precision:
         verdict = "no difference"
-    return msgspec.structs.replace(comparison, verdict=verdict)
+    return replace(comparison, verdict=verdict)
 
 
 def side_of_limit(
@@ -258,7 +259,7 @@ def compare_accumulators(
         raise NotComparableError(parsed.text, reason)
     intervals = control.intervals or Intervals()
     if precision is not None:
-        intervals = msgspec.structs.replace(intervals, precision=precision)
+        intervals = replace(intervals, precision=precision)
     first, other = _sums(control, beside), _sums(treatment, parsed)
     if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
@@ -279,16 +280,16 @@ def compare_accumulators(
     ]
     if objections:
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
-        bounded = msgspec.structs.replace(comparison, **bounds, evidence=1.0, p_value=1.0)
+        bounded = replace(comparison, **bounds, evidence=1.0, p_value=1.0)
         return distrusted(bounded, objections[0])
     if lack_ids(audiences):
-        return msgspec.structs.replace(comparison, verdict="do not trust")
+        return replace(comparison, verdict="do not trust")
     return comparison
 
 
 def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
     """The comparison without a verdict, for this reason."""
-    return msgspec.structs.replace(
+    return replace(
         comparison,
         verdict="do not trust",
         reason=objection.reason,

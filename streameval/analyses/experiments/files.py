@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.by_user import has_user_means, ungrouped, unlike_metrics
@@ -100,8 +100,8 @@ class ArmCounts(NamedTuple):
 
     Attributes:
         left_out: metric -> reason why it is not compared.
+        is_doubtful: whether most records with interactions are invalid.
         segments: value of the field `by` or `within` -> variants.
-        invalid: whether most records with interactions are invalid.
         before: what users did in the days before the experiment; None if it is not kept.
     """
 
@@ -110,7 +110,7 @@ class ArmCounts(NamedTuple):
     metrics: Sequence[Metric]
     variants: Mapping[str, Variant]
     left_out: Mapping[str, str]
-    invalid: bool = False
+    is_doubtful: bool = False
     segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
     before: Before | None = None
 
@@ -137,7 +137,7 @@ def _counted(
                 option = Setting("within" if options.by is None else "by", by)
                 problem = f"neither a label nor a segment of the state: {', '.join(names)}."
                 raise InputError("{option}: {problem}", option=option, problem=problem)
-    return counted, experiment, msgspec.structs.replace(counted.intervals, **options.intervals)
+    return counted, experiment, replace(counted.intervals, **options.intervals)
 
 
 def experiment_setup(
@@ -163,7 +163,7 @@ def experiment_setup(
     if setup.config is not None:
         counting = Configured(EXPERIMENTS, experiment)
         setup = setup._replace(config=with_analyses(setup.config, [counting]))
-    intervals = msgspec.structs.replace(setup.intervals or Intervals(), **options.intervals)
+    intervals = replace(setup.intervals or Intervals(), **options.intervals)
     return setup.with_intervals(intervals), experiment
 
 
@@ -173,10 +173,10 @@ def experiment_of(
     """The experiment of a configuration, as far as options do not override it."""
     named = {"label": request.options.by[0]} if request.options.by else {}
     known = EXPERIMENTS.settings_in(config) or Experiment()
-    experiment = msgspec.structs.replace(known, **named | dict(options.experiment))
+    experiment = replace(known, **named | dict(options.experiment))
     # Every user meets all rankers, if these are the variants.
     ranked = bool(fields.rankers) and experiment.label == RANKER
-    return msgspec.structs.replace(experiment, same_users=True) if ranked else experiment
+    return replace(experiment, same_users=True) if ranked else experiment
 
 
 def count_arms(request: Request, options: ExperimentOptions, around: Surroundings) -> ArmCounts:
@@ -219,7 +219,7 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
     setup, experiment = experiment_setup(request, options._replace(experiment=whole), around)
     if "control" not in options.experiment and experiment.control not in options.models:
-        experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
+        experiment = replace(experiment, control=next(iter(options.models)))
     setup = setup.without_labels()
     models, first = options.models, next(iter(options.models.values()))
     if first.kind == "pair":
@@ -235,6 +235,69 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
         metrics, variants[name] = everyone_in(families)
         left_out = _left_out(families)
     return ArmCounts(experiment, setup.intervals or Intervals(), metrics, variants, left_out)
+
+
+POLICY: Final = "policy"
+"""The name of the policy that is compared; control has the name of its metric."""
+
+
+def count_policies(request: Request, options: ExperimentOptions, around: Surroundings) -> ArmCounts:
+    """The counts of one log, with the metric of `options.against` under the name of each other."""
+    against = options.against or ""
+    control = parse(against)
+    # All lists are of one log, so that no option about variants says anything.
+    given = {
+        "--label": request.options.by,
+        "--by": options.by,
+        "--recommendations": options.models,
+        "--truth": request.given.truth,
+        "--control": options.experiment.get("control"),
+        "--shares": options.experiment.get("shares"),
+        "--within": options.experiment.get("within"),
+    }
+    for option in filter(given.get, given):
+        raise UsageError(
+            f"{option} is for variants; --against compares two metrics of one log. Leave it out."
+        )
+    if {parse(text) for text in request.options.metrics} <= {control}:
+        raise UsageError(
+            f"--against {against}: name the metric to compare with it, for example "
+            '-m "snips(target=uniform)".'
+        )
+    request = request.with_options(metrics=[*request.options.metrics, control.text])
+    # Every user meets both policies.
+    whole = {"control": control.text, "same_users": True, "shares": {}}
+    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
+    options = options._replace(experiment=deciding | dict(options.experiment) | whole)
+    log, experiment, intervals = _counted(request, options, around)
+    counted, everyone = everyone_in(log.families)
+    if not everyone.audience.lists:
+        raise NoEventsError(request.files)
+    _check_users([everyone.audience], request)
+    tables = {metric: family.table for family in log.families for metric in family.metrics}
+    if control not in counted:
+        texts = ", ".join(metric.text for metric in counted)
+        raise UsageError(f"--against {against}: not counted here; there are {texts}.")
+    if reason := ungrouped(control, tables[control]):
+        raise UsageError(f"--against {against}: {reason}")
+    metrics: list[Metric] = []
+    left_out: dict[str, str] = {}
+    for metric in chosen_metrics(request, counted):
+        if metric == control:
+            continue
+        if reason := ungrouped(metric, tables[metric]) or unlike_metrics(control, metric):
+            left_out[metric.text] = reason
+        else:
+            metrics.append(metric)
+    if not metrics:
+        raise UsageError(f"nothing to compare with {control.text}: {' '.join(left_out.values())}")
+    as_control: dict[str, Any] = {"sums": {}, "objections": {}, "values": {}}
+    for name in as_control:
+        if control.text in (by_metric := getattr(everyone, name)):
+            others = (metric.text for metric in metrics)
+            as_control[name] = dict.fromkeys(others, by_metric[control.text])
+    variants = {control.text: everyone._replace(**as_control), POLICY: everyone}
+    return ArmCounts(experiment, intervals, metrics, variants, left_out, log.is_doubtful)
 
 
 def _left_out(families: Iterable[SliceTable]) -> dict[str, str]:
@@ -273,18 +336,23 @@ class CompareResult(NamedTuple):
 def compare_variants(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> CompareResult:
-    """Count the variants and compare them; notes every doubt about the events.
+    """Count the variants, models or policies and compare them; notes every doubt about the events.
 
     Raises:
         UsageError: the request contradicts itself, or names what is not there.
         NoEventsError: there is no valid event.
         ConfigError: a primary metric, guardrail or share does not fit.
+        MetricError: a metric is unknown.
     """
-    refuse_idle(request.options, *(options.models.values() or [request.given]))
-    counted = (count_models if options.models else count_arms)(request, options, around)
+    if options.against is not None:
+        counted, where = count_policies(request, options, around), "command line"
+    else:
+        refuse_idle(request.options, *(options.models.values() or [request.given]))
+        counted = (count_models if options.models else count_arms)(request, options, around)
+        where = "the options"
     experiment, metrics, variants = counted.experiment, counted.metrics, counted.variants
     judged = [metric for metric in metrics if metric.text not in counted.left_out]
-    experiment.check(judged, "the options")
+    experiment.check(judged, where)
     _check_variants(variants, request, experiment)
     segment = options.segment(experiment) or ""
     if set(counted.segments) == {MISSING_LABEL}:
@@ -304,7 +372,9 @@ def compare_variants(
     for text, reason in counted.left_out.items():
         around.note(f"{text} is not compared: {reason}")
     method = method_of(request, options.method, around, options.looks)
-    lists = sum(variant.audience.lists for variant in variants.values())
+    # Policies have the same lists.
+    arms = [variants[POLICY]] if options.against is not None else variants.values()
+    lists = sum(variant.audience.lists for variant in arms)
     if experiment.within is not None:
         variants = with_strata(variants, counted.segments)
     intervals, before = counted.intervals, counted.before
@@ -314,23 +384,24 @@ def compare_variants(
     if counted.segments:
         audiences: dict[Labels, Audience] = {
             (value, name): variant.audience
-            for value, arms in counted.segments.items()
-            for name, variant in arms.items()
+            for value, of_value in counted.segments.items()
+            for name, variant in of_value.items()
         }
         report = check_segment(report, experiment, segment, audiences)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    result = CompareResult(report, experiment, method, counted.invalid, lists=lists)
-    return _with_caution(result, metrics)
-
-
-def _with_caution(result: CompareResult, metrics: Iterable[Metric]) -> CompareResult:
-    """The result with a note if any of its metrics estimates a policy that was not shown."""
-    if not has_estimates(metrics):
-        return result
-    checks = result.report.checks
-    checks = msgspec.structs.replace(checks, notes=(CAUTION.removesuffix("."), *checks.notes))
-    return result._replace(report=result.report._replace(checks=checks))
+    against = None if options.against is None else parse(options.against)
+    if has_estimates([*metrics, *([] if against is None else [against])]):
+        notes = (CAUTION.removesuffix("."), *report.checks.notes)
+        report = report._replace(checks=replace(report.checks, notes=notes))
+    return CompareResult(
+        report,
+        experiment,
+        method,
+        counted.is_doubtful,
+        None if against is None else against.text,
+        lists,
+    )
 
 
 def _check_variants(
@@ -377,89 +448,5 @@ def page_of_report(title: str, result: CompareResult, about: Mapping[str, str]) 
     told = {"intervals": f"{result.method}, {level}, precision {precision}"}
     if result.lists:
         told["events"] = f"{result.lists:,} lists"
-    report = msgspec.structs.replace(
-        snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),)
-    )
+    report = replace(snapshot_of((), ()), findings=(Finding(EXPERIMENTS, result.report),))
     return page_of(title, [SpanReadings(None, report)], {**told, **about})
-
-
-POLICY = "policy"
-"""The name of the policy that is compared; control has the name of its metric."""
-
-
-def compare_policies(
-    request: Request, options: ExperimentOptions, around: Surroundings
-) -> CompareResult:
-    """Count one log, and compare each metric with that of `options.against`, paired by user.
-
-    Raises:
-        UsageError: the request contradicts itself, or the metrics cannot be compared.
-        NoEventsError: there is no valid event.
-        MetricError: a metric is unknown.
-    """
-    against = options.against or ""
-    control = parse(against)
-    # All lists are of one log, so that no option about variants says anything.
-    given = {
-        "--label": request.options.by,
-        "--by": options.by,
-        "--recommendations": options.models,
-        "--truth": request.given.truth,
-        "--control": options.experiment.get("control"),
-        "--shares": options.experiment.get("shares"),
-        "--within": options.experiment.get("within"),
-    }
-    for option in filter(given.get, given):
-        raise UsageError(
-            f"{option} is for variants; --against compares two metrics of one log. Leave it out."
-        )
-    if {parse(text) for text in request.options.metrics} <= {control}:
-        raise UsageError(
-            f"--against {against}: name the metric to compare with it, for example "
-            '-m "snips(target=uniform)".'
-        )
-    request = request.with_options(metrics=[*request.options.metrics, control.text])
-    # Every user meets both policies.
-    whole = {"control": control.text, "same_users": True, "shares": {}}
-    deciding: dict[str, Any] = {"primary": [], "guardrails": {}, "since": None}
-    options = options._replace(experiment=deciding | dict(options.experiment) | whole)
-    log, experiment, intervals = _counted(request, options, around)
-    counted, everyone = everyone_in(log.families)
-    if not everyone.audience.lists:
-        raise NoEventsError(request.files)
-    _check_users([everyone.audience], request)
-    tables = {metric: family.table for family in log.families for metric in family.metrics}
-    if control not in counted:
-        texts = ", ".join(metric.text for metric in counted)
-        raise UsageError(f"--against {against}: not counted here; there are {texts}.")
-    if reason := ungrouped(control, tables[control]):
-        raise UsageError(f"--against {against}: {reason}")
-    compared: list[Metric] = []
-    left_out: dict[str, str] = {}
-    for metric in chosen_metrics(request, counted):
-        if metric == control:
-            continue
-        if reason := ungrouped(metric, tables[metric]) or unlike_metrics(control, metric):
-            left_out[metric.text] = reason
-        else:
-            compared.append(metric)
-    if not compared:
-        raise UsageError(f"nothing to compare with {control.text}: {' '.join(left_out.values())}")
-    for text, reason in left_out.items():
-        around.note(f"{text} is not compared: {reason}")
-    experiment.check(compared, "command line")
-    method = method_of(request, options.method, around, options.looks)
-    # All lists, with what is counted of the control metric under the name of each other one.
-    name, others = control.text, [metric.text for metric in compared]
-    as_control = everyone._replace(
-        sums=dict.fromkeys(others, everyone.sums[name]),
-        objections=dict.fromkeys(others, everyone.objections[name])
-        if name in everyone.objections
-        else {},
-        values=dict.fromkeys(others, everyone.values[name]) if name in everyone.values else {},
-    )
-    variants = {name: as_control, POLICY: everyone}
-    report = compare_with_control(experiment, compared, variants, intervals, method)
-    lists = everyone.audience.lists
-    result = CompareResult(report, experiment, method, log.is_doubtful, name, lists)
-    return _with_caution(result, [control, *compared])

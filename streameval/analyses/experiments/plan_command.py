@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict, replace
 from typer import Option
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
@@ -75,8 +76,7 @@ def plan(
     with as_usage_error(SourceError, InvalidEventError):
         plans, is_doubtful = plan_experiments(read.request(), wanted, intervals.given, SURROUNDINGS)
     records = [
-        {"metric": plan.metric, "value": plan.value, "lift": plan.lift}
-        | msgspec.structs.asdict(effort)
+        {"metric": plan.metric, "value": plan.value, "lift": plan.lift} | asdict(effort)
         for plan in plans
         for effort in plan.efforts
     ]
@@ -107,7 +107,7 @@ def plan_experiments(
     metrics, everyone = everyone_in(counted.families)
     if request.given.is_state:
         metrics = [*chosen_metrics(request, metrics)]
-    intervals = msgspec.structs.replace(counted.intervals, **options)
+    intervals = replace(counted.intervals, **options)
     plans = []
     for metric in metrics:
         sums = everyone.sums.get(metric.text)

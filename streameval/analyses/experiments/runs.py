@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_args, overload
 
-import msgspec
+from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.analyses.experiments.comparison import (
@@ -408,7 +408,7 @@ def _of_counts(
         if counted.intervals is None:
             reason = f"Count {name} with intervals=Intervals()."
             raise NotComparableError(texts[0], reason)
-    intervals = msgspec.structs.replace(first.intervals or Intervals(), **bounds)
+    intervals = replace(first.intervals or Intervals(), **bounds)
     variants = {name: variant_of(counted) for name, counted in counts.items()}
     compared = [metric for metric in first.metrics if metric.text in texts]
     experiment = Experiment(control=next(iter(counts)), same_users=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from streameval.accumulator.activity import (
     LISTS_PER_USER,
@@ -154,7 +154,7 @@ def compare_with_control(
         checks = _check_within(checks, experiment, arms, experiment.within)
     judged = judged_metrics(metrics)
     comparisons = _Comparisons(experiment, judged, arms, intervals, method, before=before)
-    checks = _with(checks, trouble=(*checks.trouble, *comparisons.unlike_before()))
+    checks = replace(checks, trouble=(*checks.trouble, *comparisons.unlike_before()))
     comparable = [metric for metric in judged if comparisons.has(metric)]
     followed = comparisons.primary or comparable[:1]
     rows: list[Compared] = []
@@ -172,19 +172,15 @@ def compare_with_control(
             for row, (metric, _) in zip(corrected, pairs, strict=True)
         ]
     days = comparisons.days(comparable)
-    checks = _with(checks, period=period(days))
+    checks = replace(checks, period=period(days))
     if days.any() and (experiment.since is not None or not experiment.same_users):
         text = adjustment_text(experiment, before, sorted(rows, key=lambda row: not row.primary))
-        checks = _with(checks, adjustment=text)
+        checks = replace(checks, adjustment=text)
     if not checks.trouble:
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
-        checks = _with(checks, notes=notes)
+        checks = replace(checks, notes=notes)
     rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, experiment.label, intervals)
-
-
-def _with(checks: Checks, **fields: object) -> Checks:
-    return msgspec.structs.replace(checks, **fields)
 
 
 def with_segments(
@@ -204,7 +200,7 @@ def with_segments(
     `segments`: value of the segment -> variants. `before`: see `compare_with_control`.
     """
     first, (control, *treatments) = day_number(experiment.since), [*report.checks.users]
-    plain = msgspec.structs.replace(experiment, primary=[], guardrails={}, within=None)
+    plain = replace(experiment, primary=[], guardrails={}, within=None)
     judged, nothing = judged_metrics(metrics), Variant({}, NOBODY)
     drafts, folded = [], []
     for name, variants in sorted(segments.items()):
@@ -217,9 +213,7 @@ def with_segments(
             for variant in treatments
         ]
         if name in NOT_VALUES:
-            folded += [
-                msgspec.structs.replace(draft.row, verdict="not judged") for draft in of_segment
-            ]
+            folded += [replace(draft.row, verdict="not judged") for draft in of_segment]
         else:
             drafts += of_segment
     rows = [*correct_for_number(drafts), *folded]
@@ -277,12 +271,12 @@ def check_segment(
         segment,
     )
     largest = max(evidence, report.checks.segment_evidence or 0.0)
-    checks = _with(report.checks, segment_evidence=largest)
+    checks = replace(report.checks, segment_evidence=largest)
     if evidence >= ALARM > checks.ratio_evidence:
         trouble = (
             f"{worst}, although in all they are: compare within {segment} (--within {segment})"
         )
-        checks = _with(checks, trouble=(*checks.trouble, trouble))
+        checks = replace(checks, trouble=(*checks.trouble, trouble))
     rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
     return report._replace(checks=checks, rows=rows)
 
@@ -500,7 +494,7 @@ class _Comparisons:
             guardrail = guardrail_verdict(contrast, guarded, limit)
             guardrail = guardrail if objection is None else "do not trust"
         common = on_common_days(control, treatment)
-        fields = msgspec.structs.asdict(comparison)
+        fields = asdict(comparison)
         if contrast is None:
             shown = common if common[0].days.size else (control, treatment)
             for key, sums in zip(("control", "treatment"), shown, strict=True):
@@ -542,7 +536,7 @@ class _Comparisons:
         )
         course = course_of(*arms, self._covariates(metric, row.variant), cells=self.cells)
         if row.lift_low is not None:
-            row = msgspec.structs.replace(
+            row = replace(
                 row,
                 days_left=days_left(course, settings),
                 detectable=detectable_lift(course[-1][1], settings),
@@ -550,7 +544,7 @@ class _Comparisons:
         if not daily or row.reason is not None or metric.counted is not None:
             return row
         alone = settings._replace(confidence=self._intervals.confidence)
-        return msgspec.structs.replace(
+        return replace(
             row,
             days=tuple(compare_days(course, settings) if self._method == "anytime" else ()),
             daily=tuple(lifts_alone(*arms, alone, days=1)),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from streameval.analyses.experiments.checks import Checks
 from streameval.analyses.experiments.comparison import (
@@ -133,7 +134,7 @@ class Report(NamedTuple):
 
     def untrusted(self, trouble: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
-        checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
+        checks = replace(self.checks, trouble=(*self.checks.trouble, trouble))
         rows, segments = (
             [explain_row(row, checks.trouble, self.control) for row in rows]
             for rows in (self.rows, self.segments)
@@ -170,8 +171,8 @@ def correct_for_number(drafts: Sequence[DraftComparison]) -> list[Compared]:
         fields: dict[str, Any] = {"confidence": 1.0 - level}
         if draft.contrast is not None:
             corrected = judge(draft.contrast, draft.settings._replace(level=level))
-            fields = msgspec.structs.asdict(corrected)
-        rows.append(msgspec.structs.replace(draft.row, among=among, **fields))
+            fields = asdict(corrected)
+        rows.append(replace(draft.row, among=among, **fields))
     return rows
 
 
@@ -189,14 +190,13 @@ def guardrail_verdict(
 
 def explain_row(row: Compared, trouble: Sequence[str], control: str) -> Compared:
     """The row with its text and its sentence; without a verdict if a check raised an alarm."""
-    change = msgspec.structs.replace
     if trouble and row.verdict not in ("too few users", "not judged"):
-        row = change(row, verdict="do not trust")
+        row = replace(row, verdict="do not trust")
         if row.guardrail is not None:
-            row = change(row, guardrail_verdict="do not trust")
+            row = replace(row, guardrail_verdict="do not trust")
     verb = " is " if row.verdict in DECIDED else ": "
     text = f"{row.variant}{verb}{verdict_text(row)}"
-    return change(row, text=text, sentence=_sentence(row, control))
+    return replace(row, text=text, sentence=_sentence(row, control))
 
 
 def guardrail_text(row: Compared) -> str:

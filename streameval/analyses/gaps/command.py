@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 from typer import Option
 
 from streameval.analyses.gaps.analysis import GAPS, gaps_in
@@ -92,7 +93,7 @@ def _find(
         # The field is the only label.
         alone = without_sets(request, SURROUNDINGS).with_options(by=[by], intervals=Intervals())
         counted = count(setup_of(alone, GAPS), SURROUNDINGS)
-    how = msgspec.structs.replace(counted.intervals, **intervals)
+    how = replace(counted.intervals, **intervals)
     found = gaps_in(counted.families, by, how, kind, texts)
     if not found:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")

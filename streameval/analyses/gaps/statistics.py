@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Self, get_args
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.accumulator.accumulator import Accumulator
 from streameval.accumulator.by_user import SliceSums
@@ -162,7 +163,7 @@ def gap(
     if intervals is None:
         raise NotComparableError(parsed.text)
     if precision is not None:
-        intervals = msgspec.structs.replace(intervals, precision=precision)
+        intervals = replace(intervals, precision=precision)
     how, whole = IntervalMethod(intervals, method), np.array([0])
     sums = {name: user_sums(parsed, value.table, whole, how) for name, value in values.items()}
     return gap_of(parsed, sums, intervals, method)
