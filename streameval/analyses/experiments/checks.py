@@ -20,6 +20,7 @@ from streameval.analyses.experiments.sample_ratio import (
     uneven_evidence,
 )
 from streameval.analyses.experiments.settings import PlannedShares, day_number
+from streameval.engine.windows.labels import NOT_VALUES
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
 from streameval.inference.words import percent
 from streameval.statistics.intervals import Audience
@@ -138,14 +139,52 @@ def check_audiences(
     return replace(checks, trouble=tuple(_trouble(checks)))
 
 
-def within_values(checks: Checks, evidence: float, trouble: Sequence[str]) -> Checks:
-    """The checks if users are split as planned within values of a segment, not in all.
+def split_within(
+    segment: str,
+    audiences: Mapping[str, Mapping[str, Audience]],
+    plans: Sequence[PlannedShares],
+    *,
+    same_users: bool,
+) -> tuple[float, str]:
+    """The mean of the e-values of the planned split over a segment's values; the worst, in words.
 
-    `evidence`: against that; `trouble`: what it says.
+    The mean of e-values is one, whatever their dependence, so no number of values makes an alarm
+    likelier. `audiences`: value -> variant -> its users, of all variants and control first.
     """
-    others = _trouble(replace(checks, ratio_evidence=1.0))
+    checked = {
+        value: check_audiences(arms, plans, same_users=same_users)
+        for value, arms in sorted(audiences.items())
+        if value not in NOT_VALUES
+    }
+    if not checked:
+        return 1.0, ""
+    evidence = math.fsum(checks.ratio_evidence for checks in checked.values()) / len(checked)
+    worst = max(checked, key=lambda value: checked[value].ratio_evidence)
+    users = users_by_variant(checked[worst].users)
+    return evidence, f"in {segment} = {worst} users are not split as planned ({users})"
+
+
+def check_within(
+    checks: Checks,
+    segment: str,
+    audiences: Mapping[str, Mapping[str, Audience]],
+    plans: Sequence[PlannedShares],
+) -> Checks:
+    """The checks if variants are compared within a segment: users are split as planned there.
+
+    A variant that moves users from one value to another is found by the others.
+
+    `audiences`: see `split_within`.
+    """
+    evidence, worst = split_within(segment, audiences, plans, same_users=checks.same_users)
+    trouble = [*_trouble(replace(checks, ratio_evidence=1.0))]
+    if evidence >= ALARM:
+        trouble.append(
+            f"{worst}: something loses or adds users of one variant there, or a variant moves "
+            f"users to another {segment}"
+        )
     return replace(
-        checks, ratio_evidence=evidence, trouble=(*others, *trouble), segment_evidence=evidence
+        checks, ratio_evidence=evidence, trouble=tuple(trouble), segment_evidence=evidence
     )
 
 
@@ -183,14 +222,24 @@ def split_text(checks: Checks) -> str:
 
     On a ramp those of the newest shares, or of the ones that they are least split by.
     """
-    shown = checks.splits[-1]
+    split = checks.splits[-1]
     if checks.ratio_evidence >= ALARM:
-        shown = max(checks.splits, key=lambda split: split.evidence)
+        split = max(checks.splits, key=lambda split: split.evidence)
     dated = len(checks.splits) > 1
-    counts = shown.users if dated else checks.users
-    users = ", ".join(f"{name} {count:,.0f}" for name, count in counts.items())
-    when = "before the first change" if shown is checks.splits[0] else f"new since {shown.since}"
-    return f"{f'{when}: ' if dated else ''}{users}; planned {planned_text(shown.shares)}"
+    counts = split.users if dated else checks.users
+    users = users_by_variant(counts)
+    when = "before the first change" if split is checks.splits[0] else f"new since {split.since}"
+    return f"{f'{when}: ' if dated else ''}{users}; planned {planned_text(split.shares)}"
+
+
+def users_by_variant(users: Mapping[str, float]) -> str:
+    """The number of users of each variant.
+
+    Example:
+        >>> users_by_variant({"control": 1234.0, "b": 5})
+        'control 1,234, b 5'
+    """
+    return ", ".join(f"{name} {count:,.0f}" for name, count in users.items())
 
 
 def planned_text(shares: Mapping[str, float]) -> str:
@@ -209,8 +258,7 @@ def planned_text(shares: Mapping[str, float]) -> str:
 def users_text(checks: Checks) -> str:
     """The users of each variant, and whether they are split as planned."""
     if checks.same_users:
-        users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-        return f"{users}: users see several variants"
+        return f"{users_by_variant(checks.users)}: users see several variants"
     split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
     return f"{split_text(checks)}, {split} ({imbalance_text(checks)})"
 

@@ -31,7 +31,6 @@ from streameval.analyses.experiments.verdicts import (
     comparison_table,
     guardrail_text,
     heaviest_weight,
-    promise,
 )
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite_or_none, is_table
@@ -340,10 +339,7 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
 def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments, checks = result.report.rows, result.report.segments, result.report.checks
-    for trouble in checks.trouble:
-        yield f"Do not trust these numbers: {trouble}."
-    if not checks.trouble:
-        yield promise(result.method, result.report.intervals.confidence)
+    yield from result.report.opening
     if result.against is not None:
         yield f"Control is {result.against} of the same lists."
     if any(row.primary for row in rows):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streameval.analyses.experiments.checks import imbalance_text, planned_text
+from streameval.analyses.experiments.checks import imbalance_text, planned_text, users_by_variant
 from streameval.analyses.experiments.comparison import e_value_text, verdict_text
 from streameval.analyses.experiments.course import Day, SpanLift
 from streameval.analyses.experiments.sample_ratio import ALARM
@@ -16,7 +16,6 @@ from streameval.analyses.experiments.verdicts import (
     guardrail_text,
     heaviest_weight,
     open_reason,
-    promise,
 )
 from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import number, render
@@ -40,7 +39,6 @@ def section(report: Report) -> str:
     return render(
         "analyses/experiments/section.html",
         report=report,
-        promise=promise(rows[0].kind, report.intervals.confidence) if rows else "",
         table=_table(report) if rows else None,
         evidence=[
             (row, *_evidence(row, name))
@@ -199,8 +197,7 @@ def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
     def share_text(share: float) -> str:
         return percent(share) if share else "none"
 
-    counts = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-    yield "users", counts, ""
+    yield "users", users_by_variant(checks.users), ""
     split = "no: planned" if checks.ratio_evidence >= ALARM else "yes:"
     since = f" since {checks.splits[-1].since}" if len(checks.splits) > 1 else ""
     planned = f"{split} {planned_text(checks.shares)}{since}"

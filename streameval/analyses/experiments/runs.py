@@ -162,15 +162,10 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         return latex_of(self._table())
 
     def __repr__(self) -> str:
-        return "\n".join([*self._doubts(), aligned_text(self._table()), *self.notes])
+        return "\n".join([*self._result.report.opening, aligned_text(self._table()), *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_of(self._table(), " ".join([*self._doubts(), *self.notes]))
-
-    def _doubts(self) -> list[str]:
-        """Why not to trust the numbers, else what they promise."""
-        doubts = [f"Do not trust these numbers: {trouble}." for trouble in self.trouble]
-        return doubts or [self.promise]
+        return html_of(self._table(), " ".join([*self._result.report.opening, *self.notes]))
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))

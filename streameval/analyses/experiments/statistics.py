@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from streameval.analyses.experiments.adjustment import (
     UsersBefore,
     narrower,
 )
-from streameval.analyses.experiments.checks import Checks, check_audiences, within_values
+from streameval.analyses.experiments.checks import check_audiences, check_within, split_within
 from streameval.analyses.experiments.comparison import (
     Settings,
     by_cell,
@@ -151,7 +150,18 @@ def compare_with_control(
         left_out=sorted(named.difference(arms)),
     )
     if experiment.within is not None:
-        checks = _check_within(checks, experiment, arms, experiment.within)
+        # Values of one variant alone do not count.
+        common = set.intersection(
+            *(
+                {value for value, stratum in arm.strata.items() if stratum.audience.lists}
+                for arm in arms.values()
+            )
+        )
+        audiences = {
+            value: {name: arm.strata[value].audience for name, arm in arms.items()}
+            for value in common
+        }
+        checks = check_within(checks, experiment.within, audiences, plans)
     judged = judged_metrics(metrics)
     comparisons = _Comparisons(experiment, judged, arms, intervals, method, before=before)
     checks = replace(checks, trouble=(*checks.trouble, *comparisons.unlike_before()))
@@ -222,27 +232,6 @@ def with_segments(
     )
 
 
-def _split_within(
-    experiment: Experiment, audiences: Mapping[str, Mapping[str, Audience]], segment: str
-) -> tuple[float, str]:
-    """The mean of the e-values of the planned split over a segment's values; the worst, in words.
-
-    The mean of e-values is one, whatever their dependence, so no number of values makes an alarm
-    likelier. `audiences`: value -> variant -> its users, of all variants and control first.
-    """
-    checked = {
-        value: check_audiences(arms, plans_of(experiment.shares), same_users=experiment.same_users)
-        for value, arms in sorted(audiences.items())
-        if value not in NOT_VALUES
-    }
-    if not checked:
-        return 1.0, ""
-    evidence = math.fsum(checks.ratio_evidence for checks in checked.values()) / len(checked)
-    worst = max(checked, key=lambda value: checked[value].ratio_evidence)
-    users = ", ".join(f"{name} {count:,.0f}" for name, count in checked[worst].users.items())
-    return evidence, f"in {segment} = {worst} users are not split as planned ({users})"
-
-
 def check_segment(
     report: Report,
     experiment: Experiment,
@@ -259,17 +248,14 @@ def check_segment(
     if segment == experiment.within:
         return report
     first = day_number(experiment.since)
-    evidence, worst = _split_within(
-        experiment,
-        {
-            value: {
-                name: audiences.get((value, name), NOBODY).since(first)
-                for name in report.checks.users
-            }
-            for value, _ in audiences
-        },
-        segment,
-    )
+    users = {
+        value: {
+            name: audiences.get((value, name), NOBODY).since(first) for name in report.checks.users
+        }
+        for value, _ in audiences
+    }
+    plans = plans_of(experiment.shares)
+    evidence, worst = split_within(segment, users, plans, same_users=experiment.same_users)
     largest = max(evidence, report.checks.segment_evidence or 0.0)
     checks = replace(report.checks, segment_evidence=largest)
     if evidence >= ALARM > checks.ratio_evidence:
@@ -279,28 +265,6 @@ def check_segment(
         checks = replace(checks, trouble=(*checks.trouble, trouble))
     rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
     return report._replace(checks=checks, rows=rows)
-
-
-def _check_within(
-    checks: Checks, experiment: Experiment, arms: Mapping[str, Variant], segment: str
-) -> Checks:
-    """The checks if variants are compared within a segment: users are split as planned there.
-
-    Values of one variant alone do not count. A variant that moves users from one value to another
-    is found by the others.
-    """
-    values = set[str]().union(*(arm.strata for arm in arms.values()))
-    audiences = {
-        value: {name: arm.strata[value].audience for name, arm in arms.items()}
-        for value in values
-        if all(value in arm.strata and arm.strata[value].audience.lists for arm in arms.values())
-    }
-    evidence, worst = _split_within(experiment, audiences, segment)
-    trouble = (
-        f"{worst}: something loses or adds users of one variant there, or a variant moves "
-        f"users to another {segment}"
-    )
-    return within_values(checks, evidence, [trouble] * (evidence >= ALARM))
 
 
 def _items_read(arm: Variant, metric: Metric) -> float:

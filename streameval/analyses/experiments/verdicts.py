@@ -132,6 +132,13 @@ class Report(NamedTuple):
         """The variant that the others are compared with."""
         return next(iter(self.checks.users))
 
+    @property
+    def opening(self) -> list[str]:
+        """Why not to trust the numbers, else what they promise together; empty without any."""
+        if self.checks.trouble or not self.rows:
+            return [f"Do not trust these numbers: {each}." for each in self.checks.trouble]
+        return [promise(self.rows[0].kind, self.intervals.confidence)]
+
     def untrusted(self, trouble: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
         checks = replace(self.checks, trouble=(*self.checks.trouble, trouble))
