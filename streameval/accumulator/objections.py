@@ -24,7 +24,7 @@ from streameval.accumulator.overlap import (
 from streameval.accumulator.reading_intervals import IntervalMethod, Shares, uncovered
 from streameval.accumulator.readings import joined, overlaps, readings_of, summed_together
 from streameval.accumulator.table import Table
-from streameval.catalogue.lookup import checks_of
+from streameval.catalogue.companions import checks_of
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import NotComparableError
 from streameval.statistics.arrays import IntArray
@@ -45,7 +45,7 @@ def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
 
 def objection_together(metric: Metric, table: Table, cells: Sequence[int]) -> str | None:
     """The first reason not to judge a metric over all of these cells together."""
-    if checks_of(metric) is None:
+    if not checks_of(metric):
         return bias_together(table, np.array(cells, np.int64))
     return objection(metric, joined(table, cells), np.array(cells[:1])) if cells else None
 

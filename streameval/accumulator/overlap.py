@@ -57,11 +57,15 @@ def side_of_reference(sums: GroupSums, intervals: Intervals, reference: Referenc
 
 
 class Overlap(NamedTuple):
-    """The readings of `CompanionChecks`.
+    """The readings of `checks_of` an estimate.
 
     Attributes:
         side: on which side of 1 the mean weight is.
-        clipped: the mean clipped weight, and the share of lists with one; empty without a clip.
+        weight: the mean weight without a clip.
+        share: the effective share of the lists, with the clip.
+        rewarded: the share of lists with a reward.
+        clipped_weight: the mean clipped weight; None without a clip.
+        clipped_lists: the share of lists with a clipped weight.
         limit: the largest reward of a list, as far as gains are at most 1; None if every item can
             be shown.
         least: chance with which any item is shown at least; 0 if it is not known.
@@ -71,9 +75,15 @@ class Overlap(NamedTuple):
     weight: Reading
     share: Reading
     rewarded: Reading
-    clipped: Sequence[Reading] = ()
+    clipped_weight: Reading | None = None
+    clipped_lists: Reading | None = None
     limit: Reading | None = None
     least: float = 0.0
+
+    @property
+    def clipped(self) -> list[Reading]:
+        """What a clip takes, as `clip_note` says it; empty without a clip."""
+        return [*filter(None, (self.clipped_weight, self.clipped_lists))]
 
     @property
     def unseen(self) -> float:

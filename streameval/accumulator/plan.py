@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from streameval.catalogue import metric_of, parse
+from streameval.catalogue.companions import companions
 from streameval.catalogue.grammar import format_value
-from streameval.catalogue.lookup import companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.signature import PER_USER, SUMMARY
 from streameval.events.errors import (

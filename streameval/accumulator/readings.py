@@ -44,7 +44,7 @@ from streameval.accumulator.reading_intervals import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator, parse
-from streameval.catalogue.lookup import checks_of, companions
+from streameval.catalogue.companions import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.signature import Empty
@@ -115,22 +115,20 @@ def overlaps(
 ) -> list[Overlap]:
     """For each of these cells, what shows whether an estimate can be trusted; empty if nothing."""
     checks = checks_of(metric)
-    if checks is None:
+    if not checks:
         return []
-    by_metric = [readings_of(judged, table, cells, method) for judged in checks.metrics]
-    sums = group_sums(checks.weight, table, cells) if method is not None else None
-    reference = checks.weight.definition.reference
+    by_check = [readings_of(check, table, cells, method) for check in checks.values()]
+    sums = group_sums(checks["weight"], table, cells) if method is not None else None
+    reference = checks["weight"].definition.reference
     sides: list[Side] = ["unknown"] * cells.size
     if sums is not None and method is not None and reference is not None:
         sides = [side_of_reference(sum_, method.intervals, reference) for sum_ in sums]
     least = float(metric.values["least"])
-    found = []
-    for side, (weight, share, rewarded, *others) in zip(
-        sides, zip(*by_metric, strict=True), strict=True
-    ):
-        limit = None if checks.limit is None else others.pop()
-        found.append(Overlap(side, weight, share, rewarded, others, limit, least))
-    return found
+    rows = zip(sides, zip(*by_check, strict=True), strict=True)
+    return [
+        Overlap(side, least=least, **dict(zip(checks, readings, strict=True)))
+        for side, readings in rows
+    ]
 
 
 def joined(table: Table, cells: Sequence[int]) -> Table:

@@ -42,7 +42,7 @@ from streameval.accumulator.plan import hits_options, name_of
 from streameval.accumulator.readings import event_reading, mean_reading, sum_reading
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator
-from streameval.catalogue.lookup import checks_of
+from streameval.catalogue.companions import CLIPPED, checks_of
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events.batch import batch_of
@@ -390,7 +390,7 @@ class _EventMean(NamedTuple):
 
     Attributes:
         below: the sum that divides a ratio.
-        clipped: of an estimate whose weights are clipped: see `CompanionChecks`.
+        clipped: of an estimate whose weights are clipped: see `checks_of`.
         overlap: of lists that were not shown; None if it is not kept.
     """
 
@@ -530,7 +530,7 @@ class Running:
         if metric.per_list not in self._columns or not (metric.is_mean or below is not None):
             return None
         checks = checks_of(metric)
-        clipped = [self._event_mean(each) for each in (checks and checks.clipped) or ()]
+        clipped = [self._event_mean(checks[name]) for name in CLIPPED if name in checks]
         return _EventMean(
             metric,
             self._sum(metric),

@@ -1,9 +1,8 @@
 """The catalogue: definitions of metrics, their text forms, and the list of all metrics."""
 
+from streameval.catalogue.companions import companion, denominator
 from streameval.catalogue.lookup import (
     catalogue,
-    companion,
-    denominator,
     metric_at,
     metric_of,
     parameters,

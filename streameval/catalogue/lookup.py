@@ -1,4 +1,4 @@
-"""Finds all metrics of the package, and resolves metric texts and aliases."""
+"""From the text or the function of a metric to the metric."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -124,8 +124,8 @@ def definition_named(name: str) -> Definition | None:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         return None
-    found = filter(None, map(definition_of, content.values()))
-    return next((definition for definition in found if definition.name == name), None)
+    declared = filter(None, map(definition_of, content.values()))
+    return next((definition for definition in declared if definition.name == name), None)
 
 
 @cache
@@ -139,7 +139,8 @@ def catalogue() -> Mapping[str, Definition]:
     import pkgutil  # noqa: PLC0415  whoever names metrics needs no list of all
 
     names = sorted(module.name for module in pkgutil.iter_modules(metrics.__path__))
-    return {name: found for name in names if (found := definition_named(name)) is not None}
+    pairs = ((name, definition_named(name)) for name in names)
+    return {name: definition for name, definition in pairs if definition is not None}
 
 
 def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
@@ -219,7 +220,7 @@ def parse(text: str) -> Metric:
     if spelled.prefix is None or spelled.prefix in CONVENTIONS:
         return _built_in(text)
     # Not cached, because a notebook or importlib.reload may declare the function again.
-    return _metric(text, spelled, _user_definition(spelled.prefix, spelled.name))
+    return _metric(text, spelled, user_definition(spelled.prefix, spelled.name))
 
 
 def _unknown(text: str, known: Iterable[str]) -> MetricTextError:
@@ -302,39 +303,6 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     return _metric(text, spelling(text), definition)
 
 
-def companion(metric: Metric, name: str, **differing: Value) -> Metric:
-    """The metric of this name with the cut-off and the parameters of another, if it has them.
-
-    Parameters of the summary of all lists are not taken. `differing`: values that differ.
-
-    Example:
-        >>> companion(parse("snips(target=new)@5"), "importance_weight").text
-        'importance_weight(target=new)@5'
-    """
-    built_in = definition_named(name)
-    prefix = None if built_in else metric.prefix
-    definition = built_in or _user_definition(prefix or "", name)
-    accepted, taken = parameters(definition), {*definition.parameters, "type"}
-    values = {key: value for key, value in metric.values.items() if key in taken} | differing
-    options = tuple(
-        (key, value)
-        for key, value in sorted(values.items())
-        if key in accepted and value != accepted[key].default
-    )
-    return parse(str(Spelling(prefix, name, options, metric.k)))
-
-
-def denominator(metric: Metric) -> Metric | None:
-    """The metric whose sum divides that of a ratio; None for any other metric.
-
-    Example:
-        >>> denominator(parse("snips(type=click,target=new)@5")), denominator(parse("ips"))
-        (Metric('importance_weight(target=new)@5'), None)
-    """
-    over = metric.definition.over
-    return None if over is None else companion(metric, over)
-
-
 def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
     """The metric of a text or of a decorated function; a Metric is returned unchanged.
 
@@ -346,16 +314,16 @@ def metric_of(metric: object, among: Iterable[Metric] = ()) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return next((each for each in among if each.text == metric), None) or parse(metric)
+        return next((known for known in among if known.text == metric), None) or parse(metric)
     if callable(metric):
         return metric_at(metric)
     raise _undeclared(metric)
 
 
-def _undeclared(found: object) -> OwnMetricError:
+def _undeclared(argument: object) -> OwnMetricError:
     remedy = "give its text, for example 'ndcg@10', or a function decorated with"
     how = "@streameval.metric(...), with a cut-off as metric_at(function, k=10)"
-    return OwnMetricError("", f"{found!r} is not a metric; {remedy} {how}.")
+    return OwnMetricError("", f"{argument!r} is not a metric; {remedy} {how}.")
 
 
 def _metric(text: str, spelled: Spelling, definition: Definition) -> Metric:
@@ -423,7 +391,7 @@ def _definitions_in(module: ModuleType) -> Mapping[str, Definition]:
     return {definition.name: definition for definition in filter(None, map(definition_of, content))}
 
 
-def _user_definition(module: str, name: str) -> Definition:
+def user_definition(module: str, name: str) -> Definition:
     """The metric with this name in a user's module."""
     try:
         by_name = _definitions_in(importlib.import_module(module))
@@ -442,53 +410,3 @@ def _user_definition(module: str, name: str) -> Definition:
         known = [f"{module}:{metric_name}" for metric_name in by_name]
         raise _unknown(f"{module}:{name}", known)
     return by_name[name]
-
-
-class CompanionChecks(NamedTuple):
-    """The metrics that show whether an estimate can be trusted.
-
-    Attributes:
-        weight: the mean weight without a clip.
-        share: the effective share of the lists, with the clip.
-        rewarded: the share of lists with a reward.
-        clipped: the mean clipped weight, and the share of lists with a clipped weight; None without
-            a clip.
-        limit: the largest reward of a list; None if every item can be shown.
-    """
-
-    weight: Metric
-    share: Metric
-    rewarded: Metric
-    clipped: tuple[Metric, Metric] | None
-    limit: Metric | None
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """All of them."""
-        last = () if self.limit is None else (self.limit,)
-        return (self.weight, self.share, self.rewarded, *(self.clipped or ()), *last)
-
-
-def checks_of(metric: Metric) -> CompanionChecks | None:
-    """The checks of an estimate; None for any other metric, and for a model alone."""
-    values, weight = metric.values, "importance_weight"
-    if not metric.definition.estimates_policy or values.get("direct"):
-        return None
-    clipped, limit = None, None
-    if values.get("clip"):
-        clipped = companion(metric, weight), companion(metric, "clipped_share")
-    if not values.get("least"):
-        limit = companion(metric, "reward_limit", statistic="maximum")
-    return CompanionChecks(
-        weight=companion(metric, weight, clip=0.0),
-        share=companion(metric, weight, statistic="effective_share"),
-        rewarded=companion(metric, "hit_rate"),
-        clipped=clipped,
-        limit=limit,
-    )
-
-
-def companions(metric: Metric) -> tuple[Metric, ...]:
-    """The metrics that must be kept to read this one."""
-    below, checks = denominator(metric), checks_of(metric)
-    return (*([] if below is None else [below]), *(() if checks is None else checks.metrics))
