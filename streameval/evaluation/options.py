@@ -238,7 +238,9 @@ class Surroundings(NamedTuple):
             if isinstance(doubt, str):
                 self.note(f"{name}: {doubt}")
             else:
-                self.note(Note("{about}: " + doubt.text, about=name, **doubt.values))
+                # One key more for each name: surroundings that have a name may be given another.
+                key = f"about_{len(doubt.values)}"
+                self.note(Note("{" + key + "}: " + doubt.text, **{key: name}, **doubt.values))
 
         return self._replace(note=named)
 

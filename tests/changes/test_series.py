@@ -14,14 +14,19 @@ import pytest
 
 from streameval import ChangeSettings, Intervals
 from streameval.analyses.changes.analysis import CHANGES
-from streameval.analyses.changes.reader import families_in
+from streameval.analyses.changes.reader import families_in, watched_series
 from streameval.analyses.changes.report import Change
+from streameval.config import Config
+from streameval.config.config import with_analyses
+from streameval.config.options import MetricOptions
+from streameval.config.pipeline import new_ingest
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.analysis import Configured, UnreadPartitions
 from streameval.engine.capture import lifetimes_of
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.events.records import Partition
+from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
 from tests.changes.events import DAY, FIRST, events
 from tests.engine.counting import Taking, layout
@@ -126,6 +131,28 @@ def test_the_open_day_changes_nothing_although_its_lists_have_no_clicks_yet() ->
     closed = snapshot_changes(ingest([[*before, *noon[:30]]]))
     assert snapshot_changes(ingest([[*before, *noon]])) == closed
     assert {str(change.until) for change in closed} == {"2026-02-04"}
+
+
+def test_a_metric_is_watched_once_and_its_audience_is_held_where_it_is_counted_by_it() -> None:
+    """The total is that without the segment: one by it may be folded, or lack the metric."""
+    settings = ChangeSettings(label="variant", mix="country")
+    config = Config(
+        metrics=["ctr"],
+        metric=[MetricOptions(name="mrr", segments=[])],
+        labels=["variant"],
+        segments=["country"],
+        max_series=3,
+        intervals=Intervals(),
+        event=FIELDS,
+        source=SimulatorOptions(),
+    )
+    counting = new_ingest(with_analyses(config, [Configured(CHANGES, settings)]))
+    count_more(counting, [log()[:2_000]])
+    families = families_in(lifetimes_of(counting, ["variant"]), settings)
+    watched = list(watched_series(families, settings))
+    assert [(series.metric, series.slice, bool(series.arm.strata)) for series in watched] == [
+        (metric, value, metric == "ctr") for metric in ("ctr", "mrr") for value in (None, "a", "b")
+    ]
 
 
 def test_the_others_are_everything_without_a_slice() -> None:

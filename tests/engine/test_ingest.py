@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from streameval import Intervals
 from streameval.accumulator import Accumulator
 from streameval.engine import ingest as module
+from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
-from streameval.events.errors import DamagedStateError, SourceError
+from streameval.events.errors import DamagedStateError, RefusedRecordsError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
 from tests.engine.counting import (
@@ -116,6 +117,14 @@ def test_the_first_invalid_records_of_each_reason_are_kept_as_examples() -> None
     assert str(told[0]).startswith("events[0] offset 6: not_json: ")
     assert of.take_invalid() == []
     assert of.tally.invalid["not_json"] == 10
+
+
+def test_too_many_invalid_records_are_an_error_that_has_the_last_one() -> None:
+    of = ingest(limits=Limits(max_ratio=1, max_run=2))
+    with pytest.raises(
+        RefusedRecordsError, match=r"The last one: events\[0\] offset 4: not_an_obj"
+    ):
+        of.apply(batch([record(), b"x", b"x", b"x", b"[]", record()]))
 
 
 def test_the_preview_of_a_long_record_is_its_beginning() -> None:

@@ -137,10 +137,12 @@ def test_series_of_new_statistics_say_since_when() -> None:
         ("distinct_items", "5m"): 1_000.0,
         ("distinct_items", "lifetime"): 1_000.0,
     }
-    after.apply(batch([record(ts=9_000)] * 3, start=2))
-    since = {(line.metric.name, line.window): line.since for line in of.take().series}
-    assert since["distinct_items", "5m"] is None
-    assert since["distinct_items", "lifetime"] == 1_000.0
+    # A window that begins when the statistic was added is complete.
+    for start, (ts, of_window) in enumerate(((1_299, 1_000.0), (1_300, None), (9_000, None))):
+        after.apply(batch([record(ts=ts)] * 3, start=2 + 3 * start))
+        since = {(line.metric.name, line.window): line.since for line in of.take().series}
+        assert since["distinct_items", "5m"] == of_window
+        assert since["distinct_items", "lifetime"] == 1_000.0
 
 
 def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:

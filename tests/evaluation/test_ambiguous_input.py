@@ -16,6 +16,8 @@ import pytest
 
 import streameval
 from streameval import Columns, Event, evaluate
+from streameval.evaluation.options import Note
+from streameval.evaluation.shell.terminal import SURROUNDINGS
 from streameval.events.errors import SourceError, SuspiciousEventsWarning, UsageError
 from tests.cli.program import json_lines, readings, run
 
@@ -301,6 +303,15 @@ def test_braces_in_the_name_of_a_file_name_no_setting(tmp_path: Path) -> None:
         assert said.removeprefix("streameval: ").startswith(f"{path}: no column has a usual name")
     with pytest.raises(UsageError, match=r"holds the \{ties\} with columns="):
         evaluate(rows(recommendations=[["a"]], interactions=[["a"]]), "mrr", by="{ties}")
+
+
+def test_surroundings_that_have_a_name_may_be_given_another() -> None:
+    told = list[str]()
+    outer = SURROUNDINGS._replace(note=lambda doubt: told.append(str(doubt)))
+    named = outer.about("{ties}").about("b").about("c")
+    named.note("no event")
+    named.note(Note("{path}: give {by}.", path="x"))
+    assert told == ["{ties}: b: c: no event", "{ties}: b: c: x: give by=."]
 
 
 def test_no_sentence_that_names_settings_has_the_words_of_a_caller() -> None:

@@ -106,10 +106,9 @@ def watched_series(
 
     `families`: counts without the segment `mix` come first.
     """
-    plain = [family for family in families if settings.mix not in family.names]
     mixed = [family for family in families if settings.mix in family.names]
     read: set[str] = set()
-    for family in plain or mixed:
+    for family in families:
         for metric in family.metrics:
             if metric.text in read or (settings.metrics and metric.text not in settings.metrics):
                 continue
