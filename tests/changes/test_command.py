@@ -38,38 +38,8 @@ def report_rows(*arguments: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
-def verdicts(rows: list[dict[str, Any]]) -> dict[str | None, str]:
-    return {row["slice"]: row["verdict"] for row in rows}
-
-
-def test_the_slice_that_fell_is_named_with_its_day(log: Path) -> None:
-    rows = report_rows(log, "-m", "ctr", "--label", "variant", "--rollouts", "model", *TIME)
-    total, first, second = rows
-    assert (total["slice"], total["against"], first["slice"], second["slice"]) == (
-        None,
-        "weeks",
-        "a",
-        "b",
-    )
-    assert second["verdict"] == "worse"
-    assert first["verdict"] != "worse"
-    assert abs((date.fromisoformat(second["since"]) - date(2026, 1, 31)).days) <= 1
-    assert [rollout["value"] for rollout in second["rollouts"]] == ["m2"]
-    assert second["until"] == "2026-02-04"
-
-
 def test_a_table_says_it_and_the_status_tells(log: Path) -> None:
-    arguments: list[str | Path] = [
-        "changes",
-        log,
-        "-m",
-        "ctr",
-        "--label",
-        "variant",
-        "--against",
-        "a",
-        *TIME,
-    ]
+    arguments = ("changes", log, "-m", "ctr", "--label", "variant", "--against", "a", *TIME)
     done = run(*arguments, "--fail-on", "worse")
     assert done.returncode == 1, done.stderr
     assert "worse than a" in done.stdout
@@ -87,10 +57,10 @@ def test_the_open_day_counts_only_where_it_is_named(log: Path) -> None:
 
 
 def test_files_that_are_counted_side_by_side_change_no_bit(log: Path, tmp_path: Path) -> None:
-    rows, asked = records(), ("-m", "ctr", "--label", "variant", *TIME)
+    rows, options = records(), ("-m", "ctr", "--label", "variant", *TIME)
     later = json_lines(tmp_path / "later.ndjson", rows[len(rows) // 3 :])
     earlier = json_lines(tmp_path / "earlier.ndjson", rows[: len(rows) // 3])
-    assert report_rows(later, earlier, *asked, "--processes", "2") == report_rows(log, *asked)
+    assert report_rows(later, earlier, *options, "--processes", "2") == report_rows(log, *options)
 
 
 def test_replay_shows_the_turns(log: Path) -> None:
@@ -108,8 +78,11 @@ def test_replay_shows_the_turns(log: Path) -> None:
 
 
 def test_csv_has_every_series(log: Path) -> None:
-    asked = ("-m", "ctr", "--label", "variant", *TIME)
-    rows = list(csv.DictReader(io.StringIO(run("changes", log, *asked, "--format", "csv").stdout)))
+    options = ("-m", "ctr", "--label", "variant", *TIME)
+    done = run("changes", log, *options, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        csv.DictReader(io.StringIO(run("changes", log, *options, "--format", "csv").stdout))
+    )
     assert [row["slice"] for row in rows] == ["", "a", "b"]
 
 
@@ -118,15 +91,15 @@ def test_an_objection_to_an_estimate_leaves_no_change_to_fail_on(tmp_path: Path)
         scale: json_lines(tmp_path / f"{scale}.ndjson", estimates(scale)) for scale in (1.0, 0.7)
     }
     chances = [f"--column=per_item.{name}={name}" for name in ("propensity", "target")]
-    asked = ("-m", "ips", "-m", "snips", *chances, *TIME, "--fail-on")
-    good = run("changes", paths[1.0], *asked, "worse", "--format", "json")
-    bad = run("changes", paths[0.7], *asked, "worse", "--format", "json")
+    options = ("-m", "ips", "-m", "snips", *chances, *TIME, "--fail-on")
+    good = run("changes", paths[1.0], *options, "worse", "--format", "json")
+    bad = run("changes", paths[0.7], *options, "worse", "--format", "json")
     assert (good.returncode, bad.returncode) == (1, 0), bad.stderr
     assert [row["verdict"] for row in json.loads(good.stdout)["changes"]] == ["worse", "worse"]
     for row in json.loads(bad.stdout)["changes"]:
         assert (row["verdict"], row["worse_days"], row["since"]) == ("do not trust", None, None)
         assert "the mean weight is 0.7" in row["reason"]
-    table = run("changes", paths[0.7], *asked, "untrusted")
+    table = run("changes", paths[0.7], *options, "untrusted")
     assert table.returncode == 1
     assert "No series is judged" in table.stdout
     assert "at most once in" not in table.stdout
@@ -165,7 +138,7 @@ def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path)
     of_state = report_rows(tmp_path / "state")
     config = tmp_path / "streameval.toml"
     assert of_state == report_rows(tmp_path / "events.ndjson", "--config", config)
-    assert verdicts(of_state)["b"] == "worse"
+    assert {row["slice"]: row["verdict"] for row in of_state}["b"] == "worse"
     open_day = date.fromisoformat(of_state[0]["until"]) + timedelta(days=1)
     assert f"{open_day}: give a day up to {of_state[0]['until']}" in usage_error(
         "changes", tmp_path / "state", "--until", str(open_day)
@@ -197,19 +170,8 @@ def _exposed(text: str) -> Samples:
         (["-m", "ctr", "--mix", "lost", *TIME], "name the field with --mix"),
         (["-m", "ctr", "--rollouts", "lost", *TIME], "name the field with --rollouts"),
     ],
-    ids=[
-        "against",
-        "label",
-        "time",
-        "once_in",
-        "accepted",
-        "metric",
-        "no_label",
-        "no_mix",
-        "no_rollouts",
-    ],
 )
-def test_what_cannot_be_asked_is_refused(log: Path, arguments: list[str], words: str) -> None:
+def test_what_is_not_there_is_refused(log: Path, arguments: list[str], words: str) -> None:
     done = run("changes", str(log), *arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert words in done.stderr

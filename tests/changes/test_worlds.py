@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.changes.events import DAY, FIRST, audience, events, slices
+from tests.changes.events import DAY, FIRST, SLICES, audience, events, slices
 from tests.changes.test_command import TIME, report_rows
 from tests.cli.program import json_lines, run
 
@@ -24,10 +24,16 @@ def sliced(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, dict[st
 def test_the_slices_that_fall_are_named_and_no_other(
     sliced: dict[str | None, dict[str, Any]],
 ) -> None:
-    verdicts = {name: row["verdict"] for name, row in sliced.items() if name is not None}
-    assert {name for name, verdict in verdicts.items() if verdict == "worse"} == {"decay", "down"}
+    total = sliced[None]
+    assert (total["against"], total["until"]) == ("weeks", "2026-02-18")
+    others = {name: row for name, row in sliced.items() if name is not None}
+    assert [*others] == [*SLICES]
+    assert {row["against"] for row in others.values()} == {"others"}
+    worse = {name for name, row in others.items() if row["verdict"] == "worse"}
+    assert worse == {"decay", "down"}
     since = date.fromisoformat(sliced["down"]["since"])
     assert abs((since - date(2026, 2, 13)).days) <= 1
+    assert [rollout["value"] for rollout in sliced["down"]["rollouts"]] == ["m2"]
     assert "m2 began on 13 Feb" in sliced["down"]["text"]
     assert sliced["decay"]["effect"] < -0.15
 
@@ -47,7 +53,8 @@ def test_an_audience_that_changes_is_loud_raw_and_silent_if_it_is_held_constant(
     (held,) = report_rows(log, "-m", "ctr", "--mix", "country", *TIME)
     assert (raw["verdict"], held["verdict"]) == ("worse", "no change seen")
     assert held["mix"] == pytest.approx(held["raw"] - held["effect"])
-    assert held["mix"] < -0.3 < held["effect"]
+    assert held["mix"] < -0.3
+    assert abs(held["effect"]) < 0.04
     assert "come from another audience" in held["text"]
     assert "another audience" in run("changes", log, "-m", "ctr", "--mix", "country", *TIME).stdout
 
