@@ -18,14 +18,15 @@ from streameval.catalogue.signature import (
     PER_USER,
     SUMMARY,
     Empty,
+    Parameter,
     Per,
+    Reads,
     Reference,
-    Signature,
     Value,
     declaration_error,
     declaration_problems,
+    fields_of,
     keywords_of,
-    signature_of,
     units_of,
 )
 from streameval.events.errors import OwnMetricError
@@ -42,13 +43,17 @@ _UNITS = {"list": "lists", "item": "items shown", "total": "lists", "slice": "li
 """What the mean of a metric is over."""
 
 
-class Definition(Signature, frozen=True, eq=False, kw_only=True):
+class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A declared metric, without cut-off and parameter values; see `metric`.
 
     Attributes:
         name: the usual name; also that of its file.
         documentation: the function's docstring, dedented.
         function: the formula; see CONTRIBUTING.md, "Add a metric".
+        reads: the statistic that it reads.
+        inputs: its other positional arguments, in order: "k", "catalog", "attribute", ...
+        optional: the inputs that may be None, unless a parameter's value names them.
+        parameters: its keywords, with their defaults and limits.
         over: the metric whose sum divides that of this one, instead of the number of lists.
         reference: a value with a meaning, to which the interval is compared.
     """
@@ -56,6 +61,10 @@ class Definition(Signature, frozen=True, eq=False, kw_only=True):
     name: str
     documentation: str
     function: Callable[..., Any]
+    reads: Reads
+    inputs: tuple[str, ...]
+    optional: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
     bounds: tuple[float, float]
     higher_is_better: bool | None
     per: Per
@@ -380,20 +389,12 @@ def metric(
         formulas: dict[str, Any] = {"graded": of_lists, "finish": finish}
         for problem in declaration_problems(function, bounds, options, formulas):
             raise declaration_error(problem, function)
-        signature = signature_of(function, of_lists)
-        reads_kinds = "attribute" in signature.inputs or signature.reads == "placements"
-        if reads_kinds and signature.parameters.keys().isdisjoint({BY, AMONG}):
-            problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
-            raise declaration_error(problem, function)
-        if over is not None and (signature.reads, unit) != ("event", "list"):
-            problem = f"over={over!r} divides a sum over events; read event, with per='list'"
-            raise declaration_error(problem, function)
         name = function.__name__.rstrip("_")
         definition = Definition(
             name=name,
             documentation=inspect.getdoc(function) or name,
             function=function,
-            **msgspec.structs.asdict(signature),
+            **fields_of(function, of_lists),
             **options,
             **formulas,
             bounds=bounds,
@@ -403,6 +404,13 @@ def metric(
             over=over,
             reference=reference,
         )
+        reads_kinds = "attribute" in definition.inputs or definition.reads == "placements"
+        if reads_kinds and definition.parameters.keys().isdisjoint({BY, AMONG}):
+            problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
+            raise declaration_error(problem, function)
+        if over is not None and (definition.reads, unit) != ("event", "list"):
+            problem = f"over={over!r} divides a sum over events; read event, with per='list'"
+            raise declaration_error(problem, function)
         function.definition = definition  # type: ignore[attr-defined]  # functions carry attributes
         return function
 

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -215,26 +215,10 @@ def units_of(function: Callable[..., Any]) -> tuple[Per, ...]:
     return _UNITS.get(first, ("slice",))
 
 
-class Signature(msgspec.Struct, frozen=True):
-    """What a function declares.
-
-    Attributes:
-        reads: the statistic that it reads.
-        inputs: its other positional arguments, in order: "k", "catalog", "attribute", ...
-        optional: the inputs that may be None, unless a parameter's value names them.
-        parameters: its keywords, with their defaults and limits.
-    """
-
-    reads: Reads
-    inputs: tuple[str, ...]
-    optional: tuple[str, ...]
-    parameters: Mapping[str, Parameter]
-
-
-def signature_of(
+def fields_of(
     function: Callable[..., Any], graded: Callable[..., Any] | None = None
-) -> Signature:
-    """What a metric's function declares, with the parameters of its formula for gains.
+) -> dict[str, Any]:
+    """The fields of a Definition that a function declares, and its formula for gains.
 
     Raises:
         OwnMetricError: a type cannot be evaluated, or does not allow the default.
@@ -248,12 +232,12 @@ def signature_of(
             hint = typing.get_args(hint)[0]
         if arguments[name].default is None or type(None) in typing.get_args(hint):
             optional.append(name)
-    return Signature(
-        reads=cast("Reads", next(iter(arguments))),
-        inputs=inputs,
-        optional=tuple(optional),
-        parameters=_parameters(function) | (_parameters(graded) if graded else {}),
-    )
+    return {
+        "reads": next(iter(arguments)),
+        "inputs": inputs,
+        "optional": tuple(optional),
+        "parameters": _parameters(function) | (_parameters(graded) if graded else {}),
+    }
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from sys import float_info
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from streameval.catalogue.context import Catalog
 from streameval.catalogue.cumulative_gain import Discount, Gain, discount, gain_value, ideal
@@ -17,7 +17,7 @@ from streameval.catalogue.items import Popularity
 from streameval.catalogue.metric import Definition
 from streameval.catalogue.reading import Bounded
 from streameval.catalogue.rows import Short, confusion
-from streameval.catalogue.signature import Span, signature_of
+from streameval.catalogue.signature import Span, fields_of
 from streameval.events import LARGEST_RANK, Event, Id
 from streameval.events.errors import UndefinedMetricError
 from streameval.metrics.gini import gini
@@ -61,8 +61,8 @@ def in_convention(definition: Definition, convention: str) -> Definition:
     if formula is None:
         return definition
     graded = globals().get(f"graded_{convention}_{definition.name}")
-    declared = asdict(signature_of(formula, graded))
-    return replace(definition, function=formula, graded=graded, listwise={}, **declared)
+    fields = fields_of(formula, graded)
+    return replace(definition, function=formula, graded=graded, listwise={}, **fields)
 
 
 def recommenders_jl_ndcg(hits: HitsView, k: int | None) -> Total:

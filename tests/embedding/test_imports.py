@@ -14,7 +14,8 @@ accumulator.update(["a", "b"], ["b"])
 NEEDED = {
     "accumulator": "accumulator blocks doubts formulas guard inputs intake plan table",
     "catalogue": (
-        "context conventions cumulative_gain grammar items lookup metric reading signature summary"
+        "companions context conventions cumulative_gain grammar items lookup metric reading "
+        "signature summary"
     ),
     "events": (
         "batch digests errors event extras forks ids listing per_item printable ragged rules times"
