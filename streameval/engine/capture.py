@@ -10,10 +10,7 @@ import msgspec
 from streameval.accumulator.advice import cell_advice
 from streameval.accumulator.doubts import Advice
 from streameval.accumulator.reading_intervals import interval_method
-from streameval.accumulator.readings import (
-    readings_of,
-    statistics_of,
-)
+from streameval.accumulator.readings import readings_of, statistics_of
 from streameval.accumulator.table import Table
 from streameval.engine.analysis import (
     Finding,
@@ -176,7 +173,17 @@ class SnapshotCapture:
         for view, spec in zip(self._views, self._layout.families, strict=True):
             view.refresh(counts.families[spec.name])
         clock = self._clock.read(counts, now)
-        idle = [self._idle_slices(view, clock) for view in self._views]
+        idle = [frozenset[int]() for _ in self._views]
+        if clock is not None and self._idle is not None:
+            earliest = clock - self._idle
+            idle = [
+                frozenset(
+                    number
+                    for number, latest in view.latest().items()
+                    if latest is not None and latest < earliest
+                )
+                for view in self._views
+            ]
         series = tuple(
             series_
             for index, hidden in enumerate(idle)
@@ -202,7 +209,6 @@ class SnapshotCapture:
     def _findings(
         self, counts: IngestCopy, now: float, clock: int | None, unread: UnreadPartitions
     ) -> Iterator[Finding]:
-        """What the analyses find in the windows that were read."""
         windows = [
             WindowCounts(self._views[index], window, read.table)
             for (index, window), read in self._reads.items()
@@ -222,13 +228,20 @@ class SnapshotCapture:
         clock: int | None,
     ) -> Iterator[Series]:
         """By metric, then by label values, then by window; lifetime last."""
-        view, added = self._views[index], _added_to(self._families[index].name, since)
+        view, added = self._views[index], dict[str, int]()
+        for of_partition in since:
+            for key, added_at in of_partition.items():
+                family, _, name = key.partition(":")
+                if family == view.spec.name:
+                    added[name] = max(added_at, added.get(name, added_at))
         spans = () if clock is None else view.spec.spans
         reads = [self._read(index, span, added, clock) for span in (*spans, None)]
         slices = view.in_order({row for read in reads for row in read.rows} - hidden)
-        for place in range(len(view.spec.metrics)):
+        for index_of_metric in range(len(view.spec.metrics)):
             for number in slices:
-                yield from (read.rows[number][place] for read in reads if number in read.rows)
+                for read in reads:
+                    if number in read.rows:
+                        yield read.rows[number][index_of_metric]
 
     def _read(
         self, index: int, span: int | None, added: Mapping[str, int], clock: int | None
@@ -266,16 +279,6 @@ class SnapshotCapture:
                 rows[number].append(Series(metric, labels, reading, window, index, complete_since))
         return rows
 
-    def _idle_slices(self, view: FamilyView, clock: int | None) -> frozenset[int]:
-        """Slices without events for longer than `idle`."""
-        if clock is None or self._idle is None:
-            return frozenset()
-        return frozenset(
-            number
-            for number, latest in view.latest().items()
-            if latest is not None and clock - latest > self._idle
-        )
-
     def _counted(
         self,
         counted: Mapping[CounterKey, CounterValue] | None,
@@ -292,7 +295,7 @@ class SnapshotCapture:
         return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
     def _advice_on(self, counts: IngestCopy, health: Health) -> Advice | None:
-        """The most urgent advice; None where the process itself is in trouble."""
+        """The most urgent advice; None if the process itself is in trouble."""
         if health.trouble:
             return None
         warnings: list[tuple[tuple[object, ...], str | None]] = [
@@ -313,8 +316,8 @@ class SnapshotCapture:
             if read.advice is not None:
                 labels, advice = read.advice
                 pairs = zip(self._families[index].label_names, labels, strict=True)
-                where = ", ".join(f"{name}={value}" for name, value in pairs)
-                text = f"{where}: {advice.text}" if where else advice.text
+                slice_ = ", ".join(f"{name}={value}" for name, value in pairs)
+                text = f"{slice_}: {advice.text}" if slice_ else advice.text
                 return Advice((index, labels, *advice.about), text)
         return counts.doubts.advice(metric for view in self._views for metric in view.spec.metrics)
 
@@ -355,7 +358,7 @@ class SnapshotCapture:
 def ingest_snapshot(
     ingest: Ingest, *, labels: Sequence[str], now: float, join: JoinHealth | None = None
 ) -> Snapshot:
-    """A single snapshot of files or saved states, outside a daemon."""
+    """A snapshot of files or saved states, outside a daemon."""
     snapshots = SnapshotCapture(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
 
@@ -369,17 +372,6 @@ def lifetimes_of(ingest: Ingest, labels: Sequence[str]) -> list[SliceTable]:
         segment = segment_of(spec.dimensions, labels)
         families.append(view.by_slice(view.lifetime(), segment))
     return families
-
-
-def _added_to(family: str, since: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """When statistics were added to a family, over all partitions: name -> event time."""
-    added: dict[str, int] = {}
-    for of_partition in since:
-        for key, added_at in of_partition.items():
-            owner, _, name = key.partition(":")
-            if owner == family:
-                added[name] = max(added_at, added.get(name, added_at))
-    return added
 
 
 def _complete_since(

@@ -87,12 +87,13 @@ class _Ballot(NamedTuple):
     """
 
     votes: Sequence[int]
+    median: int
     spread: int
 
-    @property
-    def median(self) -> int:
-        """The median; of an even number of votes the smaller one: half a log must not win."""
-        return self.votes[(len(self.votes) - 1) // 2]
+
+def _median(ascending: Sequence[int]) -> int:
+    """The median; of an even number of votes the smaller one: half a log must not win."""
+    return ascending[(len(ascending) - 1) // 2]
 
 
 class _Events:
@@ -149,7 +150,7 @@ class _Events:
         return times
 
     def run(self, stop: int, size: int) -> tuple[dict[int, list[int]], bool]:
-        """The newest voters before place `stop`, each with its times, newest first.
+        """The newest voters before index `stop`, each with its times, newest first.
 
         Returns:
             The voters of the shortest run of events with `size` of them, and whether it is
@@ -158,24 +159,24 @@ class _Events:
         votes: dict[int, list[int]] = {}
         begin = max(0, stop - longest_run(size))
         voters, times = self.voters[begin:stop].tolist(), self.listed
-        for place in range(stop - 1, begin - 1, -1):
-            voter = _identity(voters[place - begin], place)
-            votes.setdefault(voter, []).append(times[place])
+        for index in range(stop - 1, begin - 1, -1):
+            voter = _identity(voters[index - begin], index)
+            votes.setdefault(voter, []).append(times[index])
             if len(votes) == size:
                 return votes, True
         return votes, stop - begin == longest_run(size)
 
-    def ballot(self, place: int, size: int) -> _Ballot | None:
-        """The ballot after the event at `place`; None with too few voters."""
-        votes, is_whole = self.votes(place + 1, size)
+    def ballot(self, index: int, size: int) -> _Ballot | None:
+        """The ballot after the event at `index`; None with too few voters."""
+        votes, is_whole = self.votes(index + 1, size)
         if not is_whole:
             return None
         votes.sort()
-        median = _Ballot(votes, 0).median
-        return _Ballot(votes, _Ballot(sorted(abs(vote - median) for vote in votes), 0).median)
+        median = _median(votes)
+        return _Ballot(votes, median, _median(sorted(abs(vote - median) for vote in votes)))
 
     def votes(self, stop: int, size: int) -> tuple[list[int], bool]:
-        """The votes of the events before place `stop`, and whether they are enough."""
+        """The votes of the events before index `stop`, and whether they are enough."""
         newest = self.voters[max(0, stop - size) : stop].tolist()
         named = [voter for voter in newest if voter != _NOBODY]
         if len(newest) == size and len(set(named)) == len(named):
@@ -185,10 +186,10 @@ class _Events:
         seats = -(-size // len(run)) if run else 0
         return [time for times in run.values() for time in times[:seats]], is_whole
 
-    def verdict(self, place: int, size: int) -> int | None:
-        """The place of the event with which the run that begins at `place` is whole, or None."""
-        last, heard = place + longest_run(size) - 1, set[int]()
-        for later, voter in enumerate(self.voters[place : last + 1].tolist(), place):
+    def verdict(self, index: int, size: int) -> int | None:
+        """The index of the event with which the run that begins at `index` is whole, or None."""
+        last, heard = index + longest_run(size) - 1, set[int]()
+        for later, voter in enumerate(self.voters[index : last + 1].tolist(), index):
             heard.add(_identity(voter, later))
             if len(heard) == size:
                 return later
@@ -214,8 +215,8 @@ class Ticks(NamedTuple):
 
     def verdict(self, number: int) -> int | None:
         """The row at which enough voters followed the event with this number, or None."""
-        place = self.events.verdict(number - self.events.first, self.size)
-        return None if place is None else place + self.events.first - self.first
+        index = self.events.verdict(number - self.events.first, self.size)
+        return None if index is None else index + self.events.first - self.first
 
 
 class Clock:
@@ -256,7 +257,7 @@ class Clock:
     @property
     def votes(self) -> list[int]:
         """The event times that vote, microseconds."""
-        return self._events.votes(len(self._events.times), self.size)[0]
+        return self._join().votes(len(self._join().times), self.size)[0]
 
     @property
     def unconfirmed(self) -> list[int]:
@@ -276,14 +277,14 @@ class Clock:
 
         `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
-        events, held = self._events.followed_by((times, voters)), len(self._events.times)
+        events, held = self._join().followed_by((times, voters)), len(self._join().times)
         usual = not len(times) or int(times.max()) <= self._limit
         accepted = times if usual else self._accepted(events, held)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
         regular = usual or bool((times <= clocks).all())
         if len(times):
             self.now = int(clocks[-1])
-            self._events = events.newest(longest_run(self.size))
+            self._joined = events.newest(longest_run(self.size))
         return Ticks(clocks, events.first + held, events, self.size, regular)
 
     def follow(self, times: Clocks, voters: Voters | None, latest: int) -> bool:
@@ -303,7 +304,7 @@ class Clock:
     def copy(self) -> Clock:
         """An independent copy."""
         copy = Clock(self.rule)
-        copy.now, copy._agreed, copy._events = self.now, self._agreed, self._events
+        copy.now, copy._agreed, copy._joined = self.now, self._agreed, self._join()
         return copy
 
     def state(self) -> list[Any]:
@@ -317,23 +318,15 @@ class Clock:
         if len(times) != len(voters):
             raise ValueError(f"the clock has {len(times)} times of {len(voters)} voters")
         self.now, self._agreed = now, agreed
-        self._events = _Events(first, np.array(times, np.int64), np.array(voters, np.int64))
+        self._joined = _Events(first, np.array(times, np.int64), np.array(voters, np.int64))
 
-    @property
-    def _events(self) -> _Events:
-        """The events that may still vote, and some before them."""
-        self._join()
-        return self._joined
-
-    @_events.setter
-    def _events(self, events: _Events) -> None:
-        self._joined = events
-
-    def _join(self) -> None:
+    def _join(self) -> _Events:
+        """Join the events that wait; returns those that may still vote, and some before them."""
         if self._later:
             events = self._joined.followed_by(*self._later)
             self._joined, self._later = events.newest(longest_run(self.size)), []
             self._waiting = 0
+        return self._joined
 
     @property
     def _limit(self) -> int:
@@ -351,24 +344,21 @@ class Clock:
             # Fewer events than voters have no ballot.
             accepted[ahead[ahead < self.size - 1] - held] = NEVER
             ahead = ahead[ahead >= self.size - 1]
-        for place, time in zip(ahead.tolist(), events.times[ahead].tolist(), strict=True):
+        for index, time in zip(ahead.tolist(), events.times[ahead].tolist(), strict=True):
             if time > limit:
-                ballot = events.ballot(place, self.size)
-                accepted[place - held] = NEVER if ballot is None else self._elect(ballot)
+                accepted[index - held] = NEVER
+                if (ballot := events.ballot(index, self.size)) is not None:
+                    self._agreed = max(self._agreed, ballot.median)
+                    most = self._agreed + max(self.max_ahead, _DEVIATIONS * ballot.spread)
+                    accepted[index - held] = ballot.votes[bisect_right(ballot.votes, most) - 1]
                 limit = self._limit
         return accepted
 
-    def _elect(self, ballot: _Ballot) -> int:
-        """The largest time that the voters accept."""
-        self._agreed = max(self._agreed, ballot.median)
-        limit = self._agreed + max(self.max_ahead, _DEVIATIONS * ballot.spread)
-        return ballot.votes[bisect_right(ballot.votes, limit) - 1]
-
     def _undecided(self) -> _Events:
         """The events that may still vote."""
-        stop = len(self._events.times)
-        run, _ = self._events.run(stop, self.size)
-        return self._events.newest(sum(map(len, run.values())))
+        stop = len(self._join().times)
+        run, _ = self._join().run(stop, self.size)
+        return self._join().newest(sum(map(len, run.values())))
 
 
 def provisional(votes: Sequence[int], max_ahead: int) -> int | None:
@@ -403,14 +393,14 @@ def _digests(voters: Voters) -> NDArray[np.int64]:
         digests = np.fromiter(map(crc32, names), np.int64, len(voters))  # type: ignore[arg-type]  # likewise
     except TypeError:
         return np.fromiter(map(_digest, voters), np.int64, len(voters))
-    for place in np.flatnonzero(digests == _EMPTY).tolist():
-        digests[place] = _digest(voters[place])
+    for index in np.flatnonzero(digests == _EMPTY).tolist():
+        digests[index] = _digest(voters[index])
     return digests
 
 
-def _identity(voter: int, place: int) -> int:
-    """The voter, or a number of its own for the event at this place."""
-    return _NOBODY - place if voter == _NOBODY else voter
+def _identity(voter: int, index: int) -> int:
+    """The voter, or a number of its own for the event at this index."""
+    return _NOBODY - index if voter == _NOBODY else voter
 
 
 class Refuted(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
-from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable, invalid_of
+from streameval.decoding.invalid import InvalidEvent, Unreadable, invalid_of
 from streameval.events.errors import (
     InvalidEventError,
     OwnMetricError,
@@ -35,6 +36,7 @@ EXAMPLES: Final = 3
 """Examples of each reason in the log of a process."""
 
 _PREVIEW: Final = 80
+_IDENTITY: Final = re.compile(r"(?s:(.+))/([0-9]{1,19})/([0-9]{1,19})")
 
 Stage: TypeAlias = Literal["decode", "validate", "process"]
 """The step that failed: decoding the bytes, validating their content, or counting the event."""
@@ -64,11 +66,11 @@ class Identity(NamedTuple):
         Raises:
             ValueError: the text is not TOPIC/PARTITION/OFFSET.
         """
-        topic, *numbers = text.rsplit("/", 2)
-        if not topic or len(numbers) != 2 or not all(map(_is_number, numbers)):
+        match = _IDENTITY.fullmatch(text)
+        if match is None:
             raise ValueError(f"found {text!r}; write TOPIC/PARTITION/OFFSET")
-        number, offset = map(int, numbers)
-        return cls(Partition(topic, number), offset)
+        topic, number, offset = match.groups()
+        return cls(Partition(topic, int(number)), int(offset))
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,9 +123,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             >>> print(letter)
             events[3] offset 14: not_utf8: byte 6
         """
-        text = self.value[:_PREVIEW].decode("utf-8", "backslashreplace")
-        shown = printable(text)
-        return f"{shown}..." if len(self.value) > _PREVIEW else shown
+        text = printable(self.value[:_PREVIEW].decode("utf-8", "backslashreplace"))
+        return f"{text}..." if len(self.value) > _PREVIEW else text
 
     def __str__(self) -> str:
         return f"{self.partition} offset {self.offset}: {self.reason}: {self.message}"
@@ -163,10 +164,10 @@ class Examples:
 
     def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
         """Keep invalid records of a batch, up to `EXAMPLES` of each reason."""
-        for place, event in invalid:
+        for row, event in invalid:
             if self._seen[event.reason] < EXAMPLES:
                 self._seen[event.reason] += 1
-                self._untaken += letters_of(batch, [(place, event)])
+                self._untaken += letters_of(batch, [(row, event)])
 
     def take(self) -> list[DeadLetter]:
         """The examples since the last call, oldest first."""
@@ -175,32 +176,29 @@ class Examples:
 
 
 def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
-    """A letter for each invalid record of a batch, given by place and reason."""
-    return [
-        DeadLetter(
-            partition=batch.partition,
-            offset=batch.offsets[place],
-            timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
-            key=batch.keys[place] if batch.keys else None,
-            # Kafka allows headers without a value; the client cannot write them.
-            headers=tuple(
-                (name, value or b"") for name, value in (batch.headers or _no_headers)(place)
-            ),
-            value=batch.values[place] or b"",
-            stage=_stage(event.reason),
-            reason=event.reason,
-            # Lone surrogates are escaped.
-            message=event.detail.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES].decode(
-                "utf-8", "ignore"
-            ),
-            size=0 if batch.values[place] is None else None,
+    """A letter for each invalid record of a batch, given by its row and the reason."""
+    letters = []
+    for row, event in invalid:
+        stage: Stage = "decode" if event.reason in _OF_DECODING else "validate"
+        headers = () if batch.headers is None else batch.headers(row)
+        # Lone surrogates are escaped.
+        message = event.detail.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES]
+        letters.append(
+            DeadLetter(
+                partition=batch.partition,
+                offset=batch.offsets[row],
+                timestamp_ms=batch.timestamps[row] if batch.timestamps else None,
+                key=batch.keys[row] if batch.keys else None,
+                # Kafka allows headers without a value; the client cannot write them.
+                headers=tuple((name, value or b"") for name, value in headers),
+                value=batch.values[row] or b"",
+                stage="process" if event.reason == "uncountable" else stage,
+                reason=event.reason,
+                message=message.decode("utf-8", "ignore"),
+                size=0 if batch.values[row] is None else None,
+            )
         )
-        for place, event in invalid
-    ]
-
-
-def _no_headers(_: int) -> Sequence[tuple[str, bytes]]:
-    return ()
+    return letters
 
 
 def without_content(record: Identity) -> RecordBatch:
@@ -211,16 +209,6 @@ def without_content(record: Identity) -> RecordBatch:
         offsets=[record.offset],
         next_offset=record.offset + 1,
     )
-
-
-def _stage(reason: Reason) -> Stage:
-    if reason == "uncountable":
-        return "process"
-    return "decode" if reason in _OF_DECODING else "validate"
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 WINDOW: Final = 10_000
@@ -274,16 +262,16 @@ class Limits:
         self._invalid: deque[int] = deque()
         self._found: LimitExceeded | None = None
 
-    def observe(self, records: int, places: Sequence[int]) -> LimitExceeded | None:
+    def observe(self, records: int, rows: Sequence[int]) -> LimitExceeded | None:
         """Check the next records.
 
-        `places`: of the invalid ones among them, from 0 and ascending.
+        `rows`: of the invalid ones among them, from 0 and ascending.
 
         Returns:
             The first limit that was ever exceeded, or None.
         """
         begin, self._seen = self._seen, self._seen + records
-        for number in (begin + place for place in places):
+        for number in (begin + row for row in rows):
             self._check_first(number)
             self._run = self._run + 1 if number == self._last + 1 else 1
             self._last = number
@@ -328,8 +316,8 @@ def described(error: BaseException) -> str:
     if isinstance(error, OwnMetricError) and error.__cause__ is not None:
         return f"{described(error.__cause__)}. {error.remedy}"
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    place = extract_tb(error.__traceback__)[-1:]
-    return "".join([text, *(f", {Path(frame.filename).name}:{frame.lineno}" for frame in place)])
+    last = extract_tb(error.__traceback__)[-1:]
+    return "".join([text, *(f", {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
 
 
 def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any:
@@ -339,13 +327,13 @@ def decode_each(decode: Callable[[RecordBatch], Any], batch: RecordBatch) -> Any
         Exception: that of `decode`, if it succeeds for each record alone.
     """
 
-    def alone(at: int) -> object:
-        return decode(batch.piece(at, at + 1, batch.next_offset))
+    def alone(row: int) -> object:
+        return decode(batch.piece(row, row + 1, batch.next_offset))
 
     decoded, failures = _without_failures(lambda: decode(batch), alone, len(batch.values))
     if not failures:
         return decoded
-    values = [None if at in failures else value for at, value in enumerate(batch.values)]
+    values = [None if row in failures else value for row, value in enumerate(batch.values)]
     return with_invalid(decode(msgspec.structs.replace(batch, values=values)), failures)
 
 
@@ -375,22 +363,22 @@ def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded
 def _without_failures(
     whole: Callable[[], Any], alone: Callable[[int], object], size: int
 ) -> tuple[Any, dict[int, InvalidEvent]]:
-    """The result of `whole` and no failures; or None, and the places on which `alone` raises."""
+    """The result of `whole` and no failures; or None, and the rows on which `alone` raises."""
     try:
         return whole(), {}
     except Exception as error:
         if not (is_bug(error) or isinstance(error, InvalidEventError)):
             raise
         failures = {}
-        for place in range(size):
+        for row in range(size):
             try:
-                alone(place)
+                alone(row)
             except InvalidEventError as refusal:
-                failures[place] = invalid_of(refusal)
+                failures[row] = invalid_of(refusal)
             except Exception as bug:  # a bug may raise anything
                 if not is_bug(bug):
                     raise
-                failures[place] = InvalidEvent("uncountable", described(bug))
+                failures[row] = InvalidEvent("uncountable", described(bug))
         if not failures:
             raise
         return None, failures

@@ -63,7 +63,12 @@ class SeenIds:
             self._settle(now)
             self._events += 1
         if len(clocks):
-            self._forget(int(clocks[-1]))
+            now = int(clocks[-1])
+            for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
+                del self._versions[bucket]
+                for held in self._buckets.pop(bucket):
+                    if self._known.get(held) == bucket:
+                        del self._known[held]
             if self._ahead:
                 # How many events have followed each of them is part of the content.
                 self._ahead_version = next_version()
@@ -89,10 +94,15 @@ class SeenIds:
         same_span = True
         for name in sorted(sections, key=lambda name: name == _AHEAD):
             with damage_as_error(name):
-                if name == _AHEAD:
-                    self._load_ahead(sections[name], None if same_span else now)
-                else:
+                if name != _AHEAD:
                     same_span &= self._load_bucket(name, sections[name], now)
+                    continue
+                ahead = msgspec.msgpack.decode(sections[name], type=list[tuple[bytes, int, int]])
+                for digest, saved, events in ahead:
+                    is_current = same_span or self._remembered(saved, now)
+                    bucket = saved if is_current else now // self._width
+                    self._ahead.append((digest, bucket, self._events - events))
+                    self._known[digest] = max(bucket, self._known.get(digest, bucket))
 
     def _load_bucket(self, name: str, content: bytes, now: int) -> bool:
         """Load a bucket; returns whether its time is one that this span remembers at the clock."""
@@ -108,14 +118,6 @@ class SeenIds:
         for digest in digests:
             self._known[digest] = max(at, self._known.get(digest, at))
         return is_current
-
-    def _load_ahead(self, content: bytes, now: int | None) -> None:
-        """Load the ids that may be from the future; `now`: the clock, if the span was another."""
-        entries = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
-        for digest, bucket, events in entries:
-            at = bucket if now is None or self._remembered(bucket, now) else now // self._width
-            self._ahead.append((digest, at, self._events - events))
-            self._known[digest] = max(at, self._known.get(digest, at))
 
     def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:
         if not self._remembered(bucket, now):
@@ -143,13 +145,6 @@ class SeenIds:
 
     def _remembered(self, bucket: int, now: int) -> bool:
         return (bucket + 1) * self._width > now - self._span
-
-    def _forget(self, now: int) -> None:
-        for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
-            del self._versions[bucket]
-            for digest in self._buckets.pop(bucket):
-                if self._known.get(digest) == bucket:
-                    del self._known[digest]
 
     def _ahead_content(self) -> Callable[[], Iterator[bytes]]:
         entries = [(digest, bucket, self._events - event) for digest, bucket, event in self._ahead]

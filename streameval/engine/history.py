@@ -57,20 +57,21 @@ class HistoryReader:
         return ValueHistory(clock=clock, families=families, seen=seen)
 
     def _add(self, at: float, series: Sequence[Series]) -> None:
-        last = self._seen[-1][1] if self._seen else None
+        last = self._seen[-1][1].places if self._seen else {}
         # A wall clock may be set back; a chart with times that fall would be drawn backwards.
         while self._seen and at <= self._seen[-1][1].at:
             self._seen.pop()
         self._number += 1
-        places = _places(series, {} if last is None else last.places)
+        places = _places(series, last)
         readings = (entry.reading for entry in series)
         values = array("d", (read.value if read.defined else math.nan for read in readings))
         self._seen.append((self._number, PastValues(at, places, values)))
-        self._seen = [seen_series for seen_series in self._seen if self._is_kept(seen_series[0])]
-
-    def _is_kept(self, number: int) -> bool:
-        """Whether the snapshot of this number is kept: half as many at twice the age."""
-        return self._number - number < _DENSE * (number & -number)
+        # Half as many stay at twice the age: those whose numbers have more factors of two.
+        self._seen = [
+            (number, seen)
+            for number, seen in self._seen
+            if self._number - number < _DENSE * (number & -number)
+        ]
 
 
 class _Panes:

@@ -447,13 +447,10 @@ class Ingest:
                 self._letters.extend(letters_of(batch, invalid))
         if self._limits is None:
             return
-        places = [place for place, _ in invalid]
-        exceeded = self._limits.observe(len(batch.values), places)
+        exceeded = self._limits.observe(len(batch.values), [row for row, _ in invalid])
         if exceeded is not None:
-            example = "among the first ones"
-            for letter in letters_of(batch, invalid[-1:]):
-                example = str(letter)
-            raise too_many_invalid(exceeded, example)
+            last = letters_of(batch, invalid[-1:])
+            raise too_many_invalid(exceeded, str(last[0]) if last else "among the first ones")
 
 
 class StartOwner:

@@ -632,10 +632,10 @@ def _outcomes(records: Sequence[int], events: LogRows) -> list[Applied]:
     engaged = decoded.engaged if counts is None else decoded.engaged & counts
     valid = every if counts is None else events.sums(counts)
     invalid: list[list[tuple[int, InvalidEvent]]] = [[] for _ in every]
-    for place, event in decoded.invalid:
-        at = bisect_right(records, place) - 1
-        invalid[at].append((place - records[at], event))
-    tombstones = Counter(bisect_right(records, place) - 1 for place in decoded.tombstones)
+    for row, event in decoded.invalid:
+        at = bisect_right(records, row) - 1
+        invalid[at].append((row - records[at], event))
+    tombstones = Counter(bisect_right(records, row) - 1 for row in decoded.tombstones)
     applied = []
     for at, (refused, acting) in enumerate(zip(invalid, events.sums(engaged), strict=True)):
         tally = Tally(

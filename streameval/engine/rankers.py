@@ -74,8 +74,8 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
     shown = [*events.batch.recommendations]
     plain = replace(events, rankers=None, batch=replace(events.batch, recommendations=shown))
     parts = [_labelled(plain, SHOWN)]
-    for place, name in enumerate(rankers):
-        others = [of_event[place] for of_event in events.rankers]
+    for index, name in enumerate(rankers):
+        others = [of_event[index] for of_event in events.rankers]
         parts.append(_labelled(_with_lists(plain, others, shown), name))
     order = np.arange(len(parts) * len(shown)).reshape(len(parts), len(shown))
     return parts[0].joined(*parts[1:]).take(order.T.ravel())

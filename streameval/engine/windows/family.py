@@ -160,18 +160,16 @@ class PendingCounts:
         self, families: Sequence[Family], owners: IntArray, starts: IntArray | None
     ) -> IntArray:
         """The number of each event's pane, until the next `settle`."""
-        distinct_starts, places = np.array([PAST]), np.zeros(owners.size, np.int64)
+        distinct, of_event = np.array([PAST]), np.zeros(owners.size, np.int64)
         if starts is not None and families[0].spec.spans:
-            distinct_starts, places = place_values(starts)
-        pairs, codes = place_values(owners * distinct_starts.size + places)
-        rows = zip(*(part.tolist() for part in np.divmod(pairs, distinct_starts.size)), strict=True)
-        numbers = [
-            self._numbers.setdefault(
-                (families[owner], int(distinct_starts[place])), len(self._numbers)
-            )
-            for owner, place in rows
-        ]
-        return np.array(numbers)[codes]
+            distinct, of_event = place_values(starts)
+        panes, of_event = place_values(owners * distinct.size + of_event)
+        numbers = list[int]()
+        for pane in panes.tolist():
+            owner, start = divmod(pane, distinct.size)
+            key = families[owner], int(distinct[start])
+            numbers.append(self._numbers.setdefault(key, len(self._numbers)))
+        return np.array(numbers)[of_event]
 
 
 class Counting:

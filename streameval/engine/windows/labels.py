@@ -193,13 +193,13 @@ class Folding:
         """Add a combination; what it folds stays folded."""
         moves: dict[Labels, Labels] = {}
         stale = False
-        for place, (value, fixed, cap) in enumerate(
+        for dimension, (value, fixed, cap) in enumerate(
             zip(raw, self._fixed, self.values, strict=True)
         ):
             if value not in cap.kept and value not in fixed:
                 for folded in cap.add(value):
                     stale = stale or folded != value
-                    self._fold_value(place, folded, moves)
+                    self._fold_value(dimension, folded, moves)
         key = self._admit_combination(self._by_values(raw), moves)
         return Admitted(key, moves, stale or bool(moves))
 
@@ -208,8 +208,8 @@ class Folding:
         series = self.series
         new = {raw for raw in raws if raw not in series.kept and not self._never_folds(raw)}
         added: list[tuple[Cap[Any], set[Any]]] = [
-            (cap, {raw[place] for raw in raws}.difference(fixed, cap.kept))
-            for place, (fixed, cap) in enumerate(zip(self._fixed, self.values, strict=True))
+            (cap, {raw[dimension] for raw in raws}.difference(fixed, cap.kept))
+            for dimension, (fixed, cap) in enumerate(zip(self._fixed, self.values, strict=True))
         ]
         added.append((series, new))
         if not all(cap.has_room(values) for cap, values in added):
@@ -278,7 +278,7 @@ class Folding:
         kept = self._options.kept
         if not kept:
             return self._all
-        return tuple([value if place in kept else OTHER for place, value in enumerate(key)])
+        return tuple([value if dimension in kept else OTHER for dimension, value in enumerate(key)])
 
     def _admit_combination(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
         if key in self.series.kept or self._never_folds(key):
@@ -288,10 +288,10 @@ class Folding:
                 _move(moves, folded, self._folded(folded))
         return key if key in self.series.kept else self._folded(key)
 
-    def _fold_value(self, place: int, value: str, moves: dict[Labels, Labels]) -> None:
-        for key in sorted(key for key in self.series.kept if key[place] == value):
+    def _fold_value(self, dimension: int, value: str, moves: dict[Labels, Labels]) -> None:
+        for key in sorted(key for key in self.series.kept if key[dimension] == value):
             del self.series.kept[key]
-            target = (*key[:place], OTHER, *key[place + 1 :])
+            target = (*key[:dimension], OTHER, *key[dimension + 1 :])
             _move(moves, key, self._admit_combination(target, moves))
 
 

@@ -140,27 +140,27 @@ def add_users(table: Table, bits: int, owners: Mapping[int, FamilyUsers]) -> Non
 
     `bits`: number of lower bits of a cell, which are its slice. `owners`: upper bits -> whose.
     """
-    places = {users: place for place, users in enumerate(dict.fromkeys(owners.values()))}
-    place_of = np.zeros(max(owners, default=0) + 1, np.int64)
-    place_of[[*owners]] = [places[users] for users in owners.values()]
-    _add_by_day(table, bits, place_of, [*places])
+    indexes = {users: index for index, users in enumerate(dict.fromkeys(owners.values()))}
+    index_of = np.zeros(max(owners, default=0) + 1, np.int64)
+    index_of[[*owners]] = [indexes[users] for users in owners.values()]
+    _add_by_day(table, bits, index_of, [*indexes])
     for name, statistic in by_user_of(table).items():
-        before = [(users, users.by_user[name].version) for users in places]
+        before = [(users, users.by_user[name].version) for users in indexes]
         cells = statistic.cells
-        of_owners = place_of[cells >> bits] << bits
+        of_owners = index_of[cells >> bits] << bits
         if not (isinstance(statistic, UserSums) and statistic.is_pre_period):
             of_owners |= cells & ((1 << bits) - 1)
         renamed: Any = statistic.copy()
         names = zip(cells.tolist(), of_owners.tolist(), strict=True)
         # Not that of `UserSums`: the sums of a pre-period have a cell for each owner here.
         Statistic.rename(renamed, {cell: name for cell, name in names if cell != name})
-        renamed.distribute(bits, {place: users.by_user[name] for users, place in places.items()})
+        renamed.distribute(bits, {at: users.by_user[name] for users, at in indexes.items()})
         for users, version in before:
             if users.by_user[name].version != version:
                 users.version = next_version()
 
 
-def _add_by_day(table: Table, bits: int, place_of: IntArray, owners: Sequence[FamilyUsers]) -> None:
+def _add_by_day(table: Table, bits: int, index_of: IntArray, owners: Sequence[FamilyUsers]) -> None:
     """Add the sums by user group to the days of their owners."""
     groups = table.groups
     if groups is None:
@@ -173,7 +173,7 @@ def _add_by_day(table: Table, bits: int, place_of: IntArray, owners: Sequence[Fa
 
     def day_of_owner(cells: IntArray, days: IntArray) -> IntArray:
         day = np.searchsorted(distinct_days, days)
-        return np.asarray(place_of[cells >> bits] * distinct_days.size + day)
+        return np.asarray(index_of[cells >> bits] * distinct_days.size + day)
 
     used = distinct(day_of_owner(cells, days))
 
@@ -188,8 +188,8 @@ def _add_by_day(table: Table, bits: int, place_of: IntArray, owners: Sequence[Fa
     events = Relation(table.events.shape)
     events.add([cells_by_day(cells, days)], [lists])
     targets = [
-        owners[place].day(int(distinct_days[day]))
-        for place, day in map(divmod, used.tolist(), repeat(distinct_days.size))
+        owners[owner].day(int(distinct_days[day]))
+        for owner, day in map(divmod, used.tolist(), repeat(distinct_days.size))
     ]
     by_day.distribute(bits, {at: cast("Groups", day.groups) for at, day in enumerate(targets)})
     for at, part in events.split(bits):

@@ -220,8 +220,8 @@ class FamilyView:
         """Dimension -> events under `__other__` over the lifetime."""
         counts = [(self.labels(number), events) for number, events in self._activity.events.items()]
         return {
-            name: sum(events for labels, events in counts if labels[place] == OTHER)
-            for place, name in enumerate(self.spec.dimensions)
+            name: sum(events for labels, events in counts if labels[column] == OTHER)
+            for column, name in enumerate(self.spec.dimensions)
         }
 
     def _sum(self, key: Hashable, plan: Plan | None = None) -> RunningSum:
