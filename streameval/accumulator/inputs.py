@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from streameval.accumulator.formulas import input_among, needed_inputs
-from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, name_of
+from streameval.accumulator.plan import Plan
 from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import Metric
 from streameval.events.errors import UnlikeStateError
 from streameval.events.ids import IdKind
 from streameval.statistics.lists import HitsOptions
-from streameval.statistics.options import PlacementsOptions
+from streameval.statistics.options import GroupsOptions, PlacementsOptions, UserSumsOptions
 
 Inputs: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
@@ -39,29 +39,21 @@ def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | No
 
 def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     """Statistic that reads inputs -> their identities; for group sums, those of each metric."""
-    identities = {f"events:{event.per_list}": _inputs_of(event, context) for event in plan.events}
-    for need in plan.needs:
-        if isinstance(need, HitsOptions) and need.among:
-            identities[name_of(need)] = _chosen(context, [input_among(need.among)])
-        if isinstance(need, PlacementsOptions):
-            identities[name_of(need)] = _chosen(context, [f"{ATTRIBUTES}{need.by}"])
-    named = [(f"values:{metric.per_list}", metric) for metric in plan.values]
-    named += [(f"graded:{metric.text}", metric) for metric in plan.graded]
-    listed = ((name, _inputs_of(metric, context)) for name, metric in named)
-    identities |= {name: inputs for name, inputs in listed if inputs}
-    summed = {
-        f"{GROUPS_PREFIX}{plan.groups}": plan.grouped if plan.groups else (),
-        f"{USER_SUMS_PREFIX}{plan.user_sums}": plan.per_user if plan.user_sums else (),
-        plan.pre_period.name if plan.pre_period else "": plan.before,
-    }
-    for name, metrics in summed.items():
-        of_metrics = {metric.per_list: _inputs_of(metric, context) for metric in metrics}
-        if of_metrics:
-            identities[name] = {
-                text: "; ".join(f"{input_name} {of}" for input_name, of in inputs.items()) or None
-                for text, inputs in of_metrics.items()
+    inputs = {f"events:{metric.per_list}": _inputs_of(metric, context) for metric in plan.events}
+    inputs |= {f"values:{metric.per_list}": _inputs_of(metric, context) for metric in plan.values}
+    inputs |= {f"graded:{metric.text}": _inputs_of(metric, context) for metric in plan.graded}
+    summed = {metric.per_list: _inputs_of(metric, context) for metric in plan.summed}
+    for name, options in plan.statistics.items():
+        if isinstance(options, HitsOptions) and options.among:
+            inputs[name] = _identities(context, [input_among(options.among)])
+        elif isinstance(options, PlacementsOptions):
+            inputs[name] = _identities(context, [f"{ATTRIBUTES}{options.by}"])
+        elif isinstance(options, GroupsOptions | UserSumsOptions):
+            inputs[name] = {
+                text: "; ".join(f"{of} {identity}" for of, identity in summed[text].items()) or None
+                for text in options.metrics
             }
-    return identities
+    return inputs
 
 
 @lru_cache(maxsize=4)
@@ -89,10 +81,10 @@ def united(*several: Digests) -> Digests:
 def _inputs_of(metric: Metric, context: Context) -> Inputs:
     names = needed_inputs(metric) if metric.definition.reads in ("event", "hits") else []
     among = [input_among(metric.among)] if metric.among else []
-    return _chosen(context, {*names, *among})
+    return _identities(context, {*names, *among})
 
 
-def _chosen(context: Context, names: Collection[str]) -> Inputs:
+def _identities(context: Context, names: Collection[str]) -> Inputs:
     identity = _identity(context)
     return {name: identity[name] for name in sorted(names)}
 

@@ -22,6 +22,7 @@ from streameval.events.errors import (
     OwnMetricError,
 )
 from streameval.inference.days import number_of_day
+from streameval.statistics.distributions import OF_WEIGHTS, ValuesOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search, widest
 from streameval.statistics.options import (
@@ -31,10 +32,13 @@ from streameval.statistics.options import (
     PANE_USERS,
     Exposed,
     ExposuresOptions,
+    GroupsOptions,
     PairingsOptions,
     PlacementsOptions,
     RankSumsOptions,
     ScoresOptions,
+    UsersOptions,
+    UserSumsOptions,
 )
 
 WHOLE = 0
@@ -264,19 +268,39 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *by_user)
 
     @property
-    def valued(self) -> tuple[str, ...]:
-        """Names of the statistics of values."""
-        return (
-            *(f"graded:{metric.text}" for metric in self.graded),
-            *(f"values:{metric.per_list}" for metric in self.values),
-            *(f"events:{metric.per_list}" for metric in self.events),
-        )
+    def statistics(self) -> dict[str, Hashable]:
+        """The options of each statistic by its name in saved states, in the order of the names."""
+        options = {name_of(need): need for need in self.needs}
+        options |= {f"graded:{metric.text}": ValuesOptions() for metric in self.graded}
+        options |= {f"values:{metric.per_list}": ValuesOptions() for metric in self.values}
+        for metric in self.events:
+            weighted = metric.definition.weighted
+            options[f"events:{metric.per_list}"] = OF_WEIGHTS if weighted else ValuesOptions()
+        if self.groups:
+            options[self.groups_name] = GroupsOptions(
+                groups=self.groups, daily=self.daily, metrics=_per_list(self.grouped)
+            )
+        if self.user_sums:
+            options[self.user_sums_name] = UserSumsOptions(
+                max_users=self.user_sums, metrics=_per_list(self.per_user)
+            )
+        if self.pre_period is not None:
+            options[self.pre_period.name] = UserSumsOptions(
+                max_users=self.users, metrics=_per_list(self.before), days=self.pre_period.span
+            )
+        if self.users:
+            options["users"] = UsersOptions(max_users=self.users)
+        return dict(sorted(options.items()))
 
     @property
-    def weighted(self) -> frozenset[str]:
-        """Those of `valued` whose values are products of weights."""
-        kept = (metric for metric in self.events if metric.definition.weighted)
-        return frozenset(f"events:{metric.per_list}" for metric in kept)
+    def groups_name(self) -> str:
+        """The name of the group sums in saved states."""
+        return f"{GROUPS_PREFIX}{self.groups}"
+
+    @property
+    def user_sums_name(self) -> str:
+        """The name of the sums by user in saved states."""
+        return f"{USER_SUMS_PREFIX}{self.user_sums}"
 
 
 _OF_EVENTS: Final = frozenset(("needs", "graded", "values", "events"))
@@ -449,6 +473,10 @@ def name_of(options: Hashable) -> str:
     inside = ",".join(parts)
     kind = type(options).__name__.removesuffix("Options").lower()
     return f"{kind}({inside})" if inside else kind
+
+
+def _per_list(metrics: Iterable[Metric]) -> tuple[str, ...]:
+    return tuple(metric.per_list for metric in metrics)
 
 
 def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:

@@ -24,7 +24,6 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.inputs import (
     Digests,
     digests_of,
-    inputs_by_statistic,
     one_kind,
     united,
 )
@@ -45,7 +44,7 @@ from streameval.events.extras import LazyModule
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IdColumn, Ragged
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions
+from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.hits import Hits, explicit_ranks_kept
 from streameval.statistics.lists import HitsOptions, lists_of
 from streameval.statistics.matching import Search, matched
@@ -92,6 +91,10 @@ _KINDS: Final[Mapping[type, Callable[[], type[Statistic]]]] = {
     PlacementsOptions: lambda: placements.ItemPlacements,
     ScoresOptions: lambda: scores.ScoredItems,
     RankSumsOptions: lambda: scores.RankSumsOfLists,
+    ValuesOptions: lambda: Values,
+    GroupsOptions: lambda: _groups.Groups,
+    UserSumsOptions: lambda: _user_sums.UserSums,
+    UsersOptions: lambda: _users.Users,
 }
 _MOST_LISTS: Final = 16_384
 _MOST_IDS: Final = 4_096
@@ -209,13 +212,12 @@ class Table:
     @property
     def groups(self) -> Groups | None:
         """Sums by user group, if the plan has any."""
-        return cast("Groups | None", self.statistics.get(f"{GROUPS_PREFIX}{self.plan.groups}"))
+        return cast("Groups | None", self.statistics.get(self.plan.groups_name))
 
     @property
     def user_sums(self) -> UserSums | None:
         """Sums by user, if the plan has any."""
-        name = f"{USER_SUMS_PREFIX}{self.plan.user_sums}"
-        return cast("UserSums | None", self.statistics.get(name))
+        return cast("UserSums | None", self.statistics.get(self.plan.user_sums_name))
 
     @property
     def pre_period(self) -> UserSums | None:
@@ -427,7 +429,7 @@ class Table:
         piece is read; dump a copy instead.
         """
         self.flush()
-        return codec.dump_content(self._content, order)
+        return codec.dump_table(self, order)
 
     def load(
         self, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
@@ -448,7 +450,7 @@ class Table:
             UnlikeStateError: the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
-        restored = codec.restore_content(self._content, data, cells, empty_unlike=empty_unlike)
+        restored = codec.restore_table(self, data, cells, empty_unlike=empty_unlike)
         self.ids, self._events, missing, self.seen = restored
         self.users = None
         for statistic in self.statistics.values():
@@ -613,37 +615,10 @@ class Table:
         return twin
 
     def _new_statistics(self) -> dict[str, Statistic]:
-        plan = self.plan
-        made: dict[str, Statistic] = {
-            name_of(options): _KINDS[type(options)]()(options, self.items) for options in plan.needs
-        }
-        made |= {
-            name: Values(WEIGHTED if name in plan.weighted else ValuesOptions(), self.items)
-            for name in plan.valued
-        }
-        for need in plan.needs:
-            if isinstance(need, PlacementsOptions):
-                counted: Any = made[name_of(need)]
-                counted.kinds_of = dict(self.context.attributes)[need.by].of
-        if plan.groups:
-            texts = tuple(metric.per_list for metric in plan.grouped)
-            options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
-            made[f"{GROUPS_PREFIX}{plan.groups}"] = _groups.Groups(options, self.items)
-        if plan.user_sums:
-            texts = tuple(metric.per_list for metric in plan.per_user)
-            limits = UserSumsOptions(max_users=plan.user_sums, metrics=texts)
-            made[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = _user_sums.UserSums(limits, self.items)
-        if plan.pre_period is not None:
-            texts = tuple(metric.per_list for metric in plan.before)
-            limits = UserSumsOptions(max_users=plan.users, metrics=texts, days=plan.pre_period.span)
-            made[plan.pre_period.name] = _user_sums.UserSums(limits, self.items)
-        if plan.users:
-            made["users"] = _users.Users(UsersOptions(max_users=plan.users), self.items)
-        return dict(sorted(made.items()))
-
-    @property
-    def _content(self) -> codec.TableContent:
-        inputs = inputs_by_statistic(self.plan, self.context)
-        return codec.TableContent(
-            self.ids, self.items, self.events, self.statistics, inputs, self.seen
-        )
+        statistics = {}
+        for name, options in self.plan.statistics.items():
+            made: Any = _KINDS[type(options)]()(options, self.items)
+            if isinstance(options, PlacementsOptions):
+                made.kinds_of = dict(self.context.attributes)[options.by].of
+            statistics[name] = made
+        return statistics

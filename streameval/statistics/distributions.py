@@ -209,7 +209,7 @@ class ValuesOptions(msgspec.Struct, frozen=True, kw_only=True):
     bits: int = BITS
 
 
-WEIGHTED: Final = ValuesOptions(cap=1_024, bits=4)
+OF_WEIGHTS: Final = ValuesOptions(cap=1_024, bits=4)
 """Options for products of weights, of which each list may have its own: about 10 kB per cell."""
 
 

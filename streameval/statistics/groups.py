@@ -178,12 +178,9 @@ class Groups(Statistic):
         return days, parts
 
     def _kept(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What was read of these versions of the relations."""
-        versions: list[object] = [
-            (relation, relation.version) for relation in self.relations.values()
-        ]
-        if self._read[0] != versions:
-            self._read = versions, {}
+        """What was read of this version of the relations."""
+        if self._read[0] != (version := self.version):
+            self._read = version, {}
         if key not in self._read[1]:
             self._read[1][key] = read()
         value: T = self._read[1][key]

@@ -100,13 +100,10 @@ class Hits(Statistic):
     def view(self, cells: IntArray) -> HitsOfCells:
         """The argument of metrics, with one sum for each of these cells."""
         # One for all metrics that are read together.
-        versions: list[object] = [
-            (relation, relation.version) for relation in self.relations.values()
-        ]
-        cached = self._view
-        if cached is None or cached[0] != versions or not np.array_equal(cached[1], cells):
+        version, cached = self.version, self._view
+        if cached is None or cached[0] != version or not np.array_equal(cached[1], cells):
             hits, lists = (self.relations[name].of(cells) for name in ("hits", "lists"))
-            cached = self._view = versions, cells, HitsOfCells(cells.size, hits, lists)
+            cached = self._view = version, cells, HitsOfCells(cells.size, hits, lists)
         return cached[2]
 
 

@@ -147,9 +147,9 @@ class Statistic:
             self.cap.forget()
 
     @property
-    def version(self) -> tuple[int, ...]:
-        """Changes when the content changes."""
-        return tuple(relation.version for relation in self.relations.values())
+    def version(self) -> list[object]:
+        """Unequal to earlier ones when the content has changed."""
+        return [(relation, relation.version) for relation in self.relations.values()]
 
     @property
     def reduced(self) -> bool:
