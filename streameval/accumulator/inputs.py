@@ -42,7 +42,8 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     inputs = {f"events:{metric.per_list}": _inputs_of(metric, context) for metric in plan.events}
     inputs |= {f"values:{metric.per_list}": _inputs_of(metric, context) for metric in plan.values}
     inputs |= {f"graded:{metric.text}": _inputs_of(metric, context) for metric in plan.graded}
-    summed = {metric.per_list: _inputs_of(metric, context) for metric in plan.summed}
+    by_user = (*plan.summed, *plan.before)
+    summed = {metric.per_list: _inputs_of(metric, context) for metric in by_user}
     for name, options in plan.statistics.items():
         if isinstance(options, HitsOptions) and options.among:
             inputs[name] = _identities(context, [input_among(options.among)])
