@@ -365,7 +365,7 @@ class Accumulator:
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
-            return advice.advice(self.table, _HERE, self.metrics, self._before)[
+            return advice.advice(self.table, _HERE, self.metrics, self.lists_before)[
                 0
             ] or self.doubts.warning(self.metrics)
 
@@ -398,6 +398,7 @@ class Accumulator:
                 self._changes, self._running = self._changes + 1, None  # Also if it fails.
                 mine.add(theirs)
                 self.doubts.add(other.doubts)
+                self.lists_before += other.lists_before
                 self._note_change(other.lists)
 
     def reset(self) -> None:
@@ -410,14 +411,14 @@ class Accumulator:
             self._guard.check_idle(self)
             self._changes += self.lists
             self._begin(self._empty_table())
-            self._before = 0
+            self.lists_before = 0
             self.resets += 1
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
         with self.lock:
             content = self.table.copy(), self.lists, self.doubts.copy()
-            twin = Accumulator._of(self._settings, self._before, *content)
+            twin = Accumulator._of(self._settings, self.lists_before, *content)
             twin.resets = self.resets
         return twin
 
@@ -470,7 +471,7 @@ class Accumulator:
             self._guard.check_idle(self)
             self._changes += self.lists
             self._begin(fresh, int(fresh.lists(_HERE)[0]))
-            self._before = self.lists if missing else 0
+            self.lists_before = self.lists if missing else 0
         return missing
 
     def needs(self, metric: str | Metric) -> frozenset[str]:
@@ -490,6 +491,7 @@ class Accumulator:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         with self.lock:
             counts = {"state": self.state_dict(), "doubts": self.doubts.content()}
+            counts["before"] = self.lists_before
         return self._settings._asdict() | counts
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
@@ -497,6 +499,7 @@ class Accumulator:
         self._begin(self._empty_table())
         self.load_state_dict(made["state"])
         self.doubts.add(Doubts.from_content(made["doubts"]))
+        self.lists_before = made.get("before", 0)  # not in those of earlier releases
 
     @classmethod
     def _of(
@@ -506,7 +509,7 @@ class Accumulator:
         self = cls.__new__(cls)
         self._set_up(settings)
         self._begin(table, lists, doubts)
-        self._before = before
+        self.lists_before = before
         return self
 
     def _set_up(self, settings: _Settings) -> None:
@@ -516,7 +519,7 @@ class Accumulator:
         if self.intervals is not None:
             self._method = reading_intervals.interval_method(self.intervals)
         self.lock = forkable_lock()
-        self._changes = self._before = self.resets = 0
+        self._changes = self.lists_before = self.resets = 0
 
     def _empty_table(self) -> Table:
         return Table(self._plan, self.context, ids=self._ids)

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.accumulator.inputs import (
-    Digests,
-    Inputs,
-    UnlikeInputsError,
-    inputs_by_statistic,
-    one_kind,
-)
+from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError, one_kind
 from streameval.accumulator.plan import USER_SUMS_PREFIX
 from streameval.events.errors import (
     DamagedStateError,
@@ -28,17 +22,32 @@ from streameval.events.errors import (
 from streameval.events.ids import IdKind
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
+from streameval.statistics.statistic import Statistic
 from streameval.statistics.terms import restore_sums
 from streameval.statistics.user_sums import UserSums
-from streameval.statistics.vocabulary import SavedItems, decode_names, encode_names, packed
-
-if TYPE_CHECKING:
-    from streameval.accumulator.table import Table
+from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
 STATE_VERSION: Final = 3
 """The version of everything saved: checkpoints, `state_dict`, `dump` and rows of partials."""
 
 _WHAT: Final = "accumulator"
+
+
+class TableContent(NamedTuple):
+    """The content of a table.
+
+    Attributes:
+        inputs: identities of the inputs of each statistic that reads any; for group sums, those
+            of each metric.
+        seen: the contents of inputs with a version.
+    """
+
+    ids: IdKind | None
+    items: Items
+    events: Relation
+    statistics: Mapping[str, Statistic]
+    inputs: Mapping[str, Inputs]
+    seen: Digests
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -47,25 +56,24 @@ class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     seen: dict[str, list[str]] = {}
 
 
-def dump_table(table: Table, order: Sequence[int]) -> Iterator[bytes]:
+def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
     """Encode these cells, in pieces; cells become 0, 1, 2, ... in this order, items their names."""
-    cells, statistics = np.array(order, np.int64), table.statistics
-    yield b"\x95" + packed(STATE_VERSION) + packed(table.ids)
-    yield packed(table.events.saved(cells, None))
+    cells = np.array(order, np.int64)
+    yield b"\x95" + packed(STATE_VERSION) + packed(content.ids)
+    yield packed(content.events.saved(cells, None))
     numbers = None
-    used = [statistic.item_codes(cells) for statistic in statistics.values()]
+    used = [each.item_codes(cells) for each in content.statistics.values()]
     codes = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
-    for piece in encode_names(table.items, codes):
+    for piece in encode_names(content.items, codes):
         if isinstance(piece, bytes):
             yield piece
         else:
-            numbers = np.zeros(len(table.items.names), np.int64)
+            numbers = np.zeros(len(content.items.names), np.int64)
             numbers[piece] = np.arange(piece.size)
-    yield b"\xdf" + len(statistics).to_bytes(4, "big")
-    all_inputs = inputs_by_statistic(table.plan, table.context)
-    for name, statistic in statistics.items():
-        inputs = all_inputs.get(name, {})
-        seen = {of: sorted(table.seen[of]) for of in sorted(table.seen) if of in inputs}
+    yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
+    for name, statistic in content.statistics.items():
+        inputs = content.inputs.get(name, {})
+        seen = {of: sorted(content.seen[of]) for of in sorted(content.seen) if of in inputs}
         yield packed(name) + (b"\x93" if seen else b"\x92") + packed(inputs)
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
@@ -75,12 +83,10 @@ def dump_table(table: Table, order: Sequence[int]) -> Iterator[bytes]:
 
 
 @damage_as_error(_WHAT)
-def restore_table(
-    table: Table, data: bytes, order: Sequence[int], *, empty_unlike: bool = False
+def restore_content(
+    content: TableContent, data: bytes, order: Sequence[int], *, empty_unlike: bool = False
 ) -> tuple[IdKind | None, Relation, frozenset[str], Digests]:
-    """Fill the items and statistics of an empty table from the output of `dump_table`.
-
-    See `Table.load`.
+    """Fill the items and statistics of an empty table, see `Table.load`.
 
     Returns:
         The kind of ids, the events of each cell, the names of the statistics that start empty, and
@@ -92,13 +98,12 @@ def restore_table(
     if version_read != STATE_VERSION:
         raise StateVersionError(_WHAT, version_read, STATE_VERSION)
     ids, lists, names, entries = rest
-    kind = one_kind("ids", table.ids, decode(ids, type=IdKind | None))
-    codes = decode_names(table.items, decode(names, type=SavedItems))
+    kind = one_kind("ids", content.ids, decode(ids, type=IdKind | None))
+    codes = decode_names(content.items, decode(names, type=SavedItems))
     entries_by_name = decode(entries, type=dict[str, msgspec.Raw])
-    events = table.events.restore(decode(lists, type=list[Ext]), cells, codes)
-    all_inputs = inputs_by_statistic(table.plan, table.context)
+    events = content.events.restore(decode(lists, type=list[Ext]), cells, codes)
     missing, seen = set[str](), dict[str, frozenset[str]]()
-    for name, statistic in table.statistics.items():
+    for name, statistic in content.statistics.items():
         # Sums by user have a name for each metric.
         is_by_user = name.startswith(USER_SUMS_PREFIX)
         if name not in entries_by_name:
@@ -108,7 +113,7 @@ def restore_table(
             )
             continue
         entry = decode(entries_by_name[name], type=_Entry)
-        here, there = all_inputs.get(name, {}), entry.inputs
+        here, there = content.inputs.get(name, {}), entry.inputs
         unlike = frozenset([name] if here != there else ())
         if isinstance(statistic, Groups | UserSums):
             # Earlier builds did not save the inputs of each metric.

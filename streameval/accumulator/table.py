@@ -24,6 +24,7 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.inputs import (
     Digests,
     digests_of,
+    inputs_by_statistic,
     one_kind,
     united,
 )
@@ -429,7 +430,7 @@ class Table:
         piece is read; dump a copy instead.
         """
         self.flush()
-        return codec.dump_table(self, order)
+        return codec.dump_content(self._content, order)
 
     def load(
         self, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
@@ -450,7 +451,7 @@ class Table:
             UnlikeStateError: the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
-        restored = codec.restore_table(self, data, cells, empty_unlike=empty_unlike)
+        restored = codec.restore_content(self._content, data, cells, empty_unlike=empty_unlike)
         self.ids, self._events, missing, self.seen = restored
         self.users = None
         for statistic in self.statistics.values():
@@ -622,3 +623,10 @@ class Table:
                 made.kinds_of = dict(self.context.attributes)[options.by].of
             statistics[name] = made
         return statistics
+
+    @property
+    def _content(self) -> codec.TableContent:
+        inputs = inputs_by_statistic(self.plan, self.context)
+        return codec.TableContent(
+            self.ids, self.items, self.events, self.statistics, inputs, self.seen
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from base64 import b64decode, b64encode
 from contextlib import suppress
 
@@ -204,7 +205,10 @@ def test_a_later_start_gives_no_warning_of_missing_scores() -> None:
     early, late = Accumulator("mrr"), Accumulator("mrr", "auc")
     early.update_many([(["a"], ["a"])] * 10_000)
     late.adopt(dumped(early))
-    assert late.advice() is None
+    merged = late.copy()
+    merged.merge(late)
+    for accumulator in (late, merged, pickle.loads(pickle.dumps(late))):  # ours
+        assert accumulator.advice() is None
     late.update_many([(["a"], ["a"])] * 10_000)
     assert "lists without scores" in str(late.advice())
 
