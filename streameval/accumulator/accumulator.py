@@ -491,8 +491,8 @@ class Accumulator:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         with self.lock:
             counts = {"state": self.state_dict(), "doubts": self.doubts.content()}
-            counts["before"] = self.lists_before
-        return self._settings._asdict() | counts
+            before = {"before": self.lists_before}
+        return self._settings._asdict() | counts | before
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self._set_up(_Settings(*(made[name] for name in _Settings._fields)))
