@@ -83,10 +83,13 @@ class ListColumn:
         self.has_bars = False
 
     def read(self, column: TableColumn) -> Any:
-        """The lists of a block as an Arrow array of lists; a blank cell is an empty list of ids."""
+        """The lists of a block: an Arrow array, but Python lists of values.
+
+        A blank cell is an empty list of ids; numbers and values have none.
+        """
         require_lists(column.path, column.name, column.values.type)
         if is_list_type(column.values.type):
-            return column.values
+            return column.values.to_pylist() if self._kind == "values" else column.values
         compute = arrow("compute")
         texts = compute.fill_null(compute.utf8_trim_whitespace(column.values), "")
         blank = compute.equal(texts, "")
@@ -135,33 +138,32 @@ class ListColumn:
         """JSON lists, or those that Python writes; the usual ones without a Python object each."""
         compute = arrow("compute")
         filled = compute.if_else(compute.equal(texts, ""), "[]", texts)
-        inner = compute.utf8_slice_codeunits(filled, 1, -1)
+        inner = compute.utf8_trim_whitespace(compute.utf8_slice_codeunits(filled, 1, -1))
+        empty, comma = compute.equal(inner, ""), ","
         usual = _NUMBERS if self._kind == "numbers" else _INTEGERS
-        if _all(compute.match_substring_regex(filled, usual)):
-            lists = _trim_entries(compute.split_pattern(inner, ","))
-            # A list without an entry has a single blank one here.
-            single = compute.equal(compute.list_value_length(lists), 1)
-            empty = compute.and_(single, compute.equal(compute.list_element(lists, 0), ""))
-            return compute.if_else(empty, arrow().scalar([], lists.type), lists)
-        if self._kind == "ids" and _all(compute.match_substring_regex(filled, _QUOTED)):
-            inner = compute.utf8_trim_whitespace(inner)
-            marked = compute.replace_substring_regex(
-                inner, r"""^\s*['"]|['"]\s*$""", replacement=""
-            )
-            marked = compute.replace_substring_regex(
-                marked, r"""(["'])\s*,\s*["']""", replacement="\x1f"
-            )
-            lists = _trim_entries(compute.split_pattern(marked, "\x1f"))
-            return compute.if_else(compute.equal(inner, ""), arrow().scalar([], lists.type), lists)
+        if not _all(compute.match_substring_regex(filled, usual)):
+            if self._kind != "ids" or not _all(compute.match_substring_regex(filled, _QUOTED)):
+                return self._parse_one_by_one(column, filled)
+            for marks, instead in (
+                (r"""^\s*['"]|['"]\s*$""", ""),
+                (r"""(["'])\s*,\s*["']""", "\x1f"),
+            ):
+                inner = compute.replace_substring_regex(inner, marks, replacement=instead)
+            comma = "\x1f"
+        lists = _trim_entries(compute.split_pattern(inner, comma))
+        return compute.if_else(empty, arrow().scalar([], lists.type), lists)
+
+    def _parse_one_by_one(self, column: TableColumn, texts: Any) -> Any:
         lists = []
-        for row, text in enumerate(filled.to_pylist()):
+        for row, text in enumerate(texts.to_pylist()):
             entries = _json_list(text)
             if entries is None:
                 raise _no_json(column, row)
-            filled_to = len(entries)
-            while filled_to and entries[filled_to - 1] == "":
-                filled_to -= 1
-            for entry in entries[:filled_to]:
+            # Empty texts at the end are padding.
+            length = len(entries)
+            while length and entries[length - 1] == "":
+                length -= 1
+            for entry in entries[:length]:
                 if (
                     isinstance(entry, bool)
                     or not isinstance(entry, str | int | float | None)
@@ -340,28 +342,15 @@ def _json_list(text: str) -> list[Any] | None:
     return parsed if isinstance(parsed, list) else None
 
 
-def _values(lists: Any, blank: Any) -> Any:
-    """Lists of numbers and words; text that reads as a number is one, an empty one is null."""
+def _values(lists: Any, blank: Any) -> list[list[float | str | None] | None]:
+    """Lists of numbers and words, None for a blank cell; an empty entry is None."""
 
     def value(entry: str | None) -> float | str | None:
         with suppress(ValueError):
             return None if entry is None else float(entry)
         return entry or None
 
-    rows: list[list[float | str | None] | None] = [
+    return [
         None if is_blank else list(map(value, entries))
         for entries, is_blank in zip(lists.to_pylist(), blank.to_pylist(), strict=True)
     ]
-    entries = [entry for values in rows for entry in values or ()]
-    has_words = any(isinstance(entry, str) for entry in entries)
-    if not (has_words and any(isinstance(entry, float) for entry in entries)):
-        kind = arrow().large_string() if has_words else arrow().float64()
-        return arrow().array(rows, arrow().large_list(kind))
-    is_word = arrow().array([isinstance(entry, str) for entry in entries])
-    by_kind = [
-        arrow().array([entry if isinstance(entry, kind) else None for entry in entries], of_kind)
-        for kind, of_kind in ((float, arrow().float64()), (str, arrow().large_string()))
-    ]
-    values = arrow().UnionArray.from_sparse(is_word.cast(arrow().int8()), by_kind)
-    offsets = arrow().array(np.cumsum([0, *(len(row or ()) for row in rows)]))
-    return arrow().LargeListArray.from_arrays(offsets, values, mask=arrow().array(blank))

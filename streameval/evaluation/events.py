@@ -205,8 +205,10 @@ class EventRows:
                     raise _no_integers(problem) from error
         _refuse_floats(block.path, columns)
         if fields.per_item:
-            arrays = [values[name].read(block.column(at)) for name, at in fields.per_item.items()]
-            columns["per_item"] = arrow().StructArray.from_arrays(arrays, names=list(values))
+            lists_of = [values[name].read(block.column(at)) for name, at in fields.per_item.items()]
+            columns["per_item"] = [
+                dict(zip(values, row, strict=True)) for row in zip(*lists_of, strict=True)
+            ]
         if (user := self._user(block.names)) is not None:
             columns["users"] = user_column(block.column(user))
         if needs.times and fields.time is not None and fields.time_unit is not None:

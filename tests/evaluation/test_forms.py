@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import evaluate
-from streameval.events.errors import UsageError
+from streameval.events.errors import SuspiciousEventsWarning, UsageError
 from tests.cli.program import run
 
 SHOWN = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
@@ -160,6 +161,23 @@ def test_mind_says_what_was_shown_and_clicked(tmp_path: Path) -> None:
     test_part = _written(tmp_path / "test.tsv", "1\tU1\tx\tN1\tN5 N6\n")
     with pytest.raises(UsageError, match="name no clicks, as in MIND's test part"):
         evaluate(test_part, "mrr", form="mind")
+
+
+@pytest.mark.parametrize(
+    ("chances", "invalid"),
+    [(["0.5|0.25", ""], 0), (["low|high", ""], 1), (["0.5|low", ""], 1), (["", ""], 0)],
+)
+def test_a_blank_cell_has_no_value_of_any_item(
+    tmp_path: Path, chances: list[str], invalid: int
+) -> None:
+    """Also where other cells have numbers, words or both; a word instead of a chance is invalid."""
+    rows = [f"a|b,b,{cell},0.5|0.5\n" for cell in chances]
+    path = _written(tmp_path / "log.csv", "".join(["recommendations,interactions,p,q\n", *rows]))
+    columns = {"per_item.propensity": "p", "per_item.target": "q"}
+    with pytest.warns(SuspiciousEventsWarning) if invalid else nullcontext():
+        found = evaluate(path, "ips", "hits", columns=columns)
+    assert found["ips"].count == (chances[0] == "0.5|0.25")
+    assert found["hits"].lists == len(rows) - invalid
 
 
 @pytest.mark.parametrize("name", ["model.pkl", "scores.npz", "sheet.xlsx"])
