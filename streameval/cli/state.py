@@ -28,10 +28,10 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dedup import PREFIX as SEEN
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.windows.times import SECOND, moment_text
-from streameval.evaluation.counting import SpanReadings
 from streameval.evaluation.options import as_usage_error
 from streameval.evaluation.partials import backfill as from_rows
 from streameval.evaluation.partials import stored
+from streameval.evaluation.report import SpanReadings
 from streameval.evaluation.shell.errors import FAILED, output, report
 from streameval.evaluation.shell.options import Format, TextFormat
 from streameval.evaluation.shell.readings import write_series

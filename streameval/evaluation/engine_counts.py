@@ -17,8 +17,9 @@ from streameval.engine.snapshot import JoinHealth, Snapshot
 from streameval.engine.windows.family import widest_search
 from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.configuration import with_ids
-from streameval.evaluation.counting import Counts, Dumped, SpanReadings, events_of, first_letters
+from streameval.evaluation.report import SpanReadings
 from streameval.evaluation.setup import Setup
+from streameval.evaluation.slice_counts import Dumped, SliceCounts, events_of, first_letters
 from streameval.evaluation.sources import EventSource
 from streameval.events.errors import UsageError
 from streameval.events.ids import IdKind
@@ -43,34 +44,34 @@ class DumpedEngine(NamedTuple):
 
 
 class EngineCounts:
-    """Counts of the engine; see `Counts`.
+    """What the engine counts for a setup with a configuration; the methods of `SliceCounts`.
 
-    Args:
-        inputs: of metrics, which the configuration does not name.
-        every: length of a span, microseconds; None counts as a daemon does.
-        sink: takes the lists that count, instead; None to count them.
+    `sink`: takes the lists that count, instead; None to count them.
     """
 
-    def __init__(
-        self, config: Config, inputs: Mapping[str, Any], every: int | None, sink: Sink | None = None
-    ) -> None:
-        self._config, settings = config, layout(config, inputs)
+    def __init__(self, setup: Setup, ids: IdKind, sink: Sink | None = None) -> None:
+        if setup.config is None:
+            raise UsageError("the engine counts with a configuration; give config=.")
+        config, every = with_ids(setup.config, ids), setup.every
+        self._config, settings = config, layout(config, setup.inputs)
         self._labels = config.series_labels()
         self.search = widest_search(settings.families)
-        self._spans: Counts | None = None
+        self._spans: SliceCounts | None = None
         if every is not None and sink is None:
-            self._spans = Counts(settings.families, self._labels, config.intervals, every=every)
+            self._spans = SliceCounts(
+                settings.families, self._labels, config.intervals, every=every
+            )
             sink = self._spans.count
         self.ingest = Ingest(frontend_of(config, settings), sink=sink)
         self.letters: list[DeadLetter] = []
 
     @property
     def tally(self) -> Tally:
-        """See `Counts`."""
+        """See `SliceCounts`."""
         return self.ingest.tally
 
     def count_parts(self, source: EventSource, parts: Iterable[Any]) -> Iterator[int]:
-        """See `Counts.count_parts`; streams that are joined are read side by side."""
+        """Streams that are joined are read side by side."""
         if self._config.attribution is None:
             for size, events in events_of(source, parts, self.search):
                 self.ingest.count(events.records, events.decoded.voting(None))
@@ -84,21 +85,20 @@ class EngineCounts:
             yield records.bytes_read
 
     def dump(self) -> DumpedEngine:
-        """See `Counts.dump`."""
-        ingest, spans, partitions = self.ingest, None, {}
-        if self._spans is not None:
-            spans = self._spans.dump()
-        else:
-            for partition, offset in ingest.positions.items():
-                sections = ingest.sections(partition)
-                partitions[partition] = (
-                    offset,
-                    {x.name: b"".join(x.content()()) for x in sections},
-                )
+        """See `SliceCounts.dump`."""
+        ingest, spans = self.ingest, None if self._spans is None else self._spans.dump()
+        partitions = {
+            partition: (
+                offset,
+                {x.name: b"".join(x.content()()) for x in ingest.sections(partition)},
+            )
+            for partition, offset in ingest.positions.items()
+            if spans is None
+        }
         return DumpedEngine(partitions, ingest.tally, self.letters, ingest.doubts, spans)
 
     def merge(self, dumped: DumpedEngine) -> None:
-        """See `Counts.merge`."""
+        """See `SliceCounts.merge`."""
         self.ingest.add(dumped.tally, dumped.doubts)
         self.letters = first_letters([*self.letters, *dumped.letters])
         for partition, (offset, parts) in dumped.partitions.items():
@@ -107,23 +107,23 @@ class EngineCounts:
             self._spans.merge(dumped.spans)
 
     def settle(self) -> None:
-        """See `Counts.settle`."""
+        """See `SliceCounts.settle`."""
         if self._spans is not None:
             self._spans.settle()
 
     @property
     def clock(self) -> int | None:
-        """See `Counts.clock`."""
+        """See `SliceCounts.clock`."""
         return self.ingest.clock
 
     newest = clock
 
     def families(self) -> list[SliceTable]:
-        """See `Counts.families`."""
+        """See `SliceCounts.families`."""
         return lifetimes_of(self.ingest, self._labels)
 
     def spans(self) -> Sequence[SpanReadings]:
-        """See `Counts.spans`; with windows and what analyses find."""
+        """With windows and what analyses find."""
         if self._spans is not None:
             return self._spans.spans()
         return [SpanReadings(None, self._snapshot)]
@@ -133,12 +133,12 @@ class EngineCounts:
         return ingest_snapshot(self.ingest, labels=self._labels, now=0.0, join=self._join())
 
     def warning(self) -> str | None:
-        """See `Counts.warning`; or that most interactions do not join."""
+        """Also that most interactions do not join."""
         join = self._join()
         return self.tally.warning() or (None if join is None else join.warning())
 
     def advice(self) -> list[str]:
-        """See `Counts.advice`."""
+        """See `SliceCounts.advice`."""
         if self._spans is not None:
             doubt = self.warning() or self.ingest.doubt()
             return [text for text in (doubt, *self._spans.advice()) if text is not None]
@@ -151,14 +151,6 @@ class EngineCounts:
             return None
         stats = JoinStats(options.names, by_request=options.key == "request_id")
         return stats.health(self.ingest.partitions)
-
-
-def engine_counts(setup: Setup, ids: IdKind, sink: Sink | None = None) -> EngineCounts:
-    """Empty counts of the engine for a setup with a configuration; `sink`: see `EngineCounts`."""
-    config = setup.config
-    if config is None:
-        raise UsageError("the engine counts with a configuration; give config=.")
-    return EngineCounts(with_ids(config, ids), setup.inputs, setup.every, sink)
 
 
 def owner_from_start(config: Config, ingest: Ingest) -> Owner:

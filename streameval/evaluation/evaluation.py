@@ -20,8 +20,6 @@ from streameval.catalogue.reading import Reading
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counted import EvaluationRow, FileCounts, Per, count
-from streameval.evaluation.counting import label_column, page_of, records_of
 from streameval.evaluation.options import (
     Form,
     InputError,
@@ -32,6 +30,8 @@ from streameval.evaluation.options import (
     column,
     separators_of,
 )
+from streameval.evaluation.report import label_column, page_of, records_of
+from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count
 from streameval.evaluation.setup import Request, refuse_idle, setup_of
 from streameval.evaluation.sources import given_of
 from streameval.evaluation.tabular import Library, aligned_text, frame_of, html_of, latex_of

@@ -142,8 +142,8 @@ class EventRows:
                 yield block.first, self._decode_block(block, lists, values, search)
 
     def _list_column(self, name: str, kind: Kind) -> ListColumn:
-        separator = self._options.separator
-        return ListColumn(kind, separator.get(name, separator.get("")), explicit=name in separator)
+        options = self._options
+        return ListColumn(kind, options.separator_of(name), explicit=name in options.separator)
 
     def _select(self, path: str, names: Sequence[str]) -> set[str]:
         """The columns to read; refuses a file that lacks one."""

@@ -173,6 +173,10 @@ class Options(_PlainOptions, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = {}
     intervals: Intervals | None = None
 
+    def separator_of(self, column_name: str) -> str | None:
+        """Between the ids of the cells of a column; None to tell by the cells."""
+        return self.separator.get(column_name, self.separator.get(""))
+
     def __post_init__(self) -> None:
         plain = {name: getattr(self, name) for name in _PlainOptions.__struct_fields__}
         for key, problem in problems(_PlainOptions, plain):

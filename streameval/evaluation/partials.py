@@ -27,9 +27,9 @@ from streameval.decoding.values import label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.engine.windows.family import unfit
 from streameval.engine.windows.times import DurationError, duration_of
-from streameval.evaluation.counting import Cell
 from streameval.evaluation.events import span_starts
 from streameval.evaluation.files import arrow
+from streameval.evaluation.slice_counts import Cell
 from streameval.events import Id
 from streameval.events.arrow import (
     ArrowTable,
@@ -61,6 +61,7 @@ from streameval.statistics.options import MAX_ITEMS
 __all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
 
 
+_SPLIT_BY: Final = "split by short text, integers or booleans"
 _LONGEST_STATE: Final = 1 << 30
 """Most bytes of the state of a row: more than a table of all items and users takes."""
 
@@ -125,18 +126,14 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     content: bytes = b""
     crc: int | None = None
 
-    def sealed(self, content: bytes) -> _State:
+    def with_counts(self, content: bytes) -> _State:
         """The settings with counts, and a CRC-32 of everything else."""
         bare = msgspec.structs.replace(self, content=content, crc=None)
         return msgspec.structs.replace(bare, crc=crc32(msgspec.msgpack.encode(bare)))
 
-    def settings(self) -> dict[str, Any]:
-        """All but the counts."""
-        return {
-            name: value
-            for name, value in msgspec.structs.asdict(self).items()
-            if name not in ("version", "content", "crc")
-        }
+    def settings(self) -> list[Any]:
+        """All but version, counts and CRC."""
+        return [*msgspec.structs.asdict(self).values()][1:-2]
 
 
 def partials(
@@ -247,11 +244,11 @@ class Counter:
             InvalidEventError: a table lacks a column, or a row is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
-        counted_cells = self.accumulators(batches)
-        for counted in counted_cells.values():
+        cells = self.accumulators(batches)
+        for counted in cells.values():
             if warning := counted.doubts.warning(counted.metrics):
                 warnings.warn(f"{warning}.", SuspiciousEventsWarning, stacklevel=3)
-        return [_partial(cell, counted, self._settings) for cell, counted in counted_cells.items()]
+        return _rows_of(cells, self._settings)
 
     def accumulators(self, batches: Iterable[Any]) -> dict[Cell, Accumulator]:
         """The accumulator of each cell with lists, by start and labels; raises as `rows`."""
@@ -277,23 +274,22 @@ class Counter:
             return
         labels = [_label_codes(table, name) for name in self._by]
         starts = [] if self._every is None else _starts_of(table, self._every)
-        if not labels and not starts:
+        keys = [*(codes for codes, _ in labels), *starts]
+        if not keys:
             yield Cell((), None), events
             return
-        keys = [*(codes for codes, _ in labels), *starts]
         order = np.lexsort(keys)
         edges = np.flatnonzero(sum(np.diff(key[order]) != 0 for key in keys)) + 1
         for rows in np.split(order, edges):
-            cell = [int(key[rows[0]]) for key in keys]
-            values = [names[code] for (_, names), code in zip(labels, cell, strict=False)]
-            start = cell[-2] if starts and cell[-1] else None
+            codes = [int(key[rows[0]]) for key in keys]
             try:
-                texts = label_texts(values)
+                texts = label_texts(
+                    [values[code] for (_, values), code in zip(labels, codes, strict=False)]
+                )
             except Refusal as refusal:
-                named = " and ".join(self._by)
-                detail = f"{named}: {refusal}; split by short text, integers or booleans"
+                detail = f"{' and '.join(self._by)}: {refusal}; {_SPLIT_BY}"
                 raise InvalidEventError("invalid_label", detail) from refusal
-            yield Cell(texts, start), events.take(rows)
+            yield Cell(texts, codes[-2] if starts and codes[-1] else None), events.take(rows)
 
 
 def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
@@ -322,7 +318,11 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
         >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
         0.5
     """
-    _check_known(inputs)
+    for name in inputs:
+        if name not in Known.__optional_keys__:
+            known = sorted(Known.__optional_keys__)
+            problem = f"{name}= is no argument; known: {', '.join(known)}.{suggestion(name, known)}"
+            raise UsageError(problem)
     cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
     for row, state in _with_states(rows):
@@ -341,20 +341,12 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
                 raise UnlikeStateError("inputs", empty.context.identity, state.inputs)
         part = empty.copy()
         part.adopt(state.content)
-        cell = Cell(tuple(row.labels), row.start)
+        cell = Cell(row.labels, row.start)
         if cell in cells:
             cells[cell].merge(part)
         else:
             cells[cell] = part
     return _in_order(cells)
-
-
-def _check_known(inputs: Iterable[str]) -> None:
-    for name in inputs:
-        if name not in Known.__optional_keys__:
-            known = sorted(Known.__optional_keys__)
-            problem = f"{name}= is no argument; known: {', '.join(known)}.{suggestion(name, known)}"
-            raise UsageError(problem)
 
 
 def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
@@ -367,12 +359,9 @@ def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
         >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
         ([1, 1], [2])
     """
-    _check_known(inputs)
     listed = [*_each(rows)]
-    if not listed:
-        return []
-    settings = _state(listed[0].state)
-    return [_partial(*item, settings) for item in merged(listed, **inputs).items()]
+    cells = merged(listed, **inputs)
+    return _rows_of(cells, _state(listed[0].state)) if listed else []
 
 
 def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
@@ -382,40 +371,44 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
 
     Raises the errors of `merged`, and UsageError without rows or without one of the dimensions.
     """
-    alike = list(_with_states(rows))
-    if not alike:
+    with_states = [*_with_states(rows)]
+    if not with_states:
         raise unfit("it has no rows", "give the rows of `partials` or of Spark")
-    made = alike[0][1]
-    if not {*dimensions} <= {*made.by}:
-        split = f"by={list(made.by)}" if made.by else "without by="
+    settings = with_states[0][1]
+    if not {*dimensions} <= {*settings.by}:
+        split = f"by={list(settings.by)}" if settings.by else "without by="
         problem = f"it was counted {split}, but the state is split by {', '.join(dimensions)}"
         raise unfit(problem, f"count it again with by={list(dimensions)}")
-    backfilled = []
-    for row, state in alike:
-        labels = tuple(row.labels[made.by.index(name)] for name in dimensions)
-        backfilled.append(BackfillRow(labels, row.start, row.lists, state.content))
+    indices = [settings.by.index(name) for name in dimensions]
+    backfilled = [
+        BackfillRow(tuple(row.labels[index] for index in indices), row.start, row.lists, of.content)
+        for row, of in with_states
+    ]
     backfilled.sort(key=lambda row: (_sort_key(Cell(row.labels, row.start)), row.content))
-    return Backfill(rows=backfilled, every=made.every)
+    return Backfill(rows=backfilled, every=settings.every)
 
 
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
-    first: dict[str, Any] | None = None
+    first: list[Any] = []
     for row in _each(rows):
         state = _state(row.state)
         settings = state.settings()
         first = first or settings
         if settings != first:
-            raise UnlikeStateError("partials", [*first.values()], [*settings.values()])
+            raise UnlikeStateError("partials", first, settings)
         if len(row.labels) != len(state.by):
             problem = f"labels={row.labels!r} for by={state.by!r}"
             raise DamagedStateError("partial", problem)
         yield row, state
 
 
-def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
-    state = settings.sealed(b"".join(counted.dump()))
-    return Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
+def _rows_of(cells: Mapping[Cell, Accumulator], settings: _State) -> list[Partial]:
+    states = [settings.with_counts(b"".join(counted.dump())) for counted in cells.values()]
+    return [
+        Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
+        for (cell, counted), state in zip(cells.items(), states, strict=True)
+    ]
 
 
 def _span_length(every: str) -> int:
@@ -435,8 +428,7 @@ def _label_codes(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     column = column_of(table, name).combine_chunks()
     if not arrow().types.is_dictionary(column.type):
         if column.type.num_fields:
-            detail = f"{name}: {column.type}; split by short text, integers or booleans"
-            raise InvalidEventError("invalid_label", detail)
+            raise InvalidEventError("invalid_label", f"{name}: {column.type}; {_SPLIT_BY}")
         column = column.dictionary_encode()
     values = column.dictionary.to_pylist()
     indices = column.indices.fill_null(len(values))
@@ -450,7 +442,7 @@ def _state(data: object) -> _State:
     if state.version != STATE_VERSION:
         raise StateVersionError("partial", state.version, STATE_VERSION)
     # Rows from before the checksum are read too; nothing else tells them from damaged ones.
-    if state.crc is not None and state != state.sealed(state.content):
+    if state.crc is not None and state != state.with_counts(state.content):
         raise DamagedStateError("partial", "its CRC-32 differs")
     decoded: _State = state
     return decoded
@@ -541,19 +533,16 @@ def _each(rows: Any) -> Iterator[Partial]:
             with damage_as_error("partial"):
                 named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
                 partial = Partial(*named)
-                labels = tuple(str.__str__(label) for label in partial.labels)
-                start = partial.start
+                labels, start = tuple(map(str.__str__, partial.labels)), partial.start
                 # pandas turns integers with a missing value into floats.
-                missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
-                partial = partial._replace(labels=labels, start=None if missing else _whole(start))
+                if start is not None and start != start:  # noqa: PLR0124  only NaN differs from itself
+                    start = None
+                if start is not None and int(start) != start:
+                    problem = f"start={start!r} is not whole microseconds"
+                    raise ValueError(problem)
+                start = None if start is None else int(start)
+                partial = partial._replace(labels=labels, start=start)
         except DamagedStateError as error:
             problem = f"{row!r:.80} is not a row of partials: {error.problem}"
             raise DamagedStateError("partial", problem) from error
         yield partial
-
-
-def _whole(start: Any) -> int:
-    if int(start) != start:
-        problem = f"start={start!r} is not whole microseconds"
-        raise ValueError(problem)
-    return int(start)

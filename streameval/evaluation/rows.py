@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -119,14 +119,10 @@ class Side(NamedTuple):
 
     def take(self, rows: IntArray) -> Side:
         """These rows, in this order."""
-        return self._replace(
-            users=self.users.take(arrow().array(rows)),
-            items=self.items.take(arrow().array(rows)),
-            worth=None if self.worth is None else self.worth[rows],
-            times=None if self.times is None else self.times[rows],
-            ranks=None if self.ranks is None else self.ranks[rows],
-            idle=None,
-        )
+        numbers: tuple[Any, ...] = (self.worth, self.times, self.ranks)
+        worth, times, ranks = (None if of is None else of[rows] for of in numbers)
+        users, items = (ids.take(arrow().array(rows)) for ids in (self.users, self.items))
+        return Side(self.path, users, items, worth, times, ranks, self.by_rank)
 
     def without(self, seen: Side) -> Side:
         """The rows whose user has not seen the item; the others move up."""
@@ -137,9 +133,9 @@ class Side(NamedTuple):
         left = self.take(rows)._replace(idle=self.idle)
         if left.ranks is None or not left.size:
             return left
-        order, from_1 = by_rank(users[0][rows], left.ranks)
+        order, positions = by_rank(users[0][rows], left.ranks)
         ranks = np.empty(left.size, np.float64)
-        ranks[order] = from_1
+        ranks[order] = positions
         return left._replace(ranks=ranks)
 
     @property
@@ -157,7 +153,7 @@ def encode_ids(arrays: Sequence[Any]) -> tuple[Any, list[IntArray]]:
 
 
 def by_rank(users: IntArray, ranks: Array) -> tuple[IntArray, IntArray]:
-    """The order of rows by user and rank, and the place of each in its list, from 1."""
+    """The order of rows by user and rank, and the position of each in its list, from 1."""
     order = np.lexsort((ranks, users))
     starts = np.concatenate(([0], np.cumsum(np.bincount(users))))[users[order]]
     return order, np.arange(len(order)) - starts + 1
@@ -203,15 +199,13 @@ class SideReader:
             raise self._missing("item" if user is not None else "user")
         number, rank = (self._find(name, rows.names) for name in (self._number, "rank"))
         # What a mapping lists are ids.
-        separator = options.separator.get(item, options.separator.get(""))
-        example = rows.explode(user, item, "" if self._has_usual_names else separator)
+        separator = "" if self._has_usual_names else options.separator_of(item)
+        example = rows.explode(user, item, separator)
         if example is not None:
-            self._notes.append(
-                Note(
-                    "{cells} are read as lists of ids; with {separator} each is one id.",
-                    cells=f"cells of {self._path} like {example!r:.60}",
-                    separator=Setting("separator", "", item),
-                )
+            self._note(
+                "{cells} are read as lists of ids; with {separator} each is one id.",
+                cells=f"cells of {self._path} like {example!r:.60}",
+                separator=Setting("separator", "", item),
             )
         worth = rows.number(_USUAL[self._number], number, self._number)
         if worth is None and self._named(self._number) is not None:
@@ -235,6 +229,9 @@ class SideReader:
         found = (rows.users, rows.items, worth, times, ranks)
         return Side(self._path, *found, orders, idle, self._notes)
 
+    def _note(self, text: str, /, **values: Setting | str) -> None:
+        self._notes.append(Note(text, **values))
+
     def _select(self, path: str, names: Sequence[str]) -> Collection[str]:
         """The columns to read, and all others if one of them may be the number."""
         self._path, self._names = path, names
@@ -244,13 +241,13 @@ class SideReader:
                 raise self._missing(role)
             if name is not None:
                 require(path, name, names)
-        times = [] if self._clock is None else [self._clock[0]]
-        for name in times:
-            require(path, name, names, "name it with {columns.time=NAME}")
+        if self._clock is not None:
+            found["time"] = self._clock[0]
+            require(path, self._clock[0], names, "name it with {columns.time=NAME}")
         has_number = found[self._number] is not None or self._named(self._number) is None
         if not has_number or found["item"] is None:
             return {name for name in names if names.count(name) == 1}
-        return {*times, *(name for name in found.values() if name is not None)}
+        return {name for name in found.values() if name is not None}
 
     def _named(self, role: str) -> str | None:
         """The column that was named; "" to find it, None if there is none."""
@@ -281,35 +278,35 @@ class SideReader:
 
     def _refuse_unread(self, rows: _ItemRows, unread: Sequence[str], *, has_rank: bool) -> None:
         """Refuse a column of numbers that may be the score or the gain, which nobody named."""
-        candidates = [name for name in unread if name in rows.table]
-        candidates = [name for name in candidates if name.strip().lower() not in _INDEX]
-        binary = next((name for name in candidates if _is_binary(rows.table[name])), None)
-        if self._role == "truth" and binary is not None:
-            self._notes.append(
-                Note(
-                    "{truth} has a column {binary} of 0 and 1, which is not read, so every row is "
-                    "an interaction; if 0 is none, give {rating}.",
-                    binary=repr(binary),
-                    rating=column("rating", _bare(binary)),
-                )
+        candidates = {
+            name: rows.table[name]
+            for name in unread
+            if name in rows.table and name.strip().lower() not in _INDEX
+        }
+        is_truth = self._role == "truth"
+        binary = next((name for name, values in candidates.items() if _is_binary(values)), None)
+        if is_truth and binary is not None:
+            self._note(
+                "{truth} has a column {binary} of 0 and 1, which is not read, so every row is an "
+                "interaction; if 0 is none, give {rating}.",
+                binary=repr(binary),
+                rating=column("rating", _bare(binary)),
             )
         if has_rank:
             return
-        numeric = next((name for name in candidates if _is_numeric(name, rows.table[name])), None)
+        numeric = next((name for name, of in candidates.items() if _is_numeric(name, of)), None)
         if numeric is None:
-            if self._role == "recommendations" and candidates:
-                self._notes.append(
-                    Note(
-                        "the recommendations keep the order of their file, because no column has a "
-                        "usual name of a score or rank (not read: {names}); name it with "
-                        "{columns.score=NAME} or {columns.rank=NAME}.",
-                        names=", ".join(candidates),
-                    )
+            if not is_truth and candidates:
+                self._note(
+                    "the recommendations keep the order of their file, because no column has a "
+                    "usual name of a score or rank (not read: {names}); name it with "
+                    "{columns.score=NAME} or {columns.rank=NAME}.",
+                    names=", ".join(candidates),
                 )
             return
-        name, kind = _bare(numeric), "rating" if self._role == "truth" else "score or rank"
+        name, kind = _bare(numeric), "rating" if is_truth else "score or rank"
         found = f"{self._path}: no column has a usual name of a {kind}, and {numeric!r} has numbers"
-        if self._role == "recommendations":
+        if not is_truth:
             raise InputError(
                 "{found}; if it orders the items, give {score} (highest first) or {rank} (lowest "
                 "first); if the rows are in order, {columns.score=}.",
@@ -411,12 +408,10 @@ class _ItemRows:
         if name is None:
             return None
         found = self.column(name)
-        if self._lengths is None:
-            return numbers_of(found)
         values = found.values
-        if is_text(values.type):
+        if self._lengths is not None and is_text(values.type):
             values = ListColumn("numbers").read(found)
-        if not is_list_type(values.type):
+        if self._lengths is None or not is_list_type(values.type):
             return numbers_of(found)[self.owners]
         compute = arrow("compute")
         theirs = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
@@ -442,17 +437,16 @@ def _concatenate(arrays: Sequence[Any]) -> Any:
 
 
 def _texts(values: Any) -> set[str]:
-    return {str(value).lower() for value in values.unique().to_pylist()}
-
-
-def _is_simple(values: Any) -> bool:
+    """The distinct values of a column as text; none if it has lists or structs."""
     types = arrow().types
-    return bool(types.is_primitive(values.type) or types.is_large_string(values.type))
+    if not (types.is_primitive(values.type) or types.is_large_string(values.type)):
+        return set()
+    return {str(value).lower() for value in values.unique().to_pylist()}
 
 
 def _is_binary(values: Any) -> bool:
     # Most columns are ruled out by their first rows.
-    if not _is_simple(values) or not _texts(values.slice(0, 100)) <= _BINARY:
+    if not _texts(values.slice(0, 100)) <= _BINARY:
         return False
     texts = _texts(values)
     return texts <= _BINARY and bool(texts & _ZEROS)
@@ -460,9 +454,8 @@ def _is_binary(values: Any) -> bool:
 
 def _is_numeric(name: str, values: Any) -> bool:
     """Whether a column has only numbers, others than 0 and 1, that are no ids, times or index."""
-    if not _is_simple(values) or arrow().types.is_temporal(values.type) or not len(values):
-        return False
-    if _plain_name(name).endswith(("id", "idx", *_TIMES)):
+    named = _plain_name(name)
+    if arrow().types.is_temporal(values.type) or named.endswith(("id", "idx", *_TIMES)):
         return False
     texts = _texts(values.slice(0, 1000))
     numbers = [finite_or_none(text) for text in texts if text not in ("none", "")]
@@ -499,7 +492,7 @@ def is_trec(path: str, role: Role) -> bool:
     """
     if suffix_of(path) in (".parquet", ".pq", ".feather", ".arrow") or size(path) is None:
         return False
-    number = _trec_number(next(islice(lines(path), 1), b"").decode("utf-8", "replace"), role)
+    number = _trec_number(next(iter(lines(path)), b"").decode("utf-8", "replace"), role)
     return number is not None and number < _EPOCH[0]
 
 
@@ -542,10 +535,10 @@ def read_trec(path: str, role: Role) -> Side:
 
 def common_topics(results: Side, qrels: Side) -> tuple[Side, Side, int]:
     """The rows of topics in both files, and the number of other topics."""
-    topics = [set(side.users.to_pylist()) for side in (results, qrels)]
-    both = arrow().array(sorted(topics[0] & topics[1]), arrow().large_string())
-    left = [
+    mine, theirs = (set(side.users.to_pylist()) for side in (results, qrels))
+    both = arrow().array(sorted(mine & theirs), arrow().large_string())
+    results, qrels = (
         side.take(np.flatnonzero(arrow("compute").is_in(side.users, value_set=both)))
         for side in (results, qrels)
-    ]
-    return left[0], left[1], len(topics[0] ^ topics[1])
+    )
+    return results, qrels, len(mine ^ theirs)

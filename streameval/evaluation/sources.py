@@ -16,14 +16,13 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.evaluation.events import EventRows, Needs
 from streameval.evaluation.files import (
-    LINES,
     Frame,
     Table,
     arrow,
     holds_rows,
+    is_table,
     joined_parts,
     parts_of,
-    suffix_of,
     table_name,
 )
 from streameval.evaluation.options import InputError, Note, Options, Ties
@@ -154,13 +153,10 @@ def given_of(recommendations: Any, truth: Any, exclude: Any, options: Options) -
                 "{exclude} is for rows, mappings and scores: leave items out of lists."
             )
         return Given("aligned", ["the lists given"], recommendations, truth=truth)
-    shown, interactions = rows_of("recommendations", recommendations), rows_of("truth", truth)
+    sides = rows_of("recommendations", recommendations), rows_of("truth", truth)
     seen = None if exclude is None else rows_of("truth", exclude)
-    names = [
-        rows.path if isinstance(rows, Side) else table_name(rows[0])
-        for rows in (shown, interactions)
-    ]
-    return Given("pair", names, recommendations=shown, truth=interactions, exclude=seen)
+    names = [rows.path if isinstance(rows, Side) else table_name(rows[0]) for rows in sides]
+    return Given("pair", names, recommendations=sides[0], truth=sides[1], exclude=seen)
 
 
 def _events(given: Any, options: Options) -> Given:
@@ -177,14 +173,10 @@ def _events(given: Any, options: Options) -> Given:
     rows: list[Any] = list(given)
     if rows and all(map(is_path, rows)):
         files = expand_paths([os.fspath(row) for row in rows])
-        form = options.form
-        lines = [
-            path
-            for path in files
-            if (
-                suffix_of(path) in LINES or not holds_rows(path) if form is None else form == "json"
-            )
-        ]
+        if options.form is None:
+            lines = [path for path in files if not is_table(path)]
+        else:
+            lines = files if options.form == "json" else []
         if 0 < len(lines) < len(files):
             raise UsageError(
                 f"{lines[0]} is not a table, and other files are; evaluate them separately."
@@ -289,7 +281,7 @@ def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
     users: list[Any] = []
     items: list[Any] = []
     numbers: list[Any] = []
-    idle = []
+    idle: list[Any] = []
     for user, listed in given.items():
         if isinstance(listed, str) or not isinstance(listed, Iterable):
             raise UsageError(
@@ -337,9 +329,8 @@ class Lines:
     @property
     def sizes(self) -> Sequence[int] | None:
         """The size of each file; None with a pipe."""
-        sizes = [size(path) for path in self.parts]
-        whole = [of_path for of_path in sizes if of_path is not None]
-        return whole if len(whole) == len(sizes) else None
+        sizes = [of_path for path in self.parts if (of_path := size(path)) is not None]
+        return sizes if len(sizes) == len(self.parts) else None
 
     def read(self, part: Any, search: Search) -> Iterator[Events]:
         """The events of a part, batch by batch; lines that are none are left out, with a reason."""
@@ -385,7 +376,7 @@ class EventTables:
             yield _with_records(decoded, partition, first, part.size)
 
 
-class Spans:
+class EventsInMemory:
     """Events of a caller's lists, scores or rows: a part for each span, counted by one process.
 
     `spans`: the start of each, None for all time, with its events.
@@ -418,7 +409,7 @@ class Spans:
 
 def joined_rows(
     given: Given, options: Options, fields: EventFields, needs: Needs, every: int | None
-) -> Spans:
+) -> EventsInMemory:
     """Rows of recommendations and truth, joined by user."""
     clock: tuple[str, TimeUnit] | None = None
     if every is not None and fields.time is not None:
@@ -426,20 +417,21 @@ def joined_rows(
     trec = _is_trec_pair(given.recommendations, given.truth, options)
     if trec and every is not None:
         raise InputError("{every} needs event time, and trec_eval's files have none.")
-    shown = _side("recommendations", given.recommendations, options, clock, trec=trec)
+    recommendations = _side("recommendations", given.recommendations, options, clock, trec=trec)
     truth = _side("truth", given.truth, options, clock, trec=trec)
-    notes = [*shown.notes, *truth.notes]
+    notes = [*recommendations.notes, *truth.notes]
     if trec:
-        shown, truth, unmatched = common_topics(shown, truth)
+        recommendations, truth, unmatched = common_topics(recommendations, truth)
         if unmatched:
             problem = "topics are in only one file and are left out, as in trec_eval."
             notes.append(Note(f"{unmatched:,} " + problem))
     if given.exclude is not None:
+        # Every row is left out, whatever its rating.
         columns = {**options.columns, "rating": None}
         plain = msgspec.structs.replace(options, columns=columns)
-        shown = shown.without(_side("truth", given.exclude, plain, None))
+        recommendations = recommendations.without(_side("truth", given.exclude, plain, None))
     ties = options.ties or ("id_desc" if trec else None)
-    joined = Joined(shown, truth, ties, integers=fields.ids == "integer")
+    joined = Joined(recommendations, truth, ties, integers=fields.ids == "integer")
     if needs.repeats:
         joined.note_repeats_in_truth()
     # The form is known, so an item called 0 or 1 is no mark.
@@ -448,7 +440,7 @@ def joined_rows(
         for start, columns in joined.columns(every, users=needs.users, scores=needs.scores)
     ]
     ids: IdKind = "integer" if joined.is_integer else "text"
-    return Spans(given.names, spans, ids, [*notes, *joined.notes])
+    return EventsInMemory(given.names, spans, ids, [*notes, *joined.notes])
 
 
 def _side(
@@ -481,26 +473,25 @@ def _is_trec_pair(recommendations: Rows, truth: Rows, options: Options) -> bool:
     qrels = truth.path if isinstance(truth, Side) else _only_file(truth)
     if options.form is not None or options.header is not None or results is None or qrels is None:
         return False
-    if isinstance(truth, Side):
-        alike = is_trec(results, "recommendations"), truth.is_trec
-    else:
-        alike = is_trec(results, "recommendations"), is_trec(qrels, "truth")
-        if is_trec(results, "truth") and is_trec(qrels, "recommendations"):
-            raise InputError(
-                "{results} looks like trec_eval's qrels and {qrels} like its results; give the "
-                "results as {recommendations} and the qrels as {truth}.",
-                results=results,
-                qrels=qrels,
-            )
-    if alike[0] != alike[1]:
-        trec, other = (results, qrels) if alike[0] else (qrels, results)
+    are_results = is_trec(results, "recommendations")
+    are_qrels = truth.is_trec if isinstance(truth, Side) else is_trec(qrels, "truth")
+    swapped = not isinstance(truth, Side) and is_trec(results, "truth")
+    if swapped and is_trec(qrels, "recommendations"):
+        raise InputError(
+            "{results} looks like trec_eval's qrels and {qrels} like its results; give the "
+            "results as {recommendations} and the qrels as {truth}.",
+            results=results,
+            qrels=qrels,
+        )
+    if are_results != are_qrels:
+        trec, other = (results, qrels) if are_results else (qrels, results)
         raise InputError(
             "{trec} looks like a file of trec_eval and {other} does not; give two of trec_eval or "
             "two tables, or say which they are with {form}.",
             trec=trec,
             other=other,
         )
-    return all(alike)
+    return are_results
 
 
 def _only_file(rows: Rows) -> str | None:
@@ -516,7 +507,7 @@ def truth_of(rows: Rows, options: Options) -> Side:
     return _side("truth", rows, options, None, trec=trec)
 
 
-def listed_events(given: Given) -> Spans:
+def listed_events(given: Given) -> EventsInMemory:
     """A caller's lists, or events, as `Accumulator.update_many` takes them.
 
     Lists beside a truth belong to the users 0, 1, 2, ...
@@ -525,13 +516,15 @@ def listed_events(given: Given) -> Spans:
     if given.truth is not None:
         events = side_by_side(given.events, given.truth)
         if not isinstance(events, Columns):
-            shown, interactions = zip(*events, strict=True) if events else ((), ())
+            lists, interactions = zip(*events, strict=True) if events else ((), ())
             users = list(range(len(events)))
-            events = Batch(recommendations=[*shown], interactions=[*interactions], users=users)
-    return Spans(given.names, [(None, events)], checked_batch(None, events, _ANY)[0])
+            events = Batch(recommendations=[*lists], interactions=[*interactions], users=users)
+    return EventsInMemory(given.names, [(None, events)], checked_batch(None, events, _ANY)[0])
 
 
-def scored_events(given: Given, depth: int | None, ties: Ties | None, *, scores: bool) -> Spans:
+def scored_events(
+    given: Given, depth: int | None, ties: Ties | None, *, scores: bool
+) -> EventsInMemory:
     """A matrix of scores: the best items of each user, some users at a time."""
     columns, undecided = scored_columns(
         given.events, given.truth, given.exclude, ties, depth, with_scores=scores
@@ -541,7 +534,7 @@ def scored_events(given: Given, depth: int | None, ties: Ties | None, *, scores:
         "{ties=worst} puts hits last, {ties=random} shuffles."
     )
     spans = [(None, part) for part in columns]
-    return Spans(given.names, spans, "integer", [equal] if undecided else [])
+    return EventsInMemory(given.names, spans, "integer", [equal] if undecided else [])
 
 
 def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> EventFields:
@@ -554,5 +547,5 @@ def usual_user(given: Given, fields: EventFields, labels: Sequence[str]) -> Even
     return msgspec.structs.replace(fields, user="users")
 
 
-EventSource: TypeAlias = Lines | EventTables | Spans
+EventSource: TypeAlias = Lines | EventTables | EventsInMemory
 """What a caller gave, whose events are read part by part."""

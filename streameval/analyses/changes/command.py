@@ -38,8 +38,8 @@ from streameval.catalogue import parse
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.times import Windowing
-from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.options import NoEventsError, as_usage_error
+from streameval.evaluation.result import FileCounts, count
 from streameval.evaluation.setup import Request, given_options, setup_of
 from streameval.evaluation.shell.options import Format, ReadOptions, day_option, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms

@@ -42,9 +42,9 @@ from streameval.engine.analysis import Configured, Finding
 from streameval.engine.rankers import RANKER
 from streameval.engine.windows.labels import Labels
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counted import FileCounts, count
-from streameval.evaluation.counting import SpanReadings, page_of, snapshot_of
 from streameval.evaluation.options import InputError, NoEventsError, Setting, Surroundings, column
+from streameval.evaluation.report import SpanReadings, page_of, snapshot_of
+from streameval.evaluation.result import FileCounts, count
 from streameval.evaluation.setup import Request, Setup, refuse_idle, setup_of
 from streameval.evaluation.sources import Given, truth_of
 from streameval.evaluation.stores import (

@@ -13,9 +13,9 @@ from typer import Option
 from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
-from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.options import Surroundings, as_usage_error
+from streameval.evaluation.result import FileCounts, count
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import Format, IntervalOptions, ReadOptions, with_fields
 from streameval.evaluation.shell.terminal import SURROUNDINGS, Forms

@@ -14,8 +14,8 @@ from streameval.analyses.gaps.analysis import GAPS, gaps_in
 from streameval.analyses.gaps.statistics import Gap, GapValue
 from streameval.analyses.gaps.words import gap_table, gap_text
 from streameval.decoding.values import MISSING_LABEL
-from streameval.evaluation.counted import FileCounts, count
 from streameval.evaluation.options import NoEventsError, as_usage_error
+from streameval.evaluation.result import FileCounts, count
 from streameval.evaluation.setup import Request, setup_of
 from streameval.evaluation.shell.options import (
     Format,

@@ -11,7 +11,7 @@ from rich.text import Text
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.engine.windows.times import moment_text
-from streameval.evaluation.counting import (
+from streameval.evaluation.report import (
     SpanReadings,
     label_column,
     labels_of,

@@ -20,11 +20,12 @@ from streameval.engine.partition import FEWEST
 from streameval.engine.rankers import lists_by_ranker
 from streameval.engine.windows.times import unit_warning
 from streameval.engine.windows.views import SliceTable
-from streameval.evaluation.counting import Counts, SpanReadings, label_column, labels_of, starts_of
 from streameval.evaluation.fields import lacking_field
 from streameval.evaluation.options import NoEventsError, Note, Setting, Surroundings
 from streameval.evaluation.processes import map_parts
+from streameval.evaluation.report import SpanReadings, label_column, labels_of
 from streameval.evaluation.setup import Setup
+from streameval.evaluation.slice_counts import SliceCounts, starts_of
 from streameval.evaluation.sources import EventSource, Given
 from streameval.events import Id
 from streameval.events.errors import MetricError
@@ -35,7 +36,7 @@ from streameval.statistics.intervals import Intervals
 if TYPE_CHECKING:
     from streameval.evaluation.engine_counts import EngineCounts
 
-    _Counts: TypeAlias = Counts | EngineCounts
+    _Counts: TypeAlias = SliceCounts | EngineCounts
 
 
 Per: TypeAlias = Literal["list", "user"]
@@ -62,7 +63,7 @@ class EvaluationRow(NamedTuple):
 
 
 class FileCounts:
-    """What was counted.
+    """What was counted: slices, spans, readings.
 
     Attributes:
         names: of the files and frames.
@@ -102,28 +103,23 @@ class FileCounts:
         users: dict[tuple[str, ...], float] = {}
         for family in self._whole if self.setup.intervals is not None else ():
             cells = sorted(family.labels)
-            people = audiences(family.table, np.array(cells, np.int64))
-            users = {family.labels[at]: of.users for at, of in zip(cells, people, strict=False)}
+            found = audiences(family.table, np.array(cells, np.int64))
+            users = {family.labels[at]: of.users for at, of in zip(cells, found, strict=False)}
         return [
             EvaluationRow(
-                start,
-                labels_of(snapshot, entry),
-                entry.window,
-                entry.reading,
-                users.get(entry.labels),
+                start, labels_of(snapshot, of), of.window, of.reading, users.get(of.labels)
             )
             for start, snapshot in self.spans
-            for entry in snapshot.series
+            for of in snapshot.series
         ]
 
     def accumulator(self, labels: Sequence[str]) -> Accumulator | None:
         """The counts of a slice; a copy. None if there is no such slice, or spans split it."""
         for family in self._whole:
-            for cell, values in family.labels.items():
-                if values == tuple(labels):
-                    counted = self.setup.accumulator(self.ids or "text", self.setup.intervals)
-                    counted.adopt(b"".join(family.table.dump([cell])))
-                    return counted
+            for cell in [cell for cell, of in family.labels.items() if of == tuple(labels)]:
+                counted = self.setup.accumulator(self.ids or "text", self.setup.intervals)
+                counted.adopt(b"".join(family.table.dump([cell])))
+                return counted
         return None
 
     @property
@@ -151,13 +147,12 @@ class FileCounts:
         for lists in self._lists_again():
             table.ids, batch = checked_batch(table.ids, lists.batch, table.search)
             starts = starts_of(lists, self.setup.every) or repeat(None)
-            labels = [
-                tuple([values[at] for at in indices])
-                for values in lists.dimensions or repeat((), len(batch))
-            ]
-            users = batch.users or repeat(None)
+            values_of = lists.dimensions or repeat((), len(batch))
             rows = [
-                (start, of, user) for of, start, user in zip(labels, starts, users, strict=False)
+                (start, tuple([values[at] for at in indices]), user)
+                for values, start, user in zip(
+                    values_of, starts, batch.users or repeat(None), strict=False
+                )
             ]
             if per == "list":
                 cells = np.arange(len(keys), len(keys) + len(rows))
@@ -181,10 +176,10 @@ class FileCounts:
     def _lists_again(self) -> Iterator[Decoded]:
         source = self._source
         if self.setup.is_ordered:
-            from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
+            from streameval.evaluation.engine_counts import EngineCounts  # noqa: PLC0415  large
 
             lists: list[Decoded] = []
-            again = engine_counts(self.setup, self.ids or "text", lists.append)
+            again = EngineCounts(self.setup, self.ids or "text", lists.append)
             for _ in again.count_parts(source, source.parts):
                 yield from lists
                 lists.clear()
@@ -196,10 +191,10 @@ class FileCounts:
 
 def _empty_counts(setup: Setup, ids: IdKind) -> _Counts:
     if setup.needs_engine:
-        from streameval.evaluation.engine_counts import engine_counts  # noqa: PLC0415  large
+        from streameval.evaluation.engine_counts import EngineCounts  # noqa: PLC0415  large
 
-        return engine_counts(setup, ids)
-    return Counts(
+        return EngineCounts(setup, ids)
+    return SliceCounts(
         setup.families(ids),
         setup.label_names,
         setup.intervals,
@@ -231,9 +226,8 @@ def _count_parts(
 def _dump_parts(
     source: EventSource, empty: Callable[[], _Counts], parts: Sequence[Any]
 ) -> tuple[Any, int]:
-    counts, size = empty(), 0
-    for size in counts.count_parts(source, parts):  # noqa: B007  the last one
-        pass
+    counts = empty()
+    size = max(counts.count_parts(source, parts), default=0)
     return counts.dump(), size
 
 
