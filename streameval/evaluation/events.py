@@ -259,11 +259,13 @@ class EventRows:
 def _label(block: RowBlock, field: str) -> list[str]:
     """The text of each value of a label; those of a dictionary are made once."""
     values = block.rows[field].combine_chunks()
-    if is_nested := bool(values.type.num_fields):
+    codes: Sequence[int] = range(len(values))
+    if values.type.num_fields:
         names = values.to_pylist()
     else:
         values = _dictionary_encode(values)
         names = [*values.dictionary.to_pylist(), None]
+        codes = values.indices.fill_null(len(names) - 1).to_numpy().tolist()
     try:
         texts = label_texts(names)
     except Refusal as refusal:
@@ -273,9 +275,6 @@ def _label(block: RowBlock, field: str) -> list[str]:
             "{problem}; split by a column of short text or of integers.",
             problem=f"{block.where(row)}: {refusal}",
         ) from refusal
-    if is_nested:
-        return list(texts)
-    codes: list[int] = values.indices.fill_null(len(names) - 1).to_numpy().tolist()
     return [texts[code] for code in codes]
 
 
@@ -304,23 +303,19 @@ def _encode_lists(columns: Mapping[str, Any]) -> dict[str, Any]:
     if GAINS in columns:
         return dict(columns)
     flat = [_dictionary_encode(column.flatten()) for column in lists]
-    known = [plain_array(entries.dictionary) for entries in flat]
-    words = arrow().concat_arrays(known).dictionary_encode()
-    numbers = np.split(words.indices.to_numpy().astype(np.int64), [len(known[0])])
-    codes = [
-        of_column[entries.indices.to_numpy()]
-        for of_column, entries in zip(numbers, flat, strict=True)
-    ]
-    used = np.zeros(len(words.dictionary), np.bool_)
-    for of_column in codes:
-        used[of_column] = True
-    names = words.dictionary.filter(arrow().array(used)).to_pylist()
+    words = [plain_array(entries.dictionary) for entries in flat]
+    distinct = arrow().concat_arrays(words).dictionary_encode()
+    codes = np.split(distinct.indices.to_numpy().astype(np.int64), [len(words[0])])
+    codes = [of[entries.indices.to_numpy()] for of, entries in zip(codes, flat, strict=True)]
+    # A dictionary of a file may have words that no list has.
+    used = np.zeros(len(distinct.dictionary), np.bool_)
+    used[np.concatenate(codes)] = True
+    names = distinct.dictionary.filter(arrow().array(used)).to_pylist()
     renumbered = np.cumsum(used) - 1
-    coded = {
-        name: IdColumn(Ragged(renumbered[of_column], _offsets(column)), names)
-        for name, of_column, column in zip(_IDS, codes, lists, strict=True)
+    return dict(columns) | {
+        name: IdColumn(Ragged(renumbered[of], _offsets(column)), names)
+        for name, of, column in zip(_IDS, codes, lists, strict=True)
     }
-    return {**columns, **coded}
 
 
 def _offsets(lists: Any) -> IntArray:
@@ -341,8 +336,8 @@ def _value_type(kind: Any) -> Any:
 def _of_mind(block: RowBlock) -> RowBlock:
     """Impressions like "N5-0 N6-1" as lists: those shown, and those clicked."""
     compute = arrow("compute")
-    shown = compute.utf8_split_whitespace(block.rows["impressions"].combine_chunks())
-    marked = shown.flatten()
+    lists = compute.utf8_split_whitespace(block.rows["impressions"].combine_chunks())
+    marked = lists.flatten()
     clicked = compute.ends_with(marked, "-1")
     if not compute.all(compute.match_substring_regex(marked, "-[01]$"), min_count=0).as_py():
         raise InputError(
@@ -350,13 +345,15 @@ def _of_mind(block: RowBlock) -> RowBlock:
             problem=f"{block.path}: impressions like {marked[0].as_py()!r}",
         )
     items = compute.replace_substring_regex(marked, "-[01]$", "")
-    offsets = _offsets(shown)
-    hits = np.concatenate(([0], np.cumsum(clicked.to_numpy(zero_copy_only=False))))
-    make = arrow().LargeListArray.from_arrays
+    offsets = _offsets(lists)
+    clicks = np.concatenate(([0], np.cumsum(clicked.to_numpy(zero_copy_only=False))))
     rows = block.rows.drop_columns(["impressions"])
-    rows = rows.append_column("recommendations", make(arrow().array(offsets), items))
-    clicks = make(arrow().array(hits[offsets]), items.filter(clicked))
-    rows = rows.append_column("interactions", clicks)
+    for name, edges, entries in (
+        ("recommendations", offsets, items),
+        ("interactions", clicks[offsets], items.filter(clicked)),
+    ):
+        listed = arrow().LargeListArray.from_arrays(arrow().array(edges), entries)
+        rows = rows.append_column(name, listed)
     return block._replace(rows=rows, names=[*rows.column_names])
 
 
@@ -389,10 +386,14 @@ def _no_integers(problem: str) -> InputError:
 def id_column(column: TableColumn) -> Any:
     """A column of ids as an Arrow array of integers or strings."""
     array = user_column(column)
+    _refuse_null(column, array, "no id")
+    return array
+
+
+def _refuse_null(column: TableColumn, array: Any, problem: str) -> None:
     if array.null_count:
         row = array.is_null().to_pylist().index(True)
-        raise column.error(row, "no id", "every row needs one; correct the file")
-    return array
+        raise column.error(row, problem, "every row needs one; correct the file")
 
 
 def user_column(column: TableColumn) -> Any:
@@ -435,9 +436,7 @@ def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
     """
     types, array = arrow().types, column.values
     if types.is_timestamp(array.type) or types.is_date(array.type):
-        if array.null_count:
-            row = array.is_null().to_pylist().index(True)
-            raise column.error(row, "no time", "every row needs one; correct the file")
+        _refuse_null(column, array, "no time")
         try:
             times: IntArray = in_microseconds(array).to_numpy()
         except InvalidEventError as error:
@@ -446,16 +445,16 @@ def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
         if (outside := outside_range(times)).size:
             raise column.error(int(outside[0]), f"not in {YEARS}", "correct the file")
         return times
-    is_text = types.is_large_string(array.type)
+    is_number = types.is_large_string(array.type) and unit != "iso8601"
     read = []
     for row, value in enumerate(array.to_pylist()):
-        number = finite_or_none(value) if is_text and unit != "iso8601" else None
+        number = finite_or_none(value) if is_number else None
         # Text of digits is parsed as an integer, because a float of microseconds is not exact.
         exact = int(value) if number is not None and str(value).strip().isdecimal() else number
         try:
-            time = value if exact is None else exact
             # Text without an offset is UTC, as timestamps of Arrow are.
-            read.append(check_time(time, unit, column.name, naive=UTC))
+            time = check_time(value if exact is None else exact, unit, column.name, naive=UTC)
+            read.append(time)
         except Refusal as refusal:
             raise column.error(
                 row,
@@ -471,14 +470,13 @@ def of_one_kind(arrays: Sequence[Any], *, integers: bool = False) -> list[Any]:
 
     `integers`: whether strings of digits become integers, too.
     """
-    kinds = [arrow().int64() if integers else arrow().large_string()]
     if all(arrow().types.is_integer(array.type) for array in arrays):
-        kinds = [arrow().int64(), arrow().uint64(), *kinds]
-    for kind in kinds[:-1]:
-        with suppress(arrow().ArrowInvalid):  # some integers do not fit
-            return [array.cast(kind) for array in arrays]
+        for kind in (arrow().int64(), arrow().uint64()):
+            with suppress(arrow().ArrowInvalid):  # some integers do not fit
+                return [array.cast(kind) for array in arrays]
+    kind = arrow().int64() if integers else arrow().large_string()
     try:
-        return [array.cast(kinds[-1]) for array in arrays]
+        return [array.cast(kind) for array in arrays]
     except arrow().ArrowInvalid as error:
         raise _no_integers(f"ids: {' '.join(str(error).split())}") from error
 

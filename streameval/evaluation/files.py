@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import StringIO
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -43,7 +43,7 @@ _SUFFIXES: Final[dict[str, Form]] = {
 }
 LINES: Final = (".ndjson", ".jsonl", ".json")
 _PICKLES: Final = (".pkl", ".pickle", ".joblib")
-_NOT_READ: Final = (*_PICKLES, ".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")
+_NOT_READ: Final = (".xlsx", ".xls", ".h5", ".hdf5", ".npz", ".npy")
 
 MIND: Final = ("impression", "user", "time", "history", "impressions")
 """The columns of MIND's behaviors.tsv, which has no header."""
@@ -121,12 +121,12 @@ class RowBlock(NamedTuple):
         at = self.first + row
         if self.header is None or size(self.path) is None:  # a pipe is not read again
             return f"{self.path}: row {at + 1}"
-        quoted, record = False, 0
+        quoted, before = False, at + self.header
         for number, line in enumerate(re.split(rb"\r\n|\n|\r", whole_content(self.path)), 1):
             if not quoted and line:
-                if record == at + self.header:
+                if not before:
                     return f"{self.path}: line {number}"
-                record += 1
+                before -= 1
             quoted ^= line.count(b'"') % 2 == 1
         return f"{self.path}: row {at + 1}"
 
@@ -141,9 +141,8 @@ def plain_array(values: Any) -> Any:
     types = arrow().types
     if types.is_dictionary(values.type):
         values = plain_array(values.dictionary).take(values.indices)
-    if any(is_(values.type) for is_ in (types.is_string, types.is_string_view, types.is_null)):
-        return values.cast(arrow().large_string())
-    return values
+    small = (types.is_string, types.is_string_view, types.is_null)
+    return values.cast(arrow().large_string()) if any(of(values.type) for of in small) else values
 
 
 def require(
@@ -211,14 +210,13 @@ def form_of(path: str, options: Options) -> Form:
     if options.form not in (None, "table"):
         return options.form
     suffix = suffix_of(path)
-    if suffix in _NOT_READ:
+    if suffix in (*_PICKLES, *_NOT_READ):
         is_pickle = suffix in _PICKLES
         why = "a pickle runs code when it is read" if is_pickle else f"{suffix} is not read"
         raise InputError(
-            "{path}: {why}; load it yourself and give the frame, mapping or matrix, or write it as "
+            "{problem}; load it yourself and give the frame, mapping or matrix, or write it as "
             "parquet.",
-            path=path,
-            why=why,
+            problem=f"{path}: {why}",
         )
     return "json" if suffix in LINES else _SUFFIXES.get(suffix, "csv")
 
@@ -237,12 +235,13 @@ def parts_of(table: Table, options: Options) -> list[TablePart]:
         return [TablePart(table, length or 0)]
     with _parquet(table) as file:
         metadata, kind = file.metadata, file.schema_arrow
-        rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    starts = accumulate(rows, initial=0)
-    return [
-        TablePart(table, length * count // max(1, metadata.num_rows), (group,), first, kind)
-        for group, (count, first) in enumerate(zip(rows, starts, strict=False))
-    ] or [TablePart(table, length, kind=kind)]
+    parts, first = [], 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        bytes_of_group = length * rows // max(1, metadata.num_rows)
+        parts.append(TablePart(table, bytes_of_group, (group,), first, kind))
+        first += rows
+    return parts or [TablePart(table, length, kind=kind)]
 
 
 def joined_parts(parts: Sequence[TablePart]) -> TablePart:
@@ -258,26 +257,28 @@ Selection: TypeAlias = Callable[[str, Sequence[str]], Collection[str]]
 def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[RowBlock]:
     """The rows of a part; at least one block, which may have no rows."""
     table = part.table
+
+    def columns_of(names: Sequence[str]) -> list[str]:
+        columns = select(part.path, names)
+        return [name for name in dict.fromkeys(names) if name in columns]
+
     if isinstance(table, Frame):
         names = table.rows.column_names
-        yield RowBlock(
-            table.name, table.rows.select(_columns_to_read(select, table.name, names)), names
-        )
+        yield RowBlock(table.name, table.rows.select(columns_of(names)), names)
         return
     form = form_of(table, options)
     if form == "parquet":
-        yield from _parquet_blocks(part, select)
+        yield from _parquet_blocks(part, columns_of)
     elif form == "arrow":
-        yield from _arrow_blocks(table, select)
+        yield from _arrow_blocks(table, columns_of)
     elif form == "json":
-        yield from _json_blocks(table, select)
+        yield from _json_blocks(table, columns_of)
     else:
-        yield from _text_blocks(table, select, options)
+        yield from _text_blocks(table, columns_of, options)
 
 
-def _columns_to_read(select: Selection, path: str, names: Sequence[str]) -> list[str]:
-    columns = select(path, names)
-    return [name for name in dict.fromkeys(names) if name in columns]
+_ColumnsOf: TypeAlias = Callable[[Sequence[str]], list[str]]
+"""The columns to read, from the names of all columns."""
 
 
 @contextmanager
@@ -315,11 +316,11 @@ def _parquet(path: str, *, coded: bool = False) -> Iterator[Any]:
             yield file
 
 
-def _parquet_blocks(part: TablePart, select: Selection) -> Iterator[RowBlock]:
+def _parquet_blocks(part: TablePart, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
     with _parquet(part.path, coded=True) as file:
         names, first = file.schema_arrow.names, part.first
         groups = part.groups or range(file.metadata.num_row_groups)
-        columns = _columns_to_read(select, part.path, names)
+        columns = columns_of(names)
         if not len(groups):
             yield RowBlock(part.path, file.schema_arrow.empty_table().select(columns), names)
         # One by one, as each has its codes. Without threads, because one that starts at the end of
@@ -342,10 +343,10 @@ def _arrow_file(path: str) -> Iterator[Any]:
             yield arrow("ipc").open_stream(source)
 
 
-def _arrow_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
+def _arrow_blocks(path: str, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
     with _explain_errors(path), _arrow_file(path) as file:
         names, first = file.schema.names, 0
-        columns = _columns_to_read(select, path, names)
+        columns = columns_of(names)
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
         yield RowBlock(path, file.schema.empty_table().select(columns), names)
@@ -355,20 +356,20 @@ def _arrow_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
             first += batch.num_rows
 
 
-def _json_blocks(path: str, select: Selection) -> Iterator[RowBlock]:
+def _json_blocks(path: str, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
     """JSON lines of rows: an object each."""
     first, decoder = 0, msgspec.json.Decoder(dict[str, Any])
     records = lines(path)
     while part := list(islice(records, ROWS)):
         rows = []
-        for row, line in enumerate(part, first):
+        for number, line in enumerate(part, first + 1):
             try:
                 rows.append(decoder.decode(line))
             except msgspec.MsgspecError as error:
                 remedy = 'give an object per line, like {"user": 1, "item": 2}'
-                raise SourceError(path, f"row {row + 1}: {error}", remedy) from error
+                raise SourceError(path, f"row {number}: {error}", remedy) from error
         names = list(dict.fromkeys(name for row in rows for name in row))
-        columns = _columns_to_read(select, path, names)
+        columns = columns_of(names)
         with _explain_errors(path):
             arrays = {name: arrow().array([row.get(name) for row in rows]) for name in columns}
         yield RowBlock(path, arrow().table(arrays), names, first)
@@ -413,7 +414,7 @@ class _Text:
         self.closed = True
 
 
-def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[RowBlock]:
+def _text_blocks(path: str, columns_of: _ColumnsOf, options: Options) -> Iterator[RowBlock]:
     """Rows of text, whose columns are all strings: 007 is not an integer."""
     text = _Text(path, options.delimiter)
     if not text.head:
@@ -423,19 +424,19 @@ def _text_blocks(path: str, select: Selection, options: Options) -> Iterator[Row
         raise SourceError(path, "it is a parquet file", remedy)
     delimiter = _delimiter(text.head, options)
     first_row = _first_row(text.head, delimiter)
-    given = MIND if options.form == "mind" else options.header
+    named = MIND if options.form == "mind" else options.header
     # Names that are in the first row are for the other file: this one has its own.
-    header = 0 if given is not None and {*given}.isdisjoint(first_row) else 1
+    header = 0 if named is not None and {*named}.isdisjoint(first_row) else 1
     if header:
         _check_header(path, first_row, delimiter)
-    names = first_row if header or given is None else list(given)
+    names = first_row if header or named is None else list(named)
     parser, wrong = arrow("csv"), list[Any]()
 
     def refuse(row: Any) -> str:
         wrong.append(row)
         return "error"
 
-    first, columns = 0, _columns_to_read(select, path, names)
+    first, columns = 0, columns_of(names)
     try:
         rows = parser.open_csv(
             arrow().PythonFile(text, "r"),

@@ -58,7 +58,7 @@ class Joined:
         self._note_repeats()
         self._note_order()
         self._note_ties()
-        self._ranks = self._positions()
+        self._positions = self._ranks_with_gaps()
 
     def columns(
         self, every: int | None, *, users: bool, scores: bool
@@ -95,18 +95,19 @@ class Joined:
             renamed[order] = np.arange(order.size)
             codes, count = [renamed[part] for part in codes], order.size
             names = names.take(arrow().array(order))
-        placed = mine[self._order(codes[0], mine)]
-        interacted = theirs[np.argsort(codes[1], kind="stable")]
+        ranked = mine[self._order(codes[0], mine)]
+        interactions = theirs[np.argsort(codes[1], kind="stable")]
         edges, bounds = _offsets(codes[0], count), _offsets(codes[1], count)
         worth, gains = self._recommendations.worth, self._truth.worth
-        graded = gains is not None and not (gains == 1).all()
+        if gains is not None and (gains == 1).all():
+            gains = None
         return Columns(
             users=names if users else None,
-            recommendations=self._lists(self._of[0][placed], edges),
-            interactions=self._lists(self._of[1][interacted], bounds),
-            gains=(gains[interacted], bounds) if graded and gains is not None else None,
-            scores=(worth[placed], edges) if scores and worth is not None else None,
-            positions=None if self._ranks is None else (self._ranks[placed], edges),
+            recommendations=self._lists(self._of[0][ranked], edges),
+            interactions=self._lists(self._of[1][interactions], bounds),
+            gains=None if gains is None else (gains[interactions], bounds),
+            scores=(worth[ranked], edges) if scores and worth is not None else None,
+            positions=None if self._positions is None else (self._positions[ranked], edges),
         )
 
     def _lists(self, codes: IntArray, offsets: IntArray) -> IdColumn:
@@ -168,28 +169,27 @@ class Joined:
             )
         if recommendations.size and truth.size and not np.isin(self._of[0], self._of[1]).any():
             problem = _strangers("item", recommendations.items, truth.items)
-            self.notes.append(Note("{problem}", problem=problem))
+            self._note("{problem}", problem=problem)
         without = [int((~part).sum()) for part in present]
         # Spans of time may lack some users.
         if recommendations.times is None and any(without):
-            self.notes.append(
-                Note(
-                    f"users in both files: {both:,}; without recommendations: {without[0]:,}; "
-                    f"without truth: {without[1]:,}. All of them are events."
-                )
+            self._note(
+                f"users in both files: {both:,}; without recommendations: {without[0]:,}; "
+                f"without truth: {without[1]:,}. All of them are events."
             )
+
+    def _note(self, text: str, /, **values: Setting | str) -> None:
+        self.notes.append(Note(text, **values))
 
     def note_repeats_in_truth(self) -> None:
         """Note rows that repeat an item of the same user, for systems that count them."""
         pairs = self._by[1] * max(1, len(self._items)) + self._of[1]
         repeats = pairs.size - np.unique(pairs).size
         if repeats:
-            self.notes.append(
-                Note(
-                    f"rows of the truth that repeat an item of the same user: {repeats:,}; "
-                    "RecTools counts each row, and here an item counts once. Remove them for the "
-                    "values of both."
-                )
+            self._note(
+                f"rows of the truth that repeat an item of the same user: {repeats:,}; "
+                "RecTools counts each row, and here an item counts once. Remove them for the "
+                "values of both."
             )
 
     def _note_repeats(self) -> None:
@@ -203,13 +203,11 @@ class Joined:
         if again.any():
             row = int(order[1:][again].min())
             user, item = side.users[row].as_py(), side.items[row].as_py()
-            self.notes.append(
-                Note(
-                    f"rows of recommendations that repeat an item of the same user: "
-                    f"{int(again.sum()):,}, for example {{example}}; each takes a rank of the "
-                    "list. Remove them, unless the recommender repeats items.",
-                    example=f"item {item!r:.40} of user {user!r:.40}",
-                )
+            self._note(
+                f"rows of recommendations that repeat an item of the same user: "
+                f"{int(again.sum()):,}, for example {{example}}; each takes a rank of the "
+                "list. Remove them, unless the recommender repeats items.",
+                example=f"item {item!r:.40} of user {user!r:.40}",
             )
 
     def _note_order(self) -> None:
@@ -221,18 +219,14 @@ class Joined:
         order = np.lexsort((side.ranks, *by_worth, users))
         steps = np.diff(side.ranks[order])[np.diff(users[order]) == 0]
         if side.by_rank and steps.size and not steps.any():
-            self.notes.append(
-                Note(
-                    "all ranks of a user's recommendations are equal, so they keep the order of "
-                    "their file: is the column a rank?"
-                )
+            self._note(
+                "all ranks of a user's recommendations are equal, so they keep the order of "
+                "their file: is the column a rank?"
             )
         elif by_worth and (steps < 0).any():
-            self.notes.append(
-                Note(
-                    "scores and ranks of the recommendations order the items differently; they are "
-                    "sorted by score, or with {columns.rank=NAME} by rank."
-                )
+            self._note(
+                "scores and ranks of the recommendations order the items differently; they are "
+                "sorted by score, or with {columns.rank=NAME} by rank."
             )
 
     def _note_ties(self) -> None:
@@ -251,15 +245,13 @@ class Joined:
         lists = np.unique(users[begins[undecided]]).size
         if lists:
             is_constant = (side.worth == side.worth[0]).all()
-            self.notes.append(
-                Note(
-                    ("all scores are equal; " if is_constant else "")
-                    + f"lists with equal scores for a hit and another item: {lists:,}; the earlier "
-                    "row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
-                )
+            self._note(
+                ("all scores are equal; " if is_constant else "")
+                + f"lists with equal scores for a hit and another item: {lists:,}; the earlier "
+                "row comes first. {ties=worst} puts hits last, {ties=random} shuffles."
             )
 
-    def _positions(self) -> IntArray | None:
+    def _ranks_with_gaps(self) -> IntArray | None:
         """The rank of each row, if the ranks of a list are not 1, 2, 3, ...
 
         None if they are, or if they only order: some are no whole numbers, or equal in a list.
@@ -273,20 +265,18 @@ class Joined:
             return None
         from_zero = float(ranks.min()) == 0
         if from_zero:
-            self.notes.append(Note("ranks of the recommendations begin at 0, which is rank 1."))
+            self._note("ranks of the recommendations begin at 0, which is rank 1.")
         numbers = ranks.astype(np.int64) + from_zero
         gaps = numbers[order] != expected
         if not gaps.any():
             return None
         row = int(order[int(np.argmax(gaps))])
         lists = np.unique(users[order][gaps]).size
-        self.notes.append(
-            Note(
-                f"lists with ranks that skip some, like rank {numbers[row]:,} of user {{user}}: "
-                f"{lists:,}. A rank is the position at which an item was shown; if it only orders "
-                "the items, number them 1, 2, 3, ...",
-                user=f"{side.users[row].as_py()!r:.40}",
-            )
+        self._note(
+            f"lists with ranks that skip some, like rank {numbers[row]:,} of user {{user}}: "
+            f"{lists:,}. A rank is the position at which an item was shown; if it only orders "
+            "the items, number them 1, 2, 3, ...",
+            user=f"{side.users[row].as_py()!r:.40}",
         )
         return numbers
 

@@ -321,8 +321,7 @@ def test_no_sentence_that_names_settings_has_the_words_of_a_caller() -> None:
         for path in Path(streameval.__file__).parent.rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id in ("Note", "InputError")
+        and ast.unparse(call.func) in ("Note", "InputError", "self._note")
         for part in ast.walk(call.args[0])
         if isinstance(part, ast.FormattedValue)
     ]
