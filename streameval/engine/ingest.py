@@ -40,6 +40,7 @@ from streameval.engine.windows.labels import Folding
 from streameval.engine.windows.sections import Section
 from streameval.events.errors import (
     InvalidEventError,
+    RefusedRecordsError,
     UncountableRecordsError,
     damage_as_error,
 )
@@ -189,6 +190,7 @@ class Ingest:
         self._keep_letters = keep_letters
         self._incremental = incremental
         self._limits = limits
+        self._refusal: RefusedRecordsError | None = None
         self._letters: list[DeadLetter] = []
 
     def groups(self, batches: Iterable[RecordBatch]) -> Iterator[Sequence[RecordBatch]]:
@@ -237,6 +239,7 @@ class Ingest:
             raise UncountableRecordsError(records, described(error)) from error
         for batch, (invalid, tally) in zip(batches, outcomes, strict=True):
             self._note(batch, invalid, tally)
+        self._check_limits()
 
     @property
     def backpressured(self) -> list[Partition]:
@@ -249,6 +252,7 @@ class Ingest:
             if partition in self._partitions:
                 self._partitions[partition].end(partitions)
                 self._proceed(self._partitions[partition])
+        self._check_limits()
 
     @property
     def unfinished(self) -> bool:
@@ -261,6 +265,7 @@ class Ingest:
             if state.unfinished:
                 state.proceed()
                 self._take_refused(state)
+                self._check_limits()
                 return
 
     def finish(self) -> None:
@@ -408,9 +413,14 @@ class Ingest:
         return empty.merged(state.families[family].folding for state in self._partitions.values())
 
     def take_letters(self) -> list[DeadLetter]:
-        """All invalid records since the last call, if `keep_letters`."""
+        """All invalid records since the last call, if `keep_letters`.
+
+        Raises:
+            RefusedRecordsError: the limits are exceeded now; the next call returns the letters.
+        """
         for state in self._partitions.values():
             self._take_refused(state)
+        self._check_limits()
         taken, self._letters = self._letters, []
         return taken
 
@@ -439,7 +449,7 @@ class Ingest:
     def _note(
         self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]], tally: Tally
     ) -> None:
-        """Note the outcomes of records, and check the limits."""
+        """Note the outcomes of records; `_check_limits` comes once all of them are noted."""
         self.tally.add(tally)
         if invalid:
             self._examples.add(batch, invalid)
@@ -450,7 +460,14 @@ class Ingest:
         exceeded = self._limits.observe(len(batch.values), [row for row, _ in invalid])
         if exceeded is not None:
             last = letters_of(batch, invalid[-1:])
-            raise too_many_invalid(exceeded, str(last[0]) if last else "among the first ones")
+            example = str(last[0]) if last else "among the first ones"
+            # Whoever ends the process can still take the letters.
+            self._limits, self._refusal = None, too_many_invalid(exceeded, example)
+
+    def _check_limits(self) -> None:
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
 
 
 class StartOwner:

@@ -432,6 +432,21 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     assert told.index("reading_paused") < told.index("reading_resumed")
 
 
+@pytest.mark.parametrize("values", [[HALF] * 4, [HIT, HALF, HALF, HALF, HIT]])
+def test_without_a_state_letters_are_written_before_too_many_of_them_end_the_process(
+    values: Sequence[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manual_time, writer = ManualTime(), FailingWriter()
+    monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: Queue(writer))
+    limits = DeadLetterOptions(max_run=2)
+    config = msgspec.structs.replace(CONFIG, dead_letters=limits)
+    script = Script(manual_time, [[HALF], values])
+    with pytest.raises(RefusedRecordsError):
+        loop_of(assemble(config, {}, manual_time.clock, script), manual_time).run(lambda: False)
+    records = [HALF, *values]
+    assert writer.written == [offset for offset, value in enumerate(records) if value == HALF]
+
+
 def test_a_cheap_step_is_due_again_after_the_shortest_interval() -> None:
     pace = Pace(1.0)
     assert pace.interval == 1.0
