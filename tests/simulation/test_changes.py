@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
-from streameval.analyses.changes.report import CHANGED, ChangeSettings
+from streameval.analyses.changes.report import CHANGED, Change, ChangeSettings
 from streameval.analyses.changes.statistics import judge_changes, look
 from streameval.analyses.changes.words import sentence
 from tests.changes.worlds import DailyWorld, first_alarm, series_of, sums_of
@@ -63,26 +63,24 @@ LASTING = DailyWorld(days=64, at=44, fall=-0.15)
 def over_bars(runs: int, seed: int = 5) -> Iterator[Bar]:
     """A change that is over is no alarm, and its sentence says so; one that lasts stays one."""
     for name, world in OVER.items():
-        alarms, told = [], []
-        for run in range(runs):
-            series = series_of(sums_of(np.random.default_rng([seed, run]), world))
-            for after in (1, 6, 12, 18):
-                seen = look(series, world.ends + after, SETTINGS)
-                (change,) = judge_changes([seen], SETTINGS, 0.02)
-                alarms.append(change.verdict in CHANGED)
-                told.append("back to normal since" in sentence(change))
+        over = list(_looks(world, [world.ends + after for after in (1, 6, 12, 18)], runs, seed))
+        alarms = [change.verdict in CHANGED for change in over]
         yield at_most(f"{name}, over: alarm", 0.02, alarms)
-        yield at_least(f"{name}, over: said as past at some look", 0.25, told)
-    lasts, past = [], []
-    for run in range(runs):
-        series = series_of(sums_of(np.random.default_rng([seed, run]), LASTING))
-        for after in (6, 12, 18):
-            seen = look(series, LASTING.at + after, SETTINGS)
-            (change,) = judge_changes([seen], SETTINGS, 0.02)
-            lasts.append(change.verdict == "worse")
-            past.append(bool(change.past))
-    yield at_least("-15 % that lasts: worse", 0.8, lasts)
+        past = ["back to normal since" in sentence(change) for change in over]
+        yield at_least(f"{name}, over: said as past at some look", 0.25, past)
+    lasting = list(_looks(LASTING, [LASTING.at + after for after in (6, 12, 18)], runs, seed))
+    worse = [change.verdict == "worse" for change in lasting]
+    yield at_least("-15 % that lasts: worse", 0.8, worse)
+    past = [bool(change.past) for change in lasting]
     yield at_most("-15 % that lasts: said as past", 0.02, past)
+
+
+def _looks(world: DailyWorld, days: Sequence[int], runs: int, seed: int) -> Iterator[Change]:
+    """The verdicts at the end of these days."""
+    for run in range(runs):
+        series = series_of(sums_of(np.random.default_rng([seed, run]), world))
+        for day in days:
+            yield from judge_changes([look(series, day, SETTINGS)], SETTINGS, 0.02)
 
 
 def test_what_is_over_is_no_alarm() -> None:

@@ -18,17 +18,12 @@ from streameval.analyses.experiments.sample_ratio import (
 from streameval.analyses.experiments.settings import DatedShares, Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue import parse
-from streameval.events.errors import ConfigError
 from streameval.statistics.intervals import GroupSums, Intervals
 from tests.crowds import audience
 from tests.present import present
-from tests.uncertainty.test_experiment import METRICS, crowd, report, row, variant
+from tests.uncertainty.test_experiment import RAMP, crowd, of_ctr, report, row, variant
 from tests.uncertainty.test_interval import sums
 
-RAMP: DatedShares = [
-    {"since": date(2026, 3, 1), "control": 99, "treatment": 1},
-    {"since": date(2026, 3, 8), "control": 50, "treatment": 50},
-]
 BEGIN = (date(2026, 3, 1) - date(1970, 1, 1)).days
 
 
@@ -195,29 +190,9 @@ def test_values_beside_a_lift_are_those_that_it_compares() -> None:
     mood = np.array([[0.5], [0.25]])
     control = sums(mood * np.array([[1_000] * 256, [100] * 256]), [[1_000] * 256, [100] * 256])
     treatment = sums(mood * np.array([[10] * 256, [1_000] * 256]), [[10] * 256, [1_000] * 256])
-    arms = {
-        "control": Variant({"ctr": control}, audience(crowd(1))),
-        "treatment": Variant({"ctr": treatment}, audience(crowd(2))),
-    }
-    comparison = row(report(Experiment(), arms), "ctr")
+    comparison = row(report(Experiment(), of_ctr(control, treatment)), "ctr")
     assert comparison.control == pytest.approx(comparison.treatment)
     assert comparison.lift == pytest.approx(0.0)
-
-
-@pytest.mark.parametrize(
-    ("shares", "message"),
-    [
-        ([{"control": 1.0, "b": 1.0}], "an entry has no date; give { since ="),
-        ([RAMP[1], RAMP[0]], "2026-03-01 follows 2026-03-08; give the oldest first"),
-        ([RAMP[0], {**RAMP[1], "c": 1.0}], "give each variant in every entry"),
-        ([RAMP[0], {**RAMP[1], "treatment": 0.0}], "treatment = 0; give a number above 0"),
-        ([{"since": date(2026, 3, 1), "a": 1.0, "b": 1.0}], "give one for 'control', too"),
-    ],
-)
-def test_inconsistent_shares_with_dates_are_refused(shares: DatedShares, message: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        Experiment(shares=shares).check([parse(text) for text in METRICS])
-    assert message in str(raised.value)
 
 
 def test_a_variant_of_an_experiment_keeps_enough_users_for_a_small_imbalance() -> None:

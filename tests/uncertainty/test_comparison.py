@@ -27,10 +27,6 @@ def without(table: GroupSums, group: int) -> GroupSums:
     return GroupSums(table.days, table.numerators[:, rest], table.denominators[:, rest])
 
 
-def chosen(table: GroupSums, days: NDArray[np.bool_]) -> GroupSums:
-    return GroupSums(table.days[days], table.numerators[days], table.denominators[days])
-
-
 def scaled(table: GroupSums, factor: float) -> GroupSums:
     return table._replace(numerators=table.numerators * factor)
 
@@ -172,11 +168,8 @@ def test_few_users_in_an_arm_are_too_few(users: int, small: str) -> None:
 
 def test_an_arm_without_a_click_has_no_bounds() -> None:
     comparison = compare_sums(binomial(13, 0.1), scaled(binomial(14, 0.1), 0.0))
-    assert (comparison.verdict, comparison.lift, bounds(comparison)) == (
-        "too few users",
-        None,
-        [None] * 4,
-    )
+    assert (comparison.verdict, comparison.lift) == ("too few users", None)
+    assert bounds(comparison) == [None] * 4
 
 
 @pytest.mark.parametrize("precision", [0.02, 1e-3, 1e-5, 1e-300])
@@ -192,7 +185,7 @@ def test_wide_bounds_are_finite(precision: float, scale: float) -> None:
 def test_each_day_has_the_result_at_its_end() -> None:
     control, treatment = binomial(7, 0.1, days=6), scaled(binomial(8, 0.1, days=6), 1.08)
     # One arm lacks the second day, and the other has no lists on the fourth.
-    control = chosen(control, control.days != control.days[1])
+    control = control.rows(control.days != control.days[1])
     treatment.denominators[3] = 0
     treatment.numerators[3] = 0
     days = compare_days(course_of(control, treatment), Settings("anytime", 0.05, 0.9))
@@ -200,7 +193,7 @@ def test_each_day_has_the_result_at_its_end() -> None:
     numbers = [day_result.day.toordinal() - date(1970, 1, 1).toordinal() for day_result in days]
     assert numbers == [first, first + 2, first + 4, first + 5]
     for number, result in zip(numbers, days, strict=True):
-        control_, other = (chosen(table, table.days <= number) for table in (control, treatment))
+        control_, other = (table.rows(table.days <= number) for table in (control, treatment))
         wanted = compare_sums(control_, other, precision=0.05, confidence=0.9)
         assert result.evidence == pytest.approx(wanted.evidence)
         assert (result.lift, result.low, result.high) == pytest.approx(
@@ -218,10 +211,8 @@ def test_arms_without_a_common_day_have_no_days() -> None:
 
 def test_days_outside_the_calendar_are_its_first_and_last() -> None:
     outside = binomial(7, 0.1, days=2)._replace(days=np.array([-719_163, 2_932_897]))
-    assert [result.day for result in compare_days(course_of(outside, outside))] == [
-        date.min,
-        date.max,
-    ]
+    days = [result.day for result in compare_days(course_of(outside, outside))]
+    assert days == [date.min, date.max]
 
 
 def visits(
@@ -265,9 +256,10 @@ def test_a_thin_day_counts_as_its_users_differ_between_days() -> None:
     lists = np.eye(40, 256, dtype=np.int64) * 10
     control = binomial(1, 0.1, days=40)
     clicks = lists * random.uniform(0.05, 0.15, (40, 1))
-    comparison = compare_sums(control, sums(clicks, lists), method="fixed")
+    treatment = sums(clicks, lists)
+    comparison = compare_sums(control, treatment, method="fixed")
     daily = [
-        compare_sums(chosen(control, day), chosen(sums(clicks, lists), day)).difference
+        compare_sums(control.rows(day), treatment.rows(day)).difference
         for day in np.eye(40, dtype=np.bool_)
     ]
     error = float(np.std([present(estimate) for estimate in daily], ddof=1)) / math.sqrt(40)
@@ -293,18 +285,10 @@ def test_a_small_arm_cannot_show_the_tail_of_the_large_one(share: float) -> None
         compare_sums(*one_day(random, 1 + random.pareto(1.5, 10_000), share), method="fixed")
         for _ in range(40)
     ]
-    assert sum(comparison.verdict != "too few users" for comparison in comparisons) <= 6
-    assert (
-        sum(
-            comparison.is_skewed and present(comparison.shortfall) > 1 for comparison in comparisons
-        )
-        >= 34
-    )
-    bounded = [comparison for comparison in comparisons if comparison.low is not None]
-    assert (
-        sum(present(comparison.low) > 0 or present(comparison.high) < 0 for comparison in bounded)
-        <= 2
-    )
+    assert sum(one.verdict != "too few users" for one in comparisons) <= 6
+    assert sum(one.is_skewed and present(one.shortfall) > 1 for one in comparisons) >= 34
+    bounded = [one for one in comparisons if one.low is not None]
+    assert sum(present(one.low) > 0 or present(one.high) < 0 for one in bounded) <= 2
 
 
 @pytest.mark.parametrize("share", [0.5, 0.05])
@@ -312,11 +296,8 @@ def test_values_with_a_cap_have_a_verdict_in_unequal_arms(share: float) -> None:
     random = np.random.default_rng(2)
     capped = np.minimum(1 + random.pareto(1.5, 10_000), 10.0)
     comparison = compare_sums(*one_day(random, capped, share))
-    assert (comparison.verdict, comparison.is_skewed, comparison.shortfall) == (
-        "not enough evidence",
-        False,
-        None,
-    )
+    assert comparison.verdict == "not enough evidence"
+    assert (comparison.is_skewed, comparison.shortfall) == (False, None)
 
 
 def test_equal_arms_with_a_long_tail_have_a_verdict() -> None:

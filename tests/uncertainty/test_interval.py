@@ -144,8 +144,7 @@ def test_few_clicks_of_many_users_have_no_interval(clicks: int, kind: Kind) -> N
 def test_few_users_for_a_high_precision_have_a_wide_interval(precision: float) -> None:
     table = binomial(8, 0.8, groups=16, lists=20)
     bounds = present(interval(table, Intervals(precision=precision)))
-    assert math.isfinite(bounds.low)
-    assert math.isfinite(bounds.high)
+    assert math.isfinite(bounds.low + bounds.high)
     usual = present(interval(table, Intervals()))
     assert bounds.low < usual.low < usual.high < bounds.high
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals, plan
-from streameval.analyses.experiments.planning import Effort, Wanted, plan_sums
+from streameval.analyses.experiments.planning import Effort, Goal, plan_sums
 from streameval.events.errors import MetricError, NotComparableError
 from streameval.statistics.intervals import GroupSums, Method
 from tests.comparing import compare_sums
@@ -34,10 +34,10 @@ def traffic(seed: Sequence[int], users: int, lift: float = 0.0, days: int = 1) -
     return GroupSums(np.arange(days), above.reshape(shape), below.reshape(shape).astype(np.int64))
 
 
-def efforts(sums: GroupSums, users: int, wanted: Wanted) -> dict[str, Effort]:
+def efforts(sums: GroupSums, users: int, goal: Goal) -> dict[str, Effort]:
     everyone = audience(np.arange(users, dtype=np.uint64))
-    wanted_plan = plan_sums("ctr", sums, everyone, Intervals(), wanted)
-    return {effort.method: effort for effort in wanted_plan.efforts}
+    planned = plan_sums("ctr", sums, everyone, Intervals(), goal)
+    return {effort.method: effort for effort in planned.efforts}
 
 
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (9.0, 1.0)])
@@ -45,13 +45,13 @@ def efforts(sums: GroupSums, users: int, wanted: Wanted) -> dict[str, Effort]:
 def test_the_planned_users_find_the_lift_as_often_as_planned(
     method: Method, shares: tuple[float, ...]
 ) -> None:
-    wanted = Wanted(lift=0.08, shares=shares)
-    needed = present(efforts(traffic([0], 20_000), 20_000, wanted)[method].users)
+    goal = Goal(lift=0.08, shares=shares)
+    needed = present(efforts(traffic([0], 20_000), 20_000, goal)[method].users)
     detections = []
     for run in range(120):
         control, treatment = (
-            traffic([run, side], round(needed * share), wanted.lift * side)
-            for side, share in enumerate(wanted.split)
+            traffic([run, side], round(needed * share), goal.lift * side)
+            for side, share in enumerate(goal.split)
         )
         detections.append(compare_sums(control, treatment, method=method).verdict == "better")
     # The spread that was counted is an estimate, and so are the users that follow from it.
@@ -62,25 +62,25 @@ def test_the_planned_users_find_the_lift_as_often_as_planned(
 def test_what_is_detectable_is_a_lift_that_needs_the_users_counted() -> None:
     sums = traffic([1], 5_000)
     for method in ("fixed", "anytime"):
-        lift = present(efforts(sums, 5_000, Wanted())[method].detectable)
-        assert efforts(sums, 5_000, Wanted(lift=lift))[method].users == pytest.approx(5_000)
+        lift = present(efforts(sums, 5_000, Goal())[method].detectable)
+        assert efforts(sums, 5_000, Goal(lift=lift))[method].users == pytest.approx(5_000)
 
 
 def test_days_follow_the_course_of_the_spread() -> None:
     """Users who come once need as many times the days as times the users."""
     sums = traffic([2], 40_000, days=16)
-    effort = efforts(sums, 40_000, Wanted(lift=0.01))["fixed"]
+    effort = efforts(sums, 40_000, Goal(lift=0.01))["fixed"]
     times = present(effort.users) / 40_000
     assert times > 2
     assert present(effort.days) == pytest.approx(16 * times, rel=0.5)
-    few = efforts(traffic([3], 4_000, days=3), 4_000, Wanted())["fixed"]
+    few = efforts(traffic([3], 4_000, days=3), 4_000, Goal())["fixed"]
     assert few.days is None
 
 
 def test_several_variants_share_the_error() -> None:
     sums = traffic([4], 5_000)
     three, two = (
-        present(efforts(sums, 5_000, Wanted(shares=(1.0,) * count))["fixed"].users) / count
+        present(efforts(sums, 5_000, Goal(shares=(1.0,) * count))["fixed"].users) / count
         for count in (3, 2)
     )
     assert three > 1.1 * two

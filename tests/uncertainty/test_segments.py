@@ -41,6 +41,7 @@ from tests.batches import batch_of
 from tests.cli.program import json_lines
 from tests.comparing import compare_sums
 from tests.crowds import audience
+from tests.present import present
 from tests.uncertainty.test_experiment import crowd, report, variant
 
 SPLIT = {"de": (520, 480), "fr": (300, 310), "se": (60, 0)}
@@ -141,9 +142,7 @@ def read_live(events: list[dict[str, Any]], experiment: Experiment) -> Report:
     records = [msgspec.json.encode(event) for event in events]
     ingest.apply(batch_of(Partition("events", 0), records, 0))
     snapshot = ingest_snapshot(ingest, labels=config.labels, now=0.0)
-    live = EXPERIMENTS.report_in(snapshot.findings)
-    assert live is not None
-    return live
+    return present(EXPERIMENTS.report_in(snapshot.findings))
 
 
 def cell(arm: int, place: int) -> GroupSums:
@@ -190,8 +189,7 @@ def test_variants_are_compared_within_each_country_and_day() -> None:
     assert row.groups == pytest.approx(14.8638773774, abs=1e-9)
     assert row.comparable == pytest.approx(0.664489795918, abs=1e-12)
     half = student_reach(normal_quantile(0.025), row.groups) * 0.00188812243195
-    assert row.difference is not None
-    assert row.high == pytest.approx(row.difference + half, rel=1e-9)
+    assert row.high == pytest.approx(present(row.difference) + half, rel=1e-9)
 
 
 def test_a_country_of_one_variant_alone_changes_nothing_within() -> None:
@@ -220,9 +218,7 @@ def test_the_course_within_countries_ends_with_the_comparison() -> None:
     assert len(weekly) == 2
     first, other = (sums.rows(slice(2)) for sums in (control, treatment))
     assert daily[0].lift == compare_sums(first, other, method="fixed").lift
-    left = days_left(contrasts, settings)
-    assert left is not None
-    assert left > 0
+    assert present(days_left(contrasts, settings)) > 0
 
 
 def test_files_and_the_daemon_compare_within_alike(tmp_path: Path) -> None:

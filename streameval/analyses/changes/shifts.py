@@ -135,7 +135,7 @@ class Movement(NamedTuple):
 
 
 class DaySpan(NamedTuple):
-    """The days of a shift, as places; `stop` is exclusive, and references are from before."""
+    """The days of a shift, as indices; `stop` is exclusive, and references are from before."""
 
     before: int
     start: int
@@ -316,7 +316,6 @@ class _DayRows(NamedTuple):
 
     @classmethod
     def of(cls, values: FloatArray, lists: FloatArray) -> Self:
-        """The means of sums by row, stratum and group."""
         whole = lists.sum(axis=2)
         some = np.maximum(whole, 1.0)
         rates = values.sum(axis=2) / some
@@ -326,11 +325,9 @@ class _DayRows(NamedTuple):
         return cls(whole, rates, moves, lists / some[:, :, np.newaxis])
 
     def since(self, first: int) -> _DayRows:
-        """The rows from an index on."""
         return _DayRows(*(column[first:] for column in self))
 
     def until(self, stop: int) -> _DayRows:
-        """The rows before an index."""
         return _DayRows(*(column[:stop] for column in self))
 
     def means(self, weights: FloatArray) -> _Means:
@@ -374,7 +371,7 @@ class _ShiftArm:
         self.rows = _DayRows.of(sums.values, sums.lists)
 
     def references(self, begins: Sequence[int], befores: Sequence[int], weeks: int) -> _References:
-        """For each span, the references from days between two places, the second exclusive."""
+        """For each span, the references from days between two indices, the second exclusive."""
         some = np.flatnonzero(self.rows.lists.sum(axis=1) > 0).tolist()
         weekdays = [[day for day in some if day % WEEK == weekday] for weekday in range(WEEK)]
         rows: dict[tuple[int, ...], int] = {}

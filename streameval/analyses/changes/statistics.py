@@ -215,14 +215,7 @@ def judge_changes(
     """
     judged = sum(seen.unjudged is None for seen in looks)
     bets = _Bets(settings, precision, max(judged, 1))
-    return [_judged(seen, bets, detailed=detailed) for seen in looks]
-
-
-class _Past(NamedTuple):
-    """A change that is over: its shift, and its last day since 1970-01-01 (UTC)."""
-
-    shift: Shift
-    last: int
+    return [_judge(seen, bets, detailed=detailed) for seen in looks]
 
 
 class _Bets(NamedTuple):
@@ -269,8 +262,8 @@ class _Bets(NamedTuple):
             least = -math.expm1(-beyond)
         return normal_reach(max(0.0, sign * shift.effect - least) / shift.error, shift.freedom)
 
-    def pulse(self, series: Shifts) -> _Past | None:
-        """The surest of the changes that are over; None if none is.
+    def pulse(self, series: Shifts) -> tuple[Shift, int] | None:
+        """The surest of the changes that are over, and its last day; None if none is.
 
         Its days differ surely from those before; those after it differ by less than half as much;
         and a change that lasts until today explains the days far worse.
@@ -299,7 +292,7 @@ class _Bets(NamedTuple):
             if abs(tail.effect) + _BAND * tail.error <= abs(pulse.effect) / 2.0 and (
                 self._z(pulse, sign) ** 2 - lasting**2
             ) / 2.0 >= math.log(LATEST):
-                return _Past(pulse, series.first + span.stop - 1)
+                return pulse, series.first + span.stop - 1
         return None
 
     def began(self, shifts: Sequence[Shift], sign: float) -> list[tuple[Shift, float]]:
@@ -346,19 +339,20 @@ class _Bets(NamedTuple):
         return math.expm1(low), math.expm1(min(high, 700.0))
 
 
-def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
+def _judge(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
     """The verdict on one series, judged again without the days of a change that is over."""
-    change, past = _judged_once(seen, bets), list[PastChange]()
+    change, past = _judge_once(seen, bets), list[PastChange]()
     left_out: frozenset[int] = frozenset()
     while change.verdict in CHANGED and seen.judged is not None and len(past) < _MOST_PAST:
         over = bets.pulse(seen.judged)
         if over is None:
             break
-        began, effect = over.shift.day, over.shift.lift
-        past.append(PastChange(began=date_of(began), ended=date_of(over.last), effect=effect))
-        left_out |= frozenset(range(began, over.last + 1))
+        pulse, last = over
+        began, ended = date_of(pulse.day), date_of(last)
+        past.append(PastChange(began=began, ended=ended, effect=pulse.lift))
+        left_out |= frozenset(range(pulse.day, last + 1))
         seen = look(seen.series, seen.until, bets.settings, left_out)
-        change = _judged_once(seen, bets)
+        change = _judge_once(seen, bets)
     change = replace(change, past=tuple(past))
     if not detailed:
         return change
@@ -366,8 +360,7 @@ def _judged(seen: Look, bets: _Bets, *, detailed: bool) -> Change:
     return replace(change, days=_days(seen, change, banded=banded))
 
 
-def _judged_once(seen: Look, bets: _Bets) -> Change:
-    """The verdict on one series with the day and the bounds of a change."""
+def _judge_once(seen: Look, bets: _Bets) -> Change:
     series, once_in = seen.series, float(bets.settings.days)
     lists = series.traffic.by_day
     days = range(seen.until - 7, seen.until - LATEST - 1, -7)
@@ -421,8 +414,8 @@ def _judged_once(seen: Look, bets: _Bets) -> Change:
         needed = 2.0 * needed - bets.evidence(seen.shifts, other, suspects)
     low, high = bets.bounds(shift, seen.shifts, suspects, needed)
     likely, total = [], 0.0
-    for each, share in began:
-        likely.append(each.day)
+    for candidate, share in began:
+        likely.append(candidate.day)
         total += share
         if total >= _CERTAIN:
             break
@@ -561,7 +554,7 @@ def changes(
     )
     precision = (accumulator.intervals or Intervals()).precision
     bets = _Bets(watch, precision, int(series))
-    return _judged(look(watched, last, watch), bets, detailed=True)
+    return _judge(look(watched, last, watch), bets, detailed=True)
 
 
 def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:

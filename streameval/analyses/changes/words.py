@@ -165,7 +165,6 @@ def sentence(change: Change) -> str:
 
 
 def _past_text(change: Change, name: str) -> str:
-    """The changes that are over, and since when the series is back to normal."""
     texts = []
     for pulse in change.past:
         size = percent(abs(pulse.effect))

@@ -221,10 +221,10 @@ def compare(
             name: files_given(read.paths, path, pair.truth, pair.exclude, how)
             for name, path in named_paths(arms.recommendations).items()
         }
-        given = next(iter(models.values()), None) or events_given(
+        source = next(iter(models.values()), None) or events_given(
             read.paths, how, pair.truth, pair.exclude
         )
-        request = Request(given, how, deciding_metrics(Experiment(**experiment)))
+        request = Request(source, how, deciding_metrics(Experiment(**experiment)))
         options = ExperimentOptions(
             experiment, intervals.given, method, arms.looks, arms.by, models, arms.against
         )
@@ -266,9 +266,9 @@ def named_paths(texts: Sequence[str]) -> dict[str, str]:
     """
     models: dict[str, str] = {}
     for text in texts:
-        name, given, path = text.partition("=")
+        name, is_named, path = text.partition("=")
         # A folder of a data lake is called like day=2026-03-01.
-        if not given or "/" in name or Path(text).exists():
+        if not is_named or "/" in name or Path(text).exists():
             file = Path(text).name.removesuffix(".gz").removesuffix(".zst")
             name, path = Path(file).stem if is_table(text) else file, text
         elif not name or not path:

@@ -152,8 +152,8 @@ def days_left(course: Course, settings: Settings) -> float | None:
     if power is None:
         return None
     now, groups = error(days), course[-1][1].groups
-    wanted = error_at(settings.precision, now, lambda error: _half_width(error, groups, settings))
-    times = math.log(now / wanted) / power
+    final = error_at(settings.precision, now, lambda error: _half_width(error, groups, settings))
+    times = math.log(now / final) / power
     return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
 
 
@@ -194,12 +194,12 @@ def lift_error(contrast: Contrast) -> float:
     return standard_error(other.moves / other.value - first.moves / first.value)
 
 
-def error_at(wanted: float, largest: float, width: Callable[[float], float]) -> float:
-    """The standard error at which a width, which grows with it, is what is wanted."""
+def error_at(target: float, largest: float, width: Callable[[float], float]) -> float:
+    """The standard error at which a width, which grows with it, is the target."""
     low, high = 0.0, largest
-    if width(high) <= wanted:
+    if width(high) <= target:
         return high
     for _ in range(60):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if width(middle) <= wanted else (low, middle)
+        low, high = (middle, high) if width(middle) <= target else (low, middle)
     return high

@@ -202,7 +202,7 @@ def count_arms(request: Request, options: ExperimentOptions, around: Surrounding
 
 def count_models(request: Request, options: ExperimentOptions, around: Surroundings) -> ArmCounts:
     """The counts of files of recommendations with one truth; the users are the same."""
-    given = {
+    idle = {
         "label": request.options.by,
         "by": options.by,
         "within": options.experiment.get("within"),
@@ -210,7 +210,7 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
         "since": options.experiment.get("since"),
         "shares": options.experiment.get("shares"),
     }
-    for name in filter(given.get, given):
+    for name in filter(idle.get, idle):
         raise InputError(
             "{setting} is for events; with {recommendations} and {truth} every user meets every "
             "model, once. Leave it out.",
@@ -246,7 +246,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
     against = options.against or ""
     control = parse(against)
     # All lists are of one log, so that no option about variants says anything.
-    given = {
+    idle = {
         "--label": request.options.by,
         "--by": options.by,
         "--recommendations": options.models,
@@ -255,7 +255,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
         "--shares": options.experiment.get("shares"),
         "--within": options.experiment.get("within"),
     }
-    for option in filter(given.get, given):
+    for option in filter(idle.get, idle):
         raise UsageError(
             f"{option} is for variants; --against compares two metrics of one log. Leave it out."
         )
@@ -407,7 +407,6 @@ def compare_variants(
 def _check_variants(
     variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
-    """Raise a UsageError if variants, the control or users are missing."""
     label, names = experiment.label, [name for name in sorted(variants) if name != MISSING_LABEL]
     if not variants:
         raise NoEventsError(request.files)
@@ -429,7 +428,6 @@ def _check_variants(
 
 
 def _check_users(audiences: Sequence[Audience], request: Request) -> None:
-    """Raise a UsageError if no list names its user."""
     if all(audience.anonymous == audience.lists for audience in audiences):
         raise InputError(
             "no event in {files} names its user. Lists of one user are correlated, so a comparison "

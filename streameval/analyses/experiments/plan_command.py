@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from typer import Option
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Wanted, plan_sums
+from streameval.analyses.experiments.planning import Effort, ExperimentPlan, Goal, plan_sums
 from streameval.analyses.experiments.reader import everyone_in
 from streameval.evaluation.files import finite_or_none
 from streameval.evaluation.options import Surroundings, as_usage_error
@@ -68,13 +68,13 @@ def plan(
     adjusted`, fewer users are needed: by what they did before, as in `compare --since`.
     """
     with as_usage_error(MetricError):
-        wanted = Wanted(
+        goal = Goal(
             lift=_share("--lift", aim.lift),
             power=_share("--power", aim.power),
             shares=tuple(_number("--shares", text) for text in aim.shares.split(":")),
         )
     with as_usage_error(SourceError, InvalidEventError):
-        plans, is_doubtful = plan_experiments(read.request(), wanted, intervals.given, SURROUNDINGS)
+        plans, is_doubtful = plan_experiments(read.request(), goal, intervals.given, SURROUNDINGS)
     records = [
         {"metric": plan.metric, "value": plan.value, "lift": plan.lift} | asdict(effort)
         for plan in plans
@@ -85,7 +85,7 @@ def plan(
 
 
 def plan_experiments(
-    request: Request, wanted: Wanted, options: Mapping[str, Any], around: Surroundings
+    request: Request, goal: Goal, options: Mapping[str, Any], around: Surroundings
 ) -> tuple[list[ExperimentPlan], bool]:
     """A plan for each metric that an experiment can compare, and whether most records are invalid.
 
@@ -115,7 +115,7 @@ def plan_experiments(
             around.note(f"{metric.text} is left out: it is not a mean over lists or items.")
             continue
         with as_usage_error(NotComparableError):
-            plans.append(plan_sums(metric.text, sums, everyone.audience, intervals, wanted))
+            plans.append(plan_sums(metric.text, sums, everyone.audience, intervals, goal))
     if not plans:
         raise UsageError("no metric that an experiment can compare; give another one with -m.")
     return plans, counted.is_doubtful

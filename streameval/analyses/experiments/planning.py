@@ -79,7 +79,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     efforts: tuple[Effort, ...]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment should find.
 
     Attributes:
@@ -96,10 +96,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[float, ...] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
-        given: Mapping[str, Any] = {"lift": self.lift, "power": self.power}
-        if not (is_number(given["lift"]) and 0.0 < self.lift < math.inf):
+        numbers: Mapping[str, Any] = {"lift": self.lift, "power": self.power}
+        if not (is_number(numbers["lift"]) and 0.0 < self.lift < math.inf):
             raise MetricError(f"lift={self.lift!r}: give a share above 0, like 0.02 for 2 %")
-        if not (is_number(given["power"]) and 0.5 <= self.power < 1.0):
+        if not (is_number(numbers["power"]) and 0.5 <= self.power < 1.0):
             raise MetricError(f"power={self.power!r}: give a share from 0.5 to below 1, like 0.8")
         if len(self.shares) < 2 or not all(
             is_number(share) and 0.0 < share < math.inf for share in self.shares
@@ -155,12 +155,12 @@ def plan(
     sums = accumulator.groups(text)
     if sums is None:
         raise NotComparableError(text, accumulator.read(text).no_interval or "")
-    wanted = Wanted(lift=lift, power=power, shares=tuple(shares))
-    return plan_sums(text, sums, audience, intervals, wanted)
+    goal = Goal(lift=lift, power=power, shares=tuple(shares))
+    return plan_sums(text, sums, audience, intervals, goal)
 
 
 def plan_sums(
-    metric: str, sums: GroupSums, audience: Audience, intervals: Intervals, wanted: Wanted
+    metric: str, sums: GroupSums, audience: Audience, intervals: Intervals, goal: Goal
 ) -> ExperimentPlan:
     """Plan an experiment from the group sums of users counted so far.
 
@@ -179,18 +179,18 @@ def plan_sums(
         value=estimate.value,
         users=users,
         days=sums.days.size,
-        lift=wanted.lift,
-        power=wanted.power,
+        lift=goal.lift,
+        power=goal.power,
         confidence=intervals.confidence,
-        shares=wanted.split,
-        efforts=tuple(_effort(sums, audience, intervals, wanted, method) for method in _METHODS),
+        shares=goal.split,
+        efforts=tuple(_effort(sums, audience, intervals, goal, method) for method in _METHODS),
     )
 
 
 def _effort(
-    sums: GroupSums, audience: Audience, intervals: Intervals, wanted: Wanted, method: Method
+    sums: GroupSums, audience: Audience, intervals: Intervals, goal: Goal, method: Method
 ) -> Effort:
-    control, *others = wanted.split
+    control, *others = goal.split
     alpha = (1.0 - intervals.confidence) / len(others)
     estimate = pool_days(sums)
     # Users of both arms differ, so the relative variances of their means add up.
@@ -200,12 +200,12 @@ def _effort(
 
     settings = Settings(method, intervals.precision, 1.0 - alpha)
 
-    def found(error: float) -> float:
+    def lift_at(error: float) -> float:
         """The logarithm of the lift that is found with a standard error."""
-        return detectable_effect(error, estimate.groups, settings, wanted.power)
+        return detectable_effect(error, estimate.groups, settings, goal.power)
 
-    error = error_at(math.log1p(wanted.lift), 1e3 * now, found)
-    fewest = 2.0 * (FEWEST_GROUPS + 1) / min(wanted.split)
+    error = error_at(math.log1p(goal.lift), 1e3 * now, lift_at)
+    fewest = 2.0 * (FEWEST_GROUPS + 1) / min(goal.split)
     users, share = audience.users * (now / error) ** 2, share_left(sums, audience)
     days, counted = None, sums.days.size
     power = power_of_time(counted, lambda count: _relative_error(sums.rows(slice(count))))
@@ -217,7 +217,7 @@ def _effort(
         users=max(users, fewest),
         adjusted=None if share is None else max(users * share, fewest),
         days=days,
-        detectable=math.expm1(min(found(now), 100.0)),
+        detectable=math.expm1(min(lift_at(now), 100.0)),
     )
 
 

@@ -323,10 +323,10 @@ def compare(  # noqa: PLR0913  each is an option
     )
     with warned_notes() as around:
         how = options_of(reading, metrics=metrics, by=[label] if label else [])
-        given = _given(runs, truth, exclude, how)
+        inputs = _inputs(runs, truth, exclude, how)
         added = [*experiment.get("primary", []), *experiment.get("guardrails", {})]
-        request = Request(next(iter(given.values())), how, added)
-        models = given if len(given) > 1 else {}
+        request = Request(next(iter(inputs.values())), how, added)
+        models = inputs if len(inputs) > 1 else {}
         options = ExperimentOptions(experiment, bounds, method, looks, by, models)
         return ComparisonReport(compare_variants(request, options, around))
 
@@ -337,16 +337,16 @@ def _runs(
     """The runs by name, the control first, and the texts of the metrics."""
     runs = [control]
     metrics: list[str] = []
-    for given in others:
-        if is_metric(given):
-            metrics += metric_texts([given])
+    for argument in others:
+        if is_metric(argument):
+            metrics += metric_texts([argument])
         elif metrics:
-            raise UsageError(f"{given!r:.80} comes after the metrics; give all runs first.")
+            raise UsageError(f"{argument!r:.80} comes after the metrics; give all runs first.")
         else:
-            runs.append(given)
+            runs.append(argument)
     if names and len(names) != len(runs):
         raise UsageError(f"names={list(names)!r}: give one for each of {len(runs)} runs.")
-    known = list(names)
+    called = list(names)
     for index, run in enumerate(() if names else runs):
         name = getattr(run, "name", None)
         if is_path(run):
@@ -354,13 +354,15 @@ def _runs(
         elif not isinstance(name, str) or not name:
             usual = ("control", "treatment")
             name = usual[index] if index < len(usual) else f"treatment {index}"
-        known.append(name)
-    if len(set(known)) < len(known):
-        raise UsageError(f"several runs are called alike ({', '.join(known)}); give names=.")
-    return dict(zip(known, runs, strict=True)), metrics
+        called.append(name)
+    if len(set(called)) < len(called):
+        raise UsageError(f"several runs are called alike ({', '.join(called)}); give names=.")
+    return dict(zip(called, runs, strict=True)), metrics
 
 
-def _given(runs: Mapping[str, Any], truth: Any, exclude: Any, options: Options) -> dict[str, Given]:
+def _inputs(
+    runs: Mapping[str, Any], truth: Any, exclude: Any, options: Options
+) -> dict[str, Given]:
     """What is counted for each run; one without a name of its own for events and stores."""
     if len(runs) == 1:
         (run,) = runs.values()

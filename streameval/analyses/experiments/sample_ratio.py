@@ -130,12 +130,10 @@ class Crowd:
         self.names = tuple(audiences)
         threshold = min(audience.threshold for audience in audiences.values())
         arms = [audience.below(threshold) for audience in audiences.values()]
-        hashes, places = np.unique(
-            np.concatenate([arm.hashes for arm in arms]), return_inverse=True
-        )
+        hashes, users = np.unique(np.concatenate([arm.hashes for arm in arms]), return_inverse=True)
         sizes = [arm.hashes.size for arm in arms]
         self.users = int(hashes.size)
-        self._user = places.reshape(-1)
+        self._user = users.reshape(-1)
         self._arm = np.repeat(np.arange(len(arms)), sizes)
         self._day = np.concatenate([arm.first for arm in arms])
         self._first = np.full(self.users, np.iinfo(np.int64).max)
@@ -149,12 +147,12 @@ class Crowd:
         A user of several variants counts in the one that came first.
         """
         days = self._first[self._user]
-        chosen: BoolArray = self._day == days
+        counted: BoolArray = self._day == days
         if first is not None:
-            chosen &= days >= first
+            counted &= days >= first
         if end is not None:
-            chosen &= days < end
-        counts = np.bincount(self._arm[chosen], minlength=len(self.names))
+            counted &= days < end
+        counts = np.bincount(self._arm[counted], minlength=len(self.names))
         return [int(count) for count in counts]
 
     def moves(self) -> dict[tuple[str, str], int]:

@@ -92,13 +92,13 @@ def shares_problem(shares: Shares | DatedShares, control: str) -> str | None:
 
 
 def _since(entry: Mapping[str, Any]) -> date | None:
-    """The first day of an entry; None if it is not a day."""
-    given = entry.get(SINCE)
+    """None if the entry has no day."""
+    day = entry.get(SINCE)
     try:
-        given = date.fromisoformat(given) if isinstance(given, str) else given
+        day = date.fromisoformat(day) if isinstance(day, str) else day
     except ValueError:
         return None
-    return given if type(given) is date else None
+    return day if type(day) is date else None
 
 
 _LONGEST: Final = 366

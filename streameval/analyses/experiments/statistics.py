@@ -460,8 +460,9 @@ class _Comparisons:
         common = on_common_days(control, treatment)
         fields = asdict(comparison)
         if contrast is None:
-            shown = common if common[0].days.size else (control, treatment)
-            for key, sums in zip(("control", "treatment"), shown, strict=True):
+            # Without a day in common, the values are of the days of each arm by itself.
+            arms_sums = common if common[0].days.size else (control, treatment)
+            for key, sums in zip(("control", "treatment"), arms_sums, strict=True):
                 fields[key] = pool_days(sums).value if sums.denominators.any() else None
         elif covariates is not None and contrast is not raw:
             plain = judge(raw, settings)
@@ -486,7 +487,6 @@ class _Comparisons:
         return DraftComparison(row, contrast, settings)
 
     def _covariates(self, metric: Judged, name: str) -> Covariates | None:
-        """What adjusts a metric of a variant; None if nothing does."""
         users = self._before.get(name)
         return None if users is None else users.covariates(metric.text)
 
@@ -516,7 +516,6 @@ class _Comparisons:
         )
 
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
-        """The sums of a metric of control and of a variant."""
         pairs = []
         names = self._experiment.control, name
         for arms in zip(*(self._parts[arm] for arm in names), strict=True):

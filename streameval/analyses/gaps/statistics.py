@@ -180,7 +180,7 @@ def gap_of(
     widths = {value.sums.numerators.shape[1] for value in values.values()}
     if len(widths) > 1:
         raise UnlikeStateError("numbers of user groups", min(widths), max(widths))
-    rows = _guarded([_LabelValue.of(name, value) for name, value in values.items()])
+    rows = _with_enough_clicks([_LabelValue.of(name, value) for name, value in values.items()])
     rows.sort(key=lambda row: (row.estimate.value, row.name))
     compared = [row for row in rows if row.left_out is None]
     bounds: dict[str, float | None] = {}
@@ -234,7 +234,7 @@ class _LabelValue(NamedTuple):
         return cls(name, counted.sums, estimate, lists, reason, counted.overlap)
 
 
-def _guarded(rows: list[_LabelValue]) -> list[_LabelValue]:
+def _with_enough_clicks(rows: list[_LabelValue]) -> list[_LabelValue]:
     """The rows without those of too few clicks, unless their lists promised more of them.
 
     A mean below 0 has no relative error, and is not judged by it.
@@ -276,14 +276,14 @@ def _compare(
     errors = np.where(flat, spread / np.sqrt(sizes), 0.0)
     positive, alike = means > 0, np.full(means.size, 0.5)
     if means[0] < 0 or means[-1] <= 0:
-        values = _Values(means, moves, errors, groups, alike)
+        values = means, moves, errors, groups, alike
         pairs = _Pairs(values, float(np.abs(means).max()), intervals, kind)
     else:
         # The error of a square root hardly depends on the mean. That of a mean of rare clicks is
         # low where the mean is low by chance, so that the difference would be sure too often.
         roots = np.sqrt(means)
         slopes = 0.5 / np.where(positive, roots, math.sqrt(whole.value))
-        values = _Values(roots, moves * slopes[:, None], errors * slopes, groups, roots)
+        values = roots, moves * slopes[:, None], errors * slopes, groups, roots
         pairs = _Pairs(values, float(roots[-1]) / 2.0, intervals, kind)
     bounds: dict[str, float | None] = {
         "difference": float(means[-1] - means[0]),
@@ -292,13 +292,8 @@ def _compare(
     }
     if means[0] >= 0 < means[-1]:
         some = means[positive]
-        values = _Values(
-            np.log(some),
-            moves[positive] / some[:, None],
-            errors[positive] / some,
-            groups[positive],
-            alike[positive],
-        )
+        relative = moves[positive] / some[:, None], errors[positive] / some
+        values = np.log(some), *relative, groups[positive], alike[positive]
         logs = _Pairs(values, 1.0, intervals, kind)
         low, high, nothing = logs.low(), logs.high(), not positive[0]
         # The ratio is surely below 1 only if the difference is surely above 0; the logarithm of 0
@@ -312,32 +307,20 @@ def _compare(
     return bounds, frozenset(rows[index].name for index in np.flatnonzero(worst).tolist())
 
 
-class _Values(NamedTuple):
-    """Values that ascend, on the scale on which they are compared; shape (values,).
-
-    Attributes:
-        moves: by user group, which leaves both values of a pair at once; shape (values, groups).
-        errors: standard error beside that of the moves.
-        groups: degrees of freedom; those of the smaller value of a pair count.
-        stretch: its sum over a pair makes of a difference on this scale one of means.
-    """
-
-    means: FloatArray
-    moves: FloatArray
-    errors: FloatArray
-    groups: FloatArray
-    stretch: FloatArray
-
-
 class _Pairs:
     """All pairs of values that vary, with bounds of their differences that hold together.
 
     Exact half widths take a tenth of a millisecond each, so limits of all choose those needed.
 
-    `unit`: the value that the precision is relative to.
+    `values`: ascending means on the scale on which they are compared; their moves by user group,
+    which leaves both values of a pair at once; standard errors beside that of the moves; degrees of
+    freedom, of which the smaller of a pair count; and numbers whose sum over a pair makes of a
+    difference on this scale one of means. `unit`: the value that the precision is relative to.
     """
 
-    def __init__(self, values: _Values, unit: float, intervals: Intervals, kind: Kind) -> None:
+    def __init__(
+        self, values: Sequence[FloatArray], unit: float, intervals: Intervals, kind: Kind
+    ) -> None:
         means, moves, errors, groups, stretch = values
         lower, higher = np.triu_indices(means.size, 1)
         squares = [np.square(moves[j] - moves[i]).sum() for i, j in zip(lower, higher, strict=True)]
