@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from streameval import Accumulator, Intervals, compare
 from streameval.events import Event
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
-from tests.cli.program import from_json, json_lines, run, usage_error
+from tests.cli.program import from_json, json_lines, printed, run, usage_error
 from tests.daemon.running import running
 
 METRICS = ("ctr", "ndcg@3")
+TIME = ("--time", "ts", "--time-unit", "s")
 DAY = 86_400
 
 
@@ -63,9 +64,7 @@ def file_of(folder: Path, **how: Any) -> Path:
     return json_lines(folder / "events.ndjson", drawn(**how))
 
 
-def compared(*arguments: str | Path) -> dict[str, Any]:
-    comparison: dict[str, Any] = from_json("compare", *arguments)
-    return comparison
+compared = partial(from_json, "compare")
 
 
 def as_counted(record: Mapping[str, Any]) -> Event:
@@ -92,8 +91,7 @@ def by_hand(path: Path) -> dict[str, Accumulator]:
 @pytest.mark.parametrize("method", ["fixed", "anytime"])
 def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: Method) -> None:
     path = file_of(tmp_path, lift=1.0)
-    time = ["--time", "ts", "--time-unit", "s"]
-    comparison = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *time)
+    comparison = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *TIME)
     arms = by_hand(path)
     for row, metric in zip(comparison["comparisons"][:2], METRICS, strict=True):
         alone = compare(arms["control"], arms["treatment"], metric, method=method)
@@ -105,28 +103,6 @@ def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: Meth
         assert row["control"] == pytest.approx(arms["control"].read(metric).value, rel=0.01)
     assert comparison["checks"]["users"] == {"control": 300, "treatment": 300}
     assert comparison["checks"]["trouble"] == []
-
-
-def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
-    path = file_of(tmp_path, lift=0.5)
-    done = run("compare", path, "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
-    assert done.returncode == 0
-    assert "ctr *" in done.stdout
-    assert "treatment is better: by at least " in done.stdout
-    assert re.search(r"\+\d+\.\d % to \+\d+\.\d %", done.stdout)
-    promise = (
-        "At most 5 % of verdicts and intervals are wrong, if you look once, at a planned time."
-    )
-    assert done.stdout.startswith(promise)
-    assert "users control 300, treatment 300; planned 50.0 % each, as planned" in done.stdout
-
-
-def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
-    done = run("compare", file_of(tmp_path), "-m", "ctr", "--method", "anytime")
-    assert "not enough evidence yet" in done.stdout
-    assert "are wrong, however often you look." in done.stdout
-    assert "better:" not in done.stdout
-    assert "None" not in done.stdout
 
 
 def test_html_says_when_and_how_it_was_made_and_of_how_many_events(tmp_path: Path) -> None:
@@ -147,20 +123,6 @@ def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> No
     done = run("compare", path, "-m", "ctr", "--looks", "14", "--method", "fixed")
     assert "fixed holds for one look only: for 14 looks use --method anytime" in done.stderr
     assert "--looks" not in run("compare", path, "-m", "ctr", "--method", "fixed").stderr
-
-
-def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
-    path = file_of(tmp_path, lift=0.5)
-    done = run("compare", path, "-m", "ctr", "--guardrail", "ctr=-0.05", "--format", "csv")
-    row, *per_user = csv.DictReader(io.StringIO(done.stdout))
-    assert [row_entry["metric"] for row_entry in per_user] == ["lists_per_user", "clicks_per_user"]
-    whole = compared(path, "-m", "ctr", "--guardrail", "ctr=-0.05")["comparisons"][0]
-    assert float(row["lift_low"]) == whole["lift_low"]
-    assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
-    assert list(row) == [name for name in whole if name not in ("days", "daily", "weekly")]
-    assert whole["days"] == []
-    anytime = compared(path, "-m", "ctr", "--method", "anytime")["comparisons"][0]
-    assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])
 
 
 def by_country(**how: Any) -> list[dict[str, Any]]:
@@ -203,45 +165,82 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
     }
 
 
-def test_users_in_both_variants_are_reported_unless_that_is_meant(tmp_path: Path) -> None:
-    path = file_of(tmp_path, lift=0.5, strayed=0.1)
-    (trouble,) = compared(path, "-m", "ctr")["checks"]["trouble"]
-    assert "of the users are in several variants" in trouble
-    table = run("compare", path, "-m", "ctr").stdout
-    assert table.startswith(f"Do not trust these numbers: {trouble}.")
-    meant = compared(path, "-m", "ctr", "--same-users")
-    assert (meant["checks"]["trouble"], meant["comparisons"][0]["verdict"]) == ([], "better")
+def test_a_table_tells_the_promise_the_lifts_and_the_checks(tmp_path: Path) -> None:
+    call = ("compare", file_of(tmp_path, lift=0.5), "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
+    table = printed(*call)
+    assert table.startswith(
+        "At most 5 % of verdicts and intervals are wrong, if you look once, at a planned time."
+    )
+    assert "are wrong, however often you look." in printed(*call, "--method", "anytime")
+    assert "ctr *" in table
+    assert re.search(r"\+\d+\.\d % to \+\d+\.\d %", table)
+    assert "users control 300, treatment 300; planned 50.0 % each, as planned" in table
+    assert "None" not in table
 
 
-def test_missing_users_are_reported(tmp_path: Path) -> None:
-    path = file_of(tmp_path, lift=0.5, users=2_000, lost=0.2)
-    done = run("compare", path, "-m", "ctr", "--fail-on", "untrusted")
-    assert done.returncode == 1
-    assert "users are not split as planned (control 1,000, treatment 800;" in done.stdout
-    planned = compared(path, "-m", "ctr", "--shares", "control=5,treatment=4")
-    assert planned["checks"]["trouble"] == []
-    told = run("compare", path, "-m", "ctr", "--format", "csv").stderr
-    assert told.startswith("streameval: do not trust this: users are not split as planned")
+def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
+    call = (file_of(tmp_path, lift=0.5), "-m", "ctr", "--guardrail", "ctr=-0.05")
+    row, *per_user = csv.DictReader(io.StringIO(printed("compare", *call, "--format", "csv")))
+    assert [other["metric"] for other in per_user] == ["lists_per_user", "clicks_per_user"]
+    whole = compared(*call)["comparisons"][0]
+    assert float(row["lift_low"]) == whole["lift_low"]
+    assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
+    assert list(row) == [name for name in whole if name not in ("days", "daily", "weekly")]
+    assert whole["days"] == []
+    anytime = compared(*call, "--method", "anytime")["comparisons"][0]
+    assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])
 
 
-def test_shares_may_have_dates(tmp_path: Path) -> None:
-    ramp = ["--shares", "2025-06-15:control=3,treatment=1", "--shares"]
-    time = ["-m", "ctr", "--time", "ts", "--time-unit", "s"]
-    dated = compared(file_of(tmp_path), *time, *ramp, "2025-06-17:control=1,treatment=1")
-    assert dated["experiment"]["shares"] == [
-        {"since": "2025-06-15", "control": 3, "treatment": 1},
-        {"since": "2025-06-17", "control": 1, "treatment": 1},
-    ]
-    assert [split["since"] for split in dated["checks"]["splits"]] == ["2025-06-15", "2025-06-17"]
+_RAMP = ("2025-06-15:control=3,treatment=1", "2025-06-17:control=1,treatment=1")
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        (["--control", "treatment"], {"control": "treatment"}),
+        (["--same-users"], {"same_users": True}),
+        (["--within", "half"], {"within": "half"}),
+        (["--guardrail", "ctr=-0.1"], {"guardrails": {"ctr": -0.1}}),
+        (["--shares", "control=5,treatment=4"], {"shares": {"control": 5, "treatment": 4}}),
+        (
+            ["--shares", _RAMP[0], "--shares", _RAMP[1]],
+            {
+                "shares": [
+                    {"since": "2025-06-15", "control": 3, "treatment": 1},
+                    {"since": "2025-06-17", "control": 1, "treatment": 1},
+                ]
+            },
+        ),
+        (
+            ["--since", "2025-06-17", "--pre-period", "2"],
+            {"since": "2025-06-17", "pre_period": 2},
+        ),
+    ],
+    ids=lambda options: options[0] if isinstance(options, list) else "",
+)
+def test_an_option_is_a_setting_of_the_experiment_and_decides(
+    tmp_path: Path, options: list[str], settings: dict[str, Any]
+) -> None:
+    rows = [event | {"half": at % 2} for at, event in enumerate(drawn(lift=0.5, strayed=0.1))]
+    call = (json_lines(tmp_path / "events.ndjson", rows), "-m", "ctr", *TIME)
+    usual, told = compared(*call), compared(*call, *options)
+    assert told["experiment"] == usual["experiment"] | settings
+    assert told | {"experiment": usual["experiment"]} != usual
 
 
 def test_fail_on_sets_the_exit_status(tmp_path: Path) -> None:
-    path = file_of(tmp_path, lift=-0.5)
-    arguments: list[str | Path] = ["compare", path, "-m", "ctr", "-m", "ndcg@3"]
-    assert run(*arguments, "--fail-on", "worse").returncode == 1
-    assert run(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "guardrail").returncode == 1
-    assert run(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "untrusted").returncode == 0
-    assert run(*arguments, "--control", "treatment", "--fail-on", "worse").returncode == 0
+    call = ("compare", file_of(tmp_path, lift=-0.5), "-m", "ctr", "-m", "ndcg@3")
+    assert run(*call, "--fail-on", "worse").returncode == 1
+    assert run(*call, "--guardrail", "ctr=-0.1", "--fail-on", "guardrail").returncode == 1
+    assert run(*call, "--guardrail", "ctr=-0.1", "--fail-on", "untrusted").returncode == 0
+    assert run(*call, "--control", "treatment", "--fail-on", "worse").returncode == 0
+    lost = ("compare", file_of(tmp_path, users=2_000, lost=0.2), "-m", "ctr", "--format", "csv")
+    done = run(*lost, "--fail-on", "untrusted")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "streameval: do not trust this: users are not split as planned (control 1,000, treatment "
+        "800;"
+    )
 
 
 def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
@@ -255,14 +254,6 @@ def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
     row, *_ = compared(path, "-m", "ctr", *named)["comparisons"]
     usual, *_ = compared(file_of(tmp_path, lift=0.5), "-m", "ctr")["comparisons"]
     assert row["evidence"] == usual["evidence"]
-
-
-def test_days_before_the_start_do_not_count(tmp_path: Path) -> None:
-    path = file_of(tmp_path)
-    time = ["--time", "ts", "--time-unit", "s"]
-    whole = compared(path, "-m", "ctr", *time)["comparisons"][0]
-    later = compared(path, "-m", "ctr", *time, "--since", "2025-06-17")["comparisons"][0]
-    assert later["control"] != whole["control"]
 
 
 @pytest.mark.parametrize("metrics", [["-m", "ndcg@3"], []])
@@ -297,9 +288,9 @@ def test_a_metric_without_an_interval_is_left_out(
 
 
 def test_a_table_is_compared_by_day_as_json_lines_are(tmp_path: Path) -> None:
-    path, asked = tmp_path / "events.parquet", ("-m", "ctr", "--time", "ts", "--time-unit", "s")
+    path, options = tmp_path / "events.parquet", ("-m", "ctr", *TIME)
     pq.write_table(pa.Table.from_pylist(drawn(lift=0.5)), path)
-    assert compared(path, *asked) == compared(file_of(tmp_path, lift=0.5), *asked)
+    assert compared(path, *options) == compared(file_of(tmp_path, lift=0.5), *options)
 
 
 def test_ids_that_never_match_are_reported(tmp_path: Path) -> None:
@@ -308,20 +299,6 @@ def test_ids_that_never_match_are_reported(tmp_path: Path) -> None:
     rows = [record | {"variant": arms[at % 2], "user": at} for at in range(2_400)]
     said = run("compare", json_lines(tmp_path / "events.ndjson", rows), "-m", "ctr").stderr
     assert "variant=control: 1,200 lists with interactions and no hit" in said
-
-
-def test_an_item_that_pads_all_lists_is_reported(tmp_path: Path) -> None:
-    rows = [
-        {
-            "recommendations": [f"i{at}", f"j{at}", "0"],
-            "interactions": ["x", "0"],
-            "variant": ("control", "treatment")[at % 2],
-            "user": at,
-        }
-        for at in range(80)
-    ]
-    path = json_lines(tmp_path / "events.ndjson", rows)
-    assert "item '0' is in " in run("compare", path, "-m", "ctr").stderr
 
 
 def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> None:
