@@ -272,8 +272,8 @@ def two_streams(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
 def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
     pace = traffic.events_per_second or 1.0
     try:
-        with Path(paths[0]).open("wb", 0) as shown, Path(paths[1]).open("wb", 0) as done:
-            files = shown, done
+        with Path(paths[0]).open("wb", 0) as impressions, Path(paths[1]).open("wb", 0) as clicks:
+            files = impressions, clicks
             for stream, record in pace_records(_records(traffic.seed), pace):
                 files[stream].write(record + b"\n")
     except BrokenPipeError:
@@ -283,32 +283,24 @@ def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
 def _records(seed: int) -> Iterator[tuple[int, bytes]]:
     """Stream number and bytes of each record, endless, in the order of writing."""
     for part in count():
-        made = streams(_LISTS, seed + part, invalid=False)
         shift = part * (_PAUSE_MS + _LISTS * 4_000)
-        logs = [_with_times(0, made.impressions, shift), _with_times(1, made.interactions, shift)]
-        for _, stream, record in heapq.merge(*logs):
+        logs = enumerate(streams(_LISTS, seed + part, invalid=False))
+        for _, stream, record in heapq.merge(*(_with_times(at, log, shift) for at, log in logs)):
             yield stream, record
 
 
 def _with_times(
     stream: int, log: Iterable[Impression | SimulatedInteraction | bytes], shift: int
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Each record with the newest time in its log so far, which orders writing."""
+    """Each record, later by `shift`, with the newest time in its log so far: it orders writing."""
     clock = 0
     for record in log:
-        moved = record if isinstance(record, bytes) else _shift_time(record, shift)
-        if not isinstance(moved, bytes):
-            clock = max(clock, moved.ts)
-        yield clock, stream, line(moved)
-
-
-def _shift_time(
-    record: Impression | SimulatedInteraction, shift: int
-) -> Impression | SimulatedInteraction:
-    later = msgspec.structs.replace(record, ts=record.ts + shift)
-    if isinstance(later, Impression):
-        return msgspec.structs.replace(later, variant=_NAMES[later.variant])
-    return later
+        if isinstance(record, Impression | SimulatedInteraction):  # there are no invalid ones
+            later = msgspec.structs.replace(record, ts=record.ts + shift)
+            if isinstance(later, Impression):
+                later = msgspec.structs.replace(later, variant=_NAMES[later.variant])
+            clock = max(clock, later.ts)
+            yield clock, stream, line(later)
 
 
 @contextmanager
@@ -330,8 +322,8 @@ def through_kafka(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
 
 
 def _publish(traffic: SimulatorOptions, to: Destination, stopping: threading.Event) -> None:
-    made = pace_records(records(traffic), traffic.events_per_second or 1.0, stopping.wait)
+    events = pace_records(records(traffic), traffic.events_per_second or 1.0, stopping.wait)
     try:
-        publish_records(takewhile(lambda _: not stopping.is_set(), made), to, {})
+        publish_records(takewhile(lambda _: not stopping.is_set(), events), to, {})
     except StreamevalError as error:
         report(*error.lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +16,8 @@ from streameval.catalogue.signature import AMONG, BY, KINDS, Reads
 from streameval.catalogue.systems import step_of
 from streameval.evaluation.shell.options import TextFormat
 from streameval.evaluation.shell.terminal import Forms
+from streameval.exporters.page.definition import limits
+from streameval.exporters.view import range_text
 from streameval.inference.table import TextColumn, TextTable
 
 
@@ -55,7 +56,7 @@ def _table() -> Iterator[str | TextTable[Definition]]:
     columns: list[TextColumn[Definition]] = [
         TextColumn("metric", _spelling),
         TextColumn("what it is", lambda definition: definition.summary),
-        TextColumn("range", _range),
+        TextColumn("range", lambda definition: range_text(*limits(definition))),
         TextColumn("better", lambda definition: _DIRECTIONS[definition.higher_is_better]),
         TextColumn("reads", lambda definition: definition.reads),
     ]
@@ -73,7 +74,7 @@ def _documentation(metric: Metric) -> list[str]:
         if ours == definition.name and their_name != ours
     ]
     facts = {
-        "range": _range(definition),
+        "range": range_text(*limits(definition)),
         "better": _DIRECTIONS[definition.higher_is_better],
         "mean over": _MEANS[definition.per],
         "reads": f"{definition.reads}: {STATISTICS[definition.reads].what}",
@@ -116,13 +117,12 @@ def _is_ours(definition: Definition) -> bool:
 
 
 def _entry(definition: Definition) -> dict[str, Any]:
-    lowest, highest = definition.bounds
     return {
         "name": definition.name,
         "aliases": aliases(definition.name),
         "summary": definition.summary,
         "documentation": definition.documentation,
-        "bounds": [None if math.isinf(bound) else bound for bound in (lowest, highest)],
+        "bounds": limits(definition),
         "higher_is_better": definition.higher_is_better,
         "mean_over": definition.per,
         "cut_off": definition.takes_k,
@@ -139,13 +139,6 @@ def _entry(definition: Definition) -> dict[str, Any]:
 
 def _spelling(definition: Definition) -> str:
     return f"{definition.name}[@k]" if definition.takes_k else definition.name
-
-
-def _range(definition: Definition) -> str:
-    lowest, highest = definition.bounds
-    if math.isinf(lowest):
-        return "any number"
-    return f"{lowest:g} or more" if math.isinf(highest) else f"{lowest:g} to {highest:g}"
 
 
 _NAMES_ITEMS = {BY: "an attribute of items", AMONG: "an attribute and a value, like tier:tail"}

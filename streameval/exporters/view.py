@@ -113,6 +113,18 @@ def beside(entry: Series) -> list[str]:
     return [*filter(None, [certainty(entry.reading)]), *remarks(entry.metric, entry.reading)]
 
 
+def range_text(low: float | None, high: float | None) -> str:
+    """The smallest and the largest value of a metric in words; None: there is no limit.
+
+    Example:
+        >>> range_text(0, 1), range_text(0, None), range_text(None, None)
+        ('0 to 1', '0 or more', 'any number')
+    """
+    if low is None:
+        return "any number" if high is None else f"{high:g} or less"
+    return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
+
+
 def unit_of_count(metric: Metric) -> str:
     """The unit of a metric's count.
 

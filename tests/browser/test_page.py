@@ -24,7 +24,7 @@ from tests.browser.site import (
     values,
     with_windows,
 )
-from tests.exporters.pictures import health, mean, partition, picture
+from tests.exporters.pictures import mean, picture
 
 pytestmark = pytest.mark.browser
 
@@ -156,14 +156,6 @@ def test_a_difference_has_a_sign_and_no_verdict(site: Site, page: Page) -> None:
     assert lower.evaluate(colour) == higher.evaluate(colour)
 
 
-def test_one_variant_is_compared_with_nobody(site: Site, page: Page) -> None:
-    site.snapshot = picture(mean("ndcg@10", ("only",), 2.0, 10))
-    page.goto(site.address)
-    expect(page.locator("#live article")).to_have_count(1)
-    assert page.locator("#live .difference").count() == 0
-    assert page.locator("fieldset").count() == 0
-
-
 def test_charts_are_drawn_of_what_was_before(site: Site, page: Page) -> None:
     site.snapshot = with_windows(1)
     page.goto(site.address)
@@ -197,20 +189,3 @@ def test_a_lone_tick_has_its_decimals(site: Site, own_page: Page) -> None:
     own_page.goto(site.address)
     own_page.wait_for_function("() => drawn.size > 1")
     assert own_page.evaluate("[...drawn]") == [*_TIMES, "0.6"]
-
-
-def test_old_events_have_a_date_and_live_ones_an_age(site: Site, page: Page) -> None:
-    newest = page.locator(".totals div", has_text="newest event").locator("dd")
-    events = [(1_760_000_000, "1 s ago"), (1_700_000_000, "2023-11-14 22:13:20 UTC")]
-    for version, (at, shown) in enumerate(events, 1):
-        state = health(partitions=(partition(0, 5, 9, at),))
-        site.snapshot = picture(mean("ndcg@10", ("a",), 1.0, 2), version=version, state=state)
-        page.goto(site.address)
-        expect(newest).to_have_text(shown)
-
-
-def test_counts_of_this_process_are_marked_as_such(site: Site, page: Page) -> None:
-    page.goto(site.address)
-    expect(page.locator("section[aria-labelledby=pipeline]")).to_contain_text(
-        "Counts since this process started."
-    )

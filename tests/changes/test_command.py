@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.changes.events import estimates, events
-from tests.cli.program import json_lines, run, usage_error
+from tests.cli.program import from_csv, json_lines, run, usage_error
 from tests.daemon.running import running
 from tests.exposition import Samples, at, named, samples_of
 
@@ -78,9 +76,7 @@ def test_replay_shows_the_turns(log: Path) -> None:
 
 
 def test_csv_has_every_series(log: Path) -> None:
-    options = ("-m", "ctr", "--label", "variant", *TIME)
-    done = run("changes", log, *options, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    rows = from_csv("changes", log, "-m", "ctr", "--label", "variant", *TIME)
     assert [row["slice"] for row in rows] == ["", "a", "b"]
 
 

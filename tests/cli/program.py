@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import pty
@@ -58,6 +60,13 @@ def from_json(*arguments: str | Path, stdin: bytes = b"") -> Any:
     done = run(*arguments, "--format", "json", stdin=stdin)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def from_csv(*arguments: str | Path) -> list[dict[str, str]]:
+    """The rows that a command prints as CSV."""
+    done = run(*arguments, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    return list(csv.DictReader(io.StringIO(done.stdout, newline="")))
 
 
 def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +18,7 @@ from streameval import Accumulator, Intervals, compare
 from streameval.events import Event
 from streameval.events.errors import UsageError
 from streameval.statistics.intervals import Method
-from tests.cli.program import from_json, json_lines, printed, run, usage_error
+from tests.cli.program import from_csv, from_json, json_lines, printed, run, usage_error
 from tests.daemon.running import running
 
 METRICS = ("ctr", "ndcg@3")
@@ -159,10 +157,8 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
     table = run("compare", *arguments, "--by", "country").stdout
     assert "segment" in table
     assert "treatment: not judged" in table
-    lines = run("compare", *arguments, "--by", "country", "--format", "csv").stdout
-    assert {row["segment"] for row in csv.DictReader(io.StringIO(lines))} == {
-        *("", "de", "nl", "__missing__")
-    }
+    rows_of_csv = from_csv("compare", *arguments, "--by", "country")
+    assert {row["segment"] for row in rows_of_csv} == {"", "de", "nl", "__missing__"}
 
 
 def test_a_table_tells_the_promise_the_lifts_and_the_checks(tmp_path: Path) -> None:
@@ -180,7 +176,7 @@ def test_a_table_tells_the_promise_the_lifts_and_the_checks(tmp_path: Path) -> N
 
 def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     call = (file_of(tmp_path, lift=0.5), "-m", "ctr", "--guardrail", "ctr=-0.05")
-    row, *per_user = csv.DictReader(io.StringIO(printed("compare", *call, "--format", "csv")))
+    row, *per_user = from_csv("compare", *call)
     assert [other["metric"] for other in per_user] == ["lists_per_user", "clicks_per_user"]
     whole = compared(*call)["comparisons"][0]
     assert float(row["lift_low"]) == whole["lift_low"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +10,10 @@ from typing import Any, Final
 import pytest
 
 from streameval import Accumulator, Intervals, compare
+from streameval.config import load
 from streameval.events.errors import NotComparableError
-from tests.cli.program import from_json, json_lines, run, usage_error
-from tests.daemon.running import running
+from tests.cli.program import from_csv, from_json, json_lines, run, usage_error
+from tests.stores.received import write_state
 from tests.strategies import event_of
 
 CHANCES: Final = {"a": (0.7, 0.05), "b": (0.2, 0.10), "c": (0.1, 0.20)}
@@ -88,8 +86,7 @@ def test_every_format_says_the_verdict_and_that_it_is_an_estimate(tmp_path: Path
     arguments = compare_arguments(tmp_path)
     table = run("compare", *arguments).stdout
     assert "Control is value_per_list of the same lists." in table
-    lines = run("compare", *arguments, "--format", "csv").stdout
-    (row,) = csv.DictReader(io.StringIO(lines))
+    (row,) = from_csv("compare", *arguments)
     assert (row["metric"], row["verdict"]) == (UNIFORM, "better")
     html = run("compare", *arguments, "--format", "html").stdout
     for text in (table, html):
@@ -99,20 +96,18 @@ def test_every_format_says_the_verdict_and_that_it_is_an_estimate(tmp_path: Path
 
 
 def test_an_estimate_without_support_gets_no_verdict(tmp_path: Path) -> None:
-    shown = run("compare", *compare_arguments(tmp_path, scale=0.7), "--format", "json")
-    (row,) = json.loads(shown.stdout)["comparisons"]
+    (row,) = from_json("compare", *compare_arguments(tmp_path, scale=0.7))["comparisons"]
     assert row["verdict"] == "do not trust"
     assert "are never shown, or the logged propensities are too high" in row["sentence"]
     assert row["lift_low"] is None
 
 
 def test_a_saved_state_compares_like_its_log(tmp_path: Path) -> None:
-    files = run("compare", *compare_arguments(tmp_path), "--format", "json", "--method", "anytime")
-    with running(CONFIG, tmp_path) as daemon:
-        daemon.consumed(6_000)
-        assert daemon.stop() == 0
-    state, policies = tmp_path / "state", ("-m", UNIFORM, "--against", "value_per_list")
-    assert run("compare", state, *policies, "--format", "json").stdout == files.stdout
+    arguments = compare_arguments(tmp_path)
+    state = write_state(tmp_path / "state", load(tmp_path / "streameval.toml"), [*rows()])
+    policies = ("-m", UNIFORM, "--against", "value_per_list")
+    saved = from_json("compare", state, *policies)
+    assert saved == from_json("compare", *arguments, "--method", "anytime")
     told = usage_error("compare", state, "-m", UNIFORM, "--against", "ips(target=uniform)")
     assert (
         "--against ips(target=uniform): not counted here; there are snips(target=uniform)" in told

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import logging
 import re
@@ -27,7 +25,7 @@ from streameval.exporters.page.page import page
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.page.templates import html_text, in_text
-from tests.cli.program import in_a_terminal, json_lines, printed, run
+from tests.cli.program import from_csv, in_a_terminal, json_lines, printed, run
 from tests.stores.drafts import draft
 from tests.stores.received import events, write_state
 
@@ -118,9 +116,7 @@ def test_json_reads_back_equal(folder: Path) -> None:
 
 def test_csv_is_exact_for_programs_and_escaped_for_people(folder: Path) -> None:
     arguments = ("evaluate", folder / "events.ndjson", "-m", "ctr", "--by", "variant")
-    done = run(*arguments, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(done.stdout, newline="")))
-    assert {row["variant"] for row in rows} == {"control", HOSTILE}
+    assert {row["variant"] for row in from_csv(*arguments)} == {"control", HOSTILE}
     shown = in_a_terminal(*arguments, "--format", "csv").split("\r\n")
     rows_shown = [line for line in shown if line.startswith("ctr,")]
     assert len(rows_shown) == 2

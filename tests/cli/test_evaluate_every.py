@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, time, timedelta
@@ -19,7 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from tests.cli.program import json_lines, metric_options, readings, run, usage_error, write_file
+from tests.cli.program import (
+    from_csv,
+    from_json,
+    json_lines,
+    metric_options,
+    readings,
+    run,
+    usage_error,
+    write_file,
+)
 
 
 def written(folder: Path, events: Sequence[dict[str, Any]]) -> Path:
@@ -189,9 +195,7 @@ def test_intervals_do_not_depend_on_the_form_of_the_records(
 def test_csv_has_the_bounds_and_a_table_the_words(tmp_path: Path, config: Path) -> None:
     path = json_lines(tmp_path / "events.ndjson", _events(str, users=True))
     call = ("evaluate", path, "--config", config, "--every", "1d")
-    rows = list(csv.DictReader(io.StringIO(run(*call, "--format", "csv").stdout)))
-    listed = json.loads(run(*call, "--format", "json").stdout)
-    for row, reading in zip(rows, listed, strict=True):
+    for row, reading in zip(from_csv(*call), from_json(*call), strict=True):
         for end in ("low", "high"):
             assert row[f"interval_{end}"] == str((reading["interval"] or {end: ""})[end])
     assert "95 % interval 0." in run(*call).stdout

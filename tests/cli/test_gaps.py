@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 from streameval import Accumulator, Intervals, gap
-from tests.cli.program import from_json, json_lines, printed, run
+from tests.cli.program import from_csv, from_json, json_lines, printed, run
 from tests.daemon.running import running
 from tests.exposition import at
 
@@ -70,8 +68,7 @@ def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> No
 
 def test_csv_has_a_line_for_each_value(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "events.ndjson", [*_events(), {**_events(1)[0], "country": "xx"}])
-    done = run("gaps", path, *ASKED, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    rows = from_csv("gaps", path, *ASKED)
     assert {row["country"]: row["worst"] for row in rows} == {
         "fr": "true",
         "de": "false",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import random
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +10,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from streameval import Accumulator, Columns, Intervals, compare
+from streameval import Accumulator, Intervals, compare
+from streameval.config import load
 from streameval.evaluation.partials import arrow_table, partials
 from streameval.events import Event
 from streameval.events.errors import InvalidEventError
-from tests.cli.program import from_json, json_lines, printed, readings, run
-from tests.daemon.running import running
+from tests.cli.program import from_csv, from_json, json_lines, printed, readings, run
+from tests.stores.received import write_state
 
 SENTENCE: Final = "biased to the shown ranker: overlap 50 %"
 COLUMN: Final = ("--column", "rankers.challenger=rankings.challenger")
@@ -95,8 +93,7 @@ def test_no_format_of_compare_has_a_verdict_and_nothing_fails_on_worse(
     row = document["comparisons"][0]
     assert (row["metric"], row["verdict"], row["lift"]) == ("ctr", "do not trust", None)
     assert (row["sentence"], row["overlap"]) == (f"B{SENTENCE[1:]}; see ips.", 0.5)
-    lines = run("compare", log, *COLUMN, *asked, "--format", "csv").stdout
-    (first, *_) = csv.DictReader(io.StringIO(lines))
+    first, *_ = from_csv("compare", log, *COLUMN, *asked)
     assert (first["verdict"], first["text"]) == ("do not trust", f"challenger: {SENTENCE}")
     html = run("compare", log, *COLUMN, *asked, "--format", "html").stdout
     assert SENTENCE in " ".join(html.split())
@@ -110,8 +107,8 @@ def test_a_gap_between_rankers_leaves_out_what_was_not_shown(log: Path) -> None:
 
 def test_segments_and_plans_are_of_the_lists_that_were_shown(log: Path) -> None:
     asked = ["-m", "ctr", "--label", "ranker", "--control", "shown", "--by", "half", *COLUMN]
-    told = run("compare", log, *asked, "--format", "json").stdout
-    assert {row["verdict"] for row in json.loads(told)["segments"]} == {"do not trust"}
+    segments = from_json("compare", log, *asked)["segments"]
+    assert {row["verdict"] for row in segments} == {"do not trust"}
     plan = run("plan", log, "-m", "ctr", *COLUMN)
     assert "overlap" not in plan.stdout + plan.stderr
 
@@ -119,20 +116,9 @@ def test_segments_and_plans_are_of_the_lists_that_were_shown(log: Path) -> None:
 def test_a_saved_state_compares_and_reads_like_its_log(log: Path, tmp_path: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG)
-    with running(config, tmp_path) as daemon:
-        daemon.consumed(4_000)
-        assert daemon.stop() == 0
-    asked = ["--format", "json", "--method", "anytime"]
-    of_log = run("compare", log, "--config", config, *asked)
-    of_state = run("compare", tmp_path / "state", *asked)
-    assert json.loads(of_state.stdout) == json.loads(of_log.stdout)
-    assert SENTENCE in of_state.stdout
-
-
-def test_check_names_the_label_of_the_rankers(tmp_path: Path, log: Path) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text(CONFIG.replace("log.ndjson", str(log)))
-    assert "ranker" in run("check", config).stdout
+    saved = from_json("compare", write_state(tmp_path / "state", load(config), rows()))
+    assert saved == from_json("compare", log, "--config", config, "--method", "anytime")
+    assert f"challenger: {SENTENCE}" in [row["text"] for row in saved["comparisons"]]
 
 
 def accumulators(*metrics: str) -> tuple[Accumulator, Accumulator]:
@@ -166,34 +152,26 @@ def test_lists_that_were_not_shown_need_the_metric_that_tells_so() -> None:
     assert bare.lists == 0
 
 
-@pytest.mark.parametrize("form", ["columns", "arrow", "events"])
-def test_every_form_of_events_may_say_what_was_shown_instead(form: str) -> None:
-    pa = pytest.importorskip("pyarrow")
-    lists = {
-        "recommendations": [["a", "b"], ["a"], []],
-        "interactions": [["b"], [], ["c"]],
-        "shown_instead": [["b", "c"], None, ["a"]],
-    }
-    given: dict[str, Any] = {
-        "columns": lambda: Columns(**lists),
-        "arrow": lambda: pa.table(lists),
-        "events": lambda: [
-            Event(**dict(zip(lists, row, strict=True))) for row in zip(*lists.values(), strict=True)
-        ],
-    }
+def test_a_table_may_say_what_was_shown_instead() -> None:
     accumulator = Accumulator("ctr", "overlap")
-    accumulator.update_many(given[form]())
+    accumulator.update_many(
+        pa.table(
+            {
+                "recommendations": [["a", "b"], ["a"], []],
+                "interactions": [["b"], [], ["c"]],
+                "shown_instead": [["b", "c"], None, ["a"]],
+            }
+        )
+    )
     reading = accumulator.read("overlap")
     assert (reading.value, reading.count, reading.lists) == (0.25, 2, 3)
 
 
 def test_backfills_are_split_by_ranker_and_exports_say_what_evaluate_says(tmp_path: Path) -> None:
-    log, made = json_lines(tmp_path / "log.ndjson", rows()[200:300]), rows()[:300]
-    text = CONFIG.replace("log.ndjson", str(log)).replace('"state"', f'"{tmp_path / "state"}"')
-    config = text[: text.index("[experiment]")].replace("intervals = {}", "")
-    with running(config, tmp_path) as daemon:
-        daemon.consumed(100)
-        assert daemon.stop() == 0
+    made = rows()[:300]
+    config = CONFIG.partition("[experiment]")[0].replace("intervals = {}", "")
+    (tmp_path / "streameval.toml").write_text(config)
+    write_state(tmp_path / "state", load(tmp_path / "streameval.toml"), made[200:])
     before: dict[str, list[Any]] = {"ranker": [], "recommendations": [], "interactions": []}
     instead: list[Any] = []
     for row in made[:200]:

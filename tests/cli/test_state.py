@@ -16,7 +16,7 @@ from streameval.checkpoints.format import Place
 from streameval.checkpoints.store import folder_store
 from streameval.config.states import newest_checkpoints, restore, without_copies
 from streameval.events.errors import UsageError
-from tests.cli.program import printed, run, usage_error
+from tests.cli.program import from_json, printed, run, usage_error
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, later_round, part
 
@@ -54,7 +54,7 @@ def test_show_is_a_table_for_people(state: Path) -> None:
 
 
 def test_show_is_json_for_programs(state: Path) -> None:
-    (store,) = json.loads(printed("state", "show", state, "--format", "json"))
+    (store,) = from_json("state", "show", state)
     assert (store["cluster"], store["group"]) == ("c1", "g1")
     other, place = store["places"]
     assert (other["topic"], other["identity"], other["partition"]) == OTHER

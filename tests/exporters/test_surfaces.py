@@ -17,6 +17,7 @@ from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.web.answers import snapshot_answer
 from tests.exporters.pictures import (
+    STARTED,
     busy_health,
     health,
     mean,
@@ -121,11 +122,18 @@ def test_the_page_offers_each_segment_and_each_window_and_shows_the_chosen_ones(
 
 def test_the_page_shows_what_is_saved_and_from_when_an_incomplete_window_has_data() -> None:
     text, bare = html(several()), html(picture())
+    assert "Counts since this process started." in bare
     assert text.count("Complete from 2025-10-09 08:53:20 UTC.") == 1
     assert "Values survive a restart; counters in Prometheus begin again at 0." in text
     assert "<dt>dead letters</dt><dd>3</dd>" in text
     for saved in ("<dt>last checkpoint</dt>", "saved up to", "<dt>too late for a window</dt>"):
         assert (saved in text, saved in bare) == (True, False)
+
+
+def test_old_events_have_a_date_and_live_ones_an_age() -> None:
+    for at, age in ((STARTED, "1 s ago"), (1_700_000_000, "2023-11-14 22:13:20 UTC")):
+        live = health(partitions=(partition(0, 5, 9, at),))
+        assert f"<dt>newest event</dt><dd>{age}</dd>" in html(picture(state=live))
 
 
 def test_the_page_shows_the_share_of_invalid_records() -> None:

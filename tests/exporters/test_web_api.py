@@ -337,6 +337,7 @@ def test_only_a_variant_that_is_called_so_is_the_control(
     drawn = site.server.get("/").text
     assert drawn.count(" vs ") == (len(variants) - 1 if control else 0)
     assert drawn.count(f" vs {control}") == drawn.count(" vs ")
+    assert ("<fieldset" in drawn) == (comparison is not None)
 
 
 def test_the_control_of_an_experiment_is_that_of_the_cards(site: Site) -> None:

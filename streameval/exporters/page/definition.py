@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from streameval.catalogue.conventions import CONVENTIONS
-from streameval.catalogue.metric import Metric
+from streameval.catalogue.metric import Definition, Metric
 from streameval.catalogue.signature import Value
 from streameval.catalogue.systems import step_of
-from streameval.exporters.view import summary_of, unit_of_count
+from streameval.exporters.view import range_text, summary_of, unit_of_count
 
 _DIRECTIONS: Final = {
     True: "Higher is better.",
@@ -57,6 +57,12 @@ class MetricDefinition(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+def limits(definition: Definition) -> tuple[float | None, float | None]:
+    """Smallest and largest possible value; None: no limit."""
+    low, high = (None if math.isinf(bound) else bound for bound in definition.bounds)
+    return low, high
+
+
 def definition(metric: Metric) -> MetricDefinition:
     """The definition of one metric, from its own docstring, and what its convention does otherwise.
 
@@ -77,7 +83,6 @@ def definition(metric: Metric) -> MetricDefinition:
     step = step_of(metric.convention or "", metric.name)
     if convention is not None and step:
         text = f"{text}\n\nAs in {convention.system}: {step}."
-    low, high = (None if math.isinf(bound) else bound for bound in entry.bounds)
     return MetricDefinition(
         metric=metric.text,
         name=entry.name,
@@ -88,7 +93,7 @@ def definition(metric: Metric) -> MetricDefinition:
         summary=entry.summary,
         text=text,
         formula="\n".join(lines) or None,
-        range=(low, high),
+        range=limits(entry),
         higher_is_better=metric.higher_is_better,
         counts=unit_of_count(metric),
         mean=metric.is_mean,
@@ -98,11 +103,7 @@ def definition(metric: Metric) -> MetricDefinition:
 
 def facts(metric: MetricDefinition) -> Iterator[tuple[str, str]]:
     """The definition of a metric besides its text: name and fact, which may be empty."""
-    low, high = ("any" if bound is None else f"{bound:g}" for bound in metric.range)
-    limits = "any number" if metric.range == (None, None) else f"{low} to {high}"
-    if metric.range[0] is not None and metric.range[1] is None:
-        limits = f"{low} or more"
-    yield "Range", limits
+    yield "Range", range_text(*metric.range)
     yield "Direction", _DIRECTIONS[metric.higher_is_better]
     yield "Denominator", metric.counts
     yield "Convention", metric.system or ""
