@@ -20,40 +20,58 @@ from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import dead_letter_topics
 from streameval.daemon.log import level_of
 from streameval.evaluation.shell.errors import config_errors_in, status_of
+from streameval.evaluation.shell.options import with_fields
 from streameval.events.errors import ConfigError, StreamevalError
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")
 ]
-Listen: TypeAlias = Annotated[
-    list[str] | None,
-    Option(
-        "--web.listen",
-        "--web.listen-address",
-        metavar="HOST:PORT",
-        help="Address to serve on; may be repeated.",
-    ),
-]
-WebConfig: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--web.config.file",
-        metavar="FILE",
-        help="File with TLS and users; see docs/how-to/web.md.",
-    ),
-]
-RoutePrefix: TypeAlias = Annotated[
-    str | None, Option("--web.route-prefix", metavar="PATH", help="Prefix of all HTTP paths.")
-]
 
 
-def run(
-    config: ConfigPath,
-    *,
-    listen: Listen = None,
-    web_config: WebConfig = None,
-    route_prefix: RoutePrefix = None,
-) -> None:
+class WebFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that override keys of [web] in the file; each has the name of its key."""
+
+    listen: Annotated[
+        list[str] | None,
+        Option(
+            "--web.listen",
+            "--web.listen-address",
+            metavar="HOST:PORT",
+            help="Address to serve on; may be repeated.",
+        ),
+    ] = None
+    config_file: Annotated[
+        str | None,
+        Option(
+            "--web.config.file",
+            metavar="FILE",
+            help="File with TLS and users; see docs/how-to/web.md.",
+        ),
+    ] = None
+    route_prefix: Annotated[
+        str | None, Option("--web.route-prefix", metavar="PATH", help="Prefix of all HTTP paths.")
+    ] = None
+
+    def load(self, path: Path) -> Config:
+        """The configuration in a file, with these options."""
+        options = msgspec.structs.asdict(self)
+        overrides = {key: value for key, value in options.items() if value not in (None, [])}
+
+        def override(config: Config) -> Config:
+            try:
+                web = msgspec.structs.replace(config.web, **overrides)
+            except ConfigError as error:
+                option = f"--web.{error.key.replace('_', '-')}"
+                raise ConfigError("the command line", option, error.problem) from None
+            return msgspec.structs.replace(config, web=web)
+
+        settings = load(path, override)
+        web_security(settings.web)
+        return settings
+
+
+@with_fields
+def run(config: ConfigPath, *, web: WebFlags) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
 
     ```
@@ -83,7 +101,7 @@ def run(
             sys.stderr.write(configuration_lines(config, settings, dead_letter_topics(settings)))
         return Daemon(settings, os.environ)
 
-    settings = load_with(config, listen, web_config, route_prefix)
+    settings = web.load(config)
     resumes = "counts anew, without [state]" if settings.state is None else "resumes here"
     run_until_signal(config, settings, daemon, next_start=resumes)
 
@@ -112,27 +130,3 @@ def run_until_signal(
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
     emit(logging.INFO, "stopped", signal=stop.signal, **stopped)
-
-
-def load_with(
-    path: Path, listen: list[str] | None, web_config: Path | None, route_prefix: str | None
-) -> Config:
-    """The configuration in a file, with the options of the command line."""
-    options: dict[str, object] = {
-        "listen": listen or None,
-        "config_file": None if web_config is None else str(web_config),
-        "route_prefix": route_prefix,
-    }
-    overrides = {name: option for name, option in options.items() if option is not None}
-
-    def override(config: Config) -> Config:
-        try:
-            web = msgspec.structs.replace(config.web, **overrides)
-        except ConfigError as error:
-            option = f"--web.{error.key.replace('_', '-')}"
-            raise ConfigError("the command line", option, error.problem) from None
-        return msgspec.structs.replace(config, web=web)
-
-    settings = load(path, override)
-    web_security(settings.web)
-    return settings

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import os
 
-from streameval.cli.run import (
-    ConfigPath,
-    Listen,
-    RoutePrefix,
-    WebConfig,
-    load_with,
-    run_until_signal,
-)
+from streameval.cli.run import ConfigPath, WebFlags, run_until_signal
 from streameval.daemon.serving import StoreServer
+from streameval.evaluation.shell.options import with_fields
 from streameval.events.errors import ConfigError
 
 
-def serve(
-    config: ConfigPath,
-    *,
-    listen: Listen = None,
-    web_config: WebConfig = None,
-    route_prefix: RoutePrefix = None,
-) -> None:
+@with_fields
+def serve(config: ConfigPath, *, web: WebFlags) -> None:
     """Serve the values of all replicas: read the store that they share, and count nothing.
 
     ```
@@ -40,7 +29,7 @@ def serve(
 
     These options override [web] in the file.
     """
-    settings = load_with(config, listen, web_config, route_prefix)
+    settings = web.load(config)
     state = settings.state
     if state is None:
         problem = "it is missing; serve reads the store that [state] path names."

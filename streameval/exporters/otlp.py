@@ -93,7 +93,7 @@ class OtlpExporter(Collector):
         self._send()
 
     def _send(self) -> None:
-        with _Said() as said:
+        with _ExporterLog() as log:
             try:
                 metrics = list(metrics_of(self._families(), self._start, time.time_ns()))
                 scope = ScopeMetrics(InstrumentationScope("streameval"), metrics, "")
@@ -106,7 +106,7 @@ class OtlpExporter(Collector):
         self._failures += failed
         if failed != self._fails:
             self._fails = failed
-            self._observe(said.first or "see the log" if failed else None)
+            self._observe(log.first or "see the log" if failed else None)
 
 
 def metrics_of(families: Iterable[Family], start: int, now: int) -> Iterator[Metric]:
@@ -130,7 +130,7 @@ def metrics_of(families: Iterable[Family], start: int, now: int) -> Iterator[Met
             yield Metric(name, family.documentation, unit, data)
 
 
-class _Said(logging.Handler):
+class _ExporterLog(logging.Handler):
     """Takes what the exporter logs of one export; it says each attempt, every minute."""
 
     def __init__(self) -> None:

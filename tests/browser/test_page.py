@@ -1,23 +1,14 @@
 from __future__ import annotations
 
 import re
-import threading
-from typing import Any
 
 import pytest
-from msgspec import to_builtins
 from playwright.sync_api import Page, expect
 
-from streameval.config import Config, WebOptions
-from streameval.daemon import Daemon
-from streameval.engine.snapshot import Snapshot
-from streameval.exporters.web.answers import snapshot_answer
-from streameval.sources.options import SimulatorOptions
 from tests.browser.site import (
     Site,
     heard,
     moment,
-    numbers,
     panes,
     records_read,
     requests_of,
@@ -35,50 +26,14 @@ def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page
     expect(page.locator("#live article")).to_have_count(3)
     assert values(page) == site.expected()
     assert page.locator("#live .undefined").inner_text().startswith("\N{EN DASH}")
-    site.snapshot = moment(2)
-    expect(records_read(page)).to_have_text("16")
-    assert values(page) == site.expected()
-    assert page.locator("#state .age").inner_text() == "2 s"
+    for version in (2, 3, 4):
+        site.snapshot = moment(version)
+        expect(records_read(page)).to_have_text(f"{8 * version}")
+        assert values(page) == site.expected()
+        assert page.locator("#live").get_attribute("data-version") == f"{version}"
+    assert page.locator("#state .age").inner_text() == "4 s"
     assert said == []
     assert {url for url in requests if not url.startswith(site.address)} == set()
-
-
-def test_values_move_while_traffic_flows(own_page: Page) -> None:
-    source = SimulatorOptions(events_per_second=100)
-    web = WebOptions(listen="127.0.0.1:0")
-    config = Config(metrics=["ndcg@10", "ctr"], labels=["variant"], source=source, web=web)
-    stop = threading.Event()
-    taken: dict[int, list[dict[str, Any]]] = {}
-
-    def keep(snapshot: Snapshot) -> None:
-        taken[snapshot.version] = to_builtins(snapshot_answer(snapshot).metrics)
-
-    daemon = Daemon(config, {}, observe=keep)
-    running = threading.Thread(target=daemon.run, args=(stop.is_set,))
-    running.start()
-    try:
-        own_page.goto(daemon.address)
-        seen = [_shown(own_page) for _ in range(3)]
-    finally:
-        stop.set()
-        running.join()
-    assert len({version for version, _ in seen}) == len(seen)
-    assert [drawn_numbers for _, drawn_numbers in seen] == [
-        numbers(taken[version]) for version, _ in seen
-    ]
-    assert seen[0][1] != seen[-1][1]
-
-
-def _shown(page: Page) -> tuple[int, list[float]]:
-    """The next version that is on the page, with its values."""
-    script = "before => Number(document.querySelector('#live')?.dataset.version ?? 0) > before"
-    before = page.evaluate("Number(document.querySelector('#live')?.dataset.version ?? 0)")
-    page.wait_for_function(script, arg=before, timeout=60_000)
-    version, drawn_numbers = page.evaluate(
-        "[Number(document.querySelector('#live').dataset.version),"
-        " [...document.querySelectorAll('#live data')].map(each => Number(each.value))]"
-    )
-    return int(version), sorted(drawn_numbers)
 
 
 def test_an_update_leaves_the_reader_where_they_are(site: Site, page: Page) -> None:

@@ -20,6 +20,7 @@ from streameval.statistics.intervals import GroupSums
 from tests.crowds import audience
 from tests.exporters.experiments import CONTROL, TREATMENT, findings, report, variant
 from tests.exporters.pictures import charts
+from tests.present import present
 
 
 @pytest.fixture(scope="module")
@@ -111,26 +112,14 @@ def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
     assert "too few users: " not in drawn
 
 
-def test_a_reason_is_whole_whatever_a_variant_is_called() -> None:
-    name = "not enough evidence yet: b"
-    few = two_of(60, name)
-    result = report(few, Experiment())
+def test_an_open_verdict_has_its_whole_reason_and_the_lift_that_is_detectable_today() -> None:
+    result = report(two_of(60, "not enough evidence yet: b"), Experiment())
+    drawn = section(result).replace("\N{NO-BREAK SPACE}", " ")
     open_rows = [row for row in result.rows if row.verdict == "not enough evidence"]
     assert open_rows
     for row in open_rows:
-        reason = row.sentence.removeprefix("not enough evidence yet: t")
-        assert f"<small>T{reason}".replace(" %", "\N{NO-BREAK SPACE}%") in section(result)
-
-
-def test_the_page_tells_the_lift_that_is_detectable_today() -> None:
-    few = two_of(60)
-    result = report(few, Experiment())
-    open_rows = [row for row in result.rows if row.verdict == "not enough evidence"]
-    assert open_rows
-    for row in open_rows:
-        assert row.detectable is not None
-        today = f"a lift of {percent(row.detectable)} is found in 8 of 10"
-        assert today.replace(" %", "\N{NO-BREAK SPACE}%") in section(result)
+        assert f"<small>T{row.sentence.removeprefix('not enough evidence yet: t')}" in drawn
+        assert f"a lift of {percent(present(row.detectable))} is found in 8 of 10" in drawn
 
 
 def test_after_a_failed_check_nothing_is_promised() -> None:

@@ -107,21 +107,21 @@ class WebUsers:
         self._waiting[digest] = check
         self._unproven[digest] = Verdict.BUSY
         if len(self._waiting) > _MAX_WAITING:
-            last = max(self._waiting, key=self._place)
+            last = max(self._waiting, key=self._priority)
             self._waiting.pop(last).verdict.set_result(Verdict.BUSY)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         return check
 
-    def _place(self, digest: bytes) -> tuple[bool, bool, int, int]:
-        """The place of a check in the order; the smallest comes first."""
+    def _priority(self, digest: bytes) -> tuple[bool, bool, int, int]:
+        """The smallest comes first."""
         check = self._waiting[digest]
         refusals = self._refusals.get(check.address, 0)
         return digest != self._running, not check.asked_before, refusals, check.arrival
 
     async def _work(self) -> None:
         while self._waiting:
-            digest = self._running = min(self._waiting, key=self._place)
+            digest = self._running = min(self._waiting, key=self._priority)
             check = self._waiting[digest]
             user, password = check.credentials
             verdict = Verdict.BUSY

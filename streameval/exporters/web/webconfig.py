@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -93,7 +93,7 @@ class Security:
         return self._latest().users
 
     def _latest(self) -> _Content:
-        if self._seen != _stamps(self._files):
+        if self._seen != [*map(_stamp, self._files)]:
             try:
                 fresh = self._loaded()
                 self._check_change(fresh)
@@ -120,14 +120,14 @@ class Security:
     def _loaded(self) -> _Content:
         """The content of all files; stamps are taken before reading, so no change is missed."""
         self._files = [Path(self._path)] if self._path else []
-        self._seen = _stamps(self._files)
+        self._seen = [*map(_stamp, self._files)]
         options = self._read()
         tls = options.tls_server_config
         folder = Path(self._path).parent
         named = () if tls is None else (tls.cert_file, tls.key_file, tls.client_ca_file)
         files = [folder / name for name in named if name is not None]
         self._files += files
-        self._seen += _stamps(files)
+        self._seen += map(_stamp, files)
         users = WebUsers(self._path, options.basic_auth_users)
         return _Content(None if tls is None else _context(self._path, tls), users)
 
@@ -155,15 +155,12 @@ class _LatestContext(ssl.SSLContext):
         return context.wrap_bio(*arguments, **options)
 
 
-def _stamps(files: Iterable[Path]) -> list[tuple[int, ...]]:
+def _stamp(file: Path) -> tuple[int, ...]:
     """Values that change when a file is written or replaced; links are followed."""
-    stamps: list[tuple[int, ...]] = []
-    for file in files:
-        stamps.append(())
-        with suppress(OSError):
-            status = file.stat()
-            stamps[-1] = status.st_mtime_ns, status.st_size, status.st_ino
-    return stamps
+    with suppress(OSError):
+        status = file.stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino
+    return ()
 
 
 def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:

@@ -23,10 +23,10 @@ function rows({ lines, band = [] }) {
 function aligned(lines) {
   const times = [...new Set(lines.flatMap((line) => line.points.map(([at]) => at)))];
   times.sort((left, right) => left - right);
-  const places = new Map(times.map((at, place) => [at, place]));
+  const indexes = new Map(times.map((at, index) => [at, index]));
   const rows = lines.map((line) => {
     const row = new Array(times.length).fill(undefined);
-    for (const [at, value] of line.points) row[places.get(at)] = value;
+    for (const [at, value] of line.points) row[indexes.get(at)] = value;
     return row;
   });
   return [times, ...rows];

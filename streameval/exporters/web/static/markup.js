@@ -1,57 +1,55 @@
-// Updates shown elements in place, so that focus, scrolling, charts and opened details survive.
+// Updates elements in place, so that focus, scrolling, charts and opened details survive.
 
-function attributes(shown, next) {
+function attributes(current, next) {
   for (const { name, value } of next.attributes) {
-    if (shown.getAttribute(name) !== value) shown.setAttribute(name, value);
+    if (current.getAttribute(name) !== value) current.setAttribute(name, value);
   }
-  for (const { name } of [...shown.attributes]) {
+  for (const { name } of [...current.attributes]) {
     // A <details> that the user opened stays open.
-    if (name !== "open" && !next.hasAttribute(name)) shown.removeAttribute(name);
+    if (name !== "open" && !next.hasAttribute(name)) current.removeAttribute(name);
   }
 }
 
 // What a user chose is a property, which attributes do not change any more.
-function chosen(shown, next) {
-  if (shown.nodeName === "OPTION" && shown.selected !== next.hasAttribute("selected")) {
-    shown.selected = next.hasAttribute("selected");
-  }
-  if (shown.nodeName === "INPUT" && shown.checked !== next.hasAttribute("checked")) {
-    shown.checked = next.hasAttribute("checked");
+function choice(current, next) {
+  for (const name of ["selected", "checked"]) {
+    const value = next.hasAttribute(name);
+    if (name in current && current[name] !== value) current[name] = value;
   }
 }
 
-export function morph(shown, next) {
-  if (shown.nodeName !== next.nodeName || (shown.id ?? "") !== (next.id ?? "")) {
-    shown.replaceWith(next);
-  } else if (shown.nodeType === Node.TEXT_NODE) {
-    if (shown.data !== next.data) shown.data = next.data;
+export function morph(current, next) {
+  if (current.nodeName !== next.nodeName || (current.id ?? "") !== (next.id ?? "")) {
+    current.replaceWith(next);
+  } else if (current.nodeType === Node.TEXT_NODE) {
+    if (current.data !== next.data) current.data = next.data;
   } else {
-    attributes(shown, next);
-    if (shown.matches("figure.chart")) data(shown, next);
-    else children(shown, next);
-    chosen(shown, next);
+    attributes(current, next);
+    if (current.matches("figure.chart")) data(current, next);
+    else children(current, next);
+    choice(current, next);
   }
 }
 
 // Of a chart only the data is the server's; the rest was drawn.
-function data(shown, next) {
-  const [before, after] = [shown, next].map((figure) => figure.querySelector("script"));
+function data(current, next) {
+  const [before, after] = [current, next].map((figure) => figure.querySelector("script"));
   if (before && after) before.textContent = after.textContent;
   else if (before) before.remove();
-  else if (after) shown.append(after);
+  else if (after) current.append(after);
 }
 
-// Children with an id are found by it, others by their place.
-function children(shown, next) {
-  const wanted = [...next.childNodes];
-  const ids = new Map([...shown.children].filter((child) => child.id).map((child) => [child.id, child]));
-  wanted.forEach((child, place) => {
-    const there = shown.childNodes[place];
+// Children with an id are found by it, others by their position.
+function children(current, next) {
+  const nodes = [...next.childNodes];
+  const ids = new Map([...current.children].filter((child) => child.id).map((child) => [child.id, child]));
+  nodes.forEach((child, index) => {
+    const sibling = current.childNodes[index];
     const same = child.id ? ids.get(child.id) : null;
-    if (same && same !== there) shown.insertBefore(same, there ?? null);
-    const old = shown.childNodes[place];
+    if (same && same !== sibling) current.insertBefore(same, sibling ?? null);
+    const old = current.childNodes[index];
     if (old && (same || !old.id || child.id === old.id)) morph(old, child);
-    else shown.insertBefore(child, old ?? null);
+    else current.insertBefore(child, old ?? null);
   });
-  [...shown.childNodes].slice(wanted.length).forEach((child) => child.remove());
+  [...current.childNodes].slice(nodes.length).forEach((child) => child.remove());
 }
