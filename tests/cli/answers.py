@@ -1,7 +1,7 @@
 """What the program prints and says: files of commands, of their folders, and of every line.
 
-mistakes.toml has commands that go wrong, values.toml those that print values: first commands alone,
-then groups of them that share files.
+mistakes.toml has commands that go wrong, values.toml those that print values: a row for a command,
+or several, before which may stand the files that they share.
 `python -m tests.cli.answers` writes the answers anew; read the difference before you commit it.
 """
 
@@ -64,10 +64,20 @@ class Answer(NamedTuple):
 
 def answers(file: Path) -> Iterator[Answer]:
     """All of a file."""
-    for about, part in tomllib.loads(file.read_text(encoding="utf-8")).items():
-        group: dict[str, Any] = part if isinstance(part, dict) else {"said": [part]}
-        for command, result, said, *files in group["said"]:
-            yield Answer(about, group.get("files", {}) | dict(*files), command, result, said)
+    for about, rows, files in groups(file.read_text(encoding="utf-8")):
+        for command, result, said, *more in rows:
+            yield Answer(about, files | dict(*more), command, result, said)
+
+
+def groups(text: str) -> Iterator[tuple[str, list[Any], dict[str, Content]]]:
+    """What commands show, their rows, and the files that all of them find."""
+    for about, rows in tomllib.loads(text).items():
+        if isinstance(rows[0], str):
+            yield about, [rows], {}
+        elif isinstance(rows[0], dict):
+            yield about, rows[1:], rows[0]
+        else:
+            yield about, rows, {}
 
 
 def _text(content: Content) -> str:
@@ -102,21 +112,18 @@ def main() -> None:
     for file in FILES:
         text = file.read_text(encoding="utf-8")
         head, _, _ = text.partition("\n\n")
-        lines, given = [head, ""], answers(file)
-        for about, part in tomllib.loads(text).items():
-            alone = isinstance(part, list)
-            if not alone:
-                lines += ["", f"[{json.dumps(about)}]"]
-                lines += [f"files = {_toml(part['files'])}"] if "files" in part else []
-                lines.append("said = [")
-            for row in [part] if alone else part["said"]:
-                answer = next(given)
+        lines, today = [head, ""], answers(file)
+        for about, rows, files in groups(text):
+            written = [f"  {_toml(files)},"] if files else []
+            for row in rows:
+                answer = next(today)
                 with tempfile.TemporaryDirectory() as folder:
                     result, said = answer.of_today(Path(folder))
                 row[1:3] = [result, row[2] if "..." in row[2] else said]
-                written = f"[{', '.join(map(_toml, row))}]"
-                lines.append(f"{json.dumps(about)} = {written}" if alone else f"  {written},")
-            lines += [] if alone else ["]"]
+                written.append(f"  [{', '.join(map(_toml, row))}],")
+            one = f"{json.dumps(about)} = {written[0].strip(' ,')}"
+            several = [f"{json.dumps(about)} = [", *written, "]"]
+            lines += [one] if len(written) == 1 else several
         file.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 

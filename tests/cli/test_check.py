@@ -107,6 +107,13 @@ def test_connect_describes_the_topics_of_a_broker(broker: Broker, tmp_path: Path
     assert "topic 'absent': not found on this cluster" in absent.stderr
 
 
+def test_run_names_the_file_of_a_setting_that_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, 'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["a b"] }\n')
+    done = run("run", path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"{path}: source.topics" in done.stderr
+
+
 def test_check_prints_the_values_of_attributes(tmp_path: Path) -> None:
     (tmp_path / "genres.csv").write_text("item,genre\na,news\nb,drama\nb,news\n")
     providers = "".join(f"i{number},p{number}\n" for number in range(1_200))
