@@ -402,6 +402,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         """Names of the labels on every series of the first family."""
         return self.families[0].label_names
 
+    def labels_of(self, entry: Series) -> dict[str, str]:
+        """Label name -> value, of one series; its segment's included."""
+        return dict(zip(self.families[entry.family].label_names, entry.labels, strict=True))
+
     @property
     def has_windows(self) -> bool:
         """Whether any family has windows."""

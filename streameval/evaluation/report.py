@@ -59,7 +59,7 @@ def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
             fields: dict[str, Any] = {}
             if span.start is not None:
                 fields["start"] = moment_text(span.start)
-            fields |= {"metric": entry.metric.text, "labels": labels_of(span.snapshot, entry)}
+            fields |= {"metric": entry.metric.text, "labels": span.snapshot.labels_of(entry)}
             if windowed:
                 fields["window"] = entry.window
             if entry.since is not None:
@@ -83,12 +83,6 @@ def records_of(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
                 "note": reading.note,
             }
             yield fields | {name: said for name, said in remarks.items() if said is not None}
-
-
-def labels_of(snapshot: Snapshot, entry: Series) -> dict[str, str]:
-    """The labels of a series with their values."""
-    names = snapshot.families[entry.family].label_names
-    return dict(zip(names, entry.labels, strict=True))
 
 
 _COLUMNS: Final = frozenset(

@@ -23,7 +23,7 @@ from streameval.engine.windows.views import SliceTable
 from streameval.evaluation.fields import lacking_field
 from streameval.evaluation.options import NoEventsError, Note, Setting, Surroundings
 from streameval.evaluation.processes import map_parts
-from streameval.evaluation.report import SpanReadings, label_column, labels_of
+from streameval.evaluation.report import SpanReadings, label_column
 from streameval.evaluation.setup import Setup
 from streameval.evaluation.slice_counts import SliceCounts, starts_of
 from streameval.evaluation.sources import EventSource, Given
@@ -107,7 +107,7 @@ class FileCounts:
             users = {family.labels[at]: of.users for at, of in zip(cells, found, strict=False)}
         return [
             EvaluationRow(
-                start, labels_of(snapshot, of), of.window, of.reading, users.get(of.labels)
+                start, snapshot.labels_of(of), of.window, of.reading, users.get(of.labels)
             )
             for start, snapshot in self.spans
             for of in snapshot.series

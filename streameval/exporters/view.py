@@ -265,16 +265,21 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     compared = comparison(snapshot)
     if compared is None or compared.control is None:
         return [None] * len(snapshot.series)
-    keys = [_split(snapshot, entry, compared.label) for entry in snapshot.series]
-    pairs = list(zip(keys, snapshot.series, strict=True))
-    controls = {key: entry for (value, key), entry in pairs if value == compared.control}
-    found: list[float | None] = []
-    for (_, key), entry in pairs:
+    # Series that differ only in the compared label have one key.
+    keys, controls = [], dict[object, Series]()
+    for entry in snapshot.series:
+        labels = snapshot.labels_of(entry)
+        is_control = labels.pop(compared.label, None) == compared.control
+        keys.append((entry.family, entry.metric.text, entry.window, *labels.items()))
+        if is_control:
+            controls[keys[-1]] = entry
+    by: list[float | None] = []
+    for key, entry in zip(keys, snapshot.series, strict=True):
         control = controls.get(key, entry)
         defined = entry.reading.defined and control.reading.defined
         is_other = control is not entry and defined
-        found.append(entry.reading.value - control.reading.value if is_other else None)
-    return found
+        by.append(entry.reading.value - control.reading.value if is_other else None)
+    return by
 
 
 def difference_text(entry: Series, by: float, control: str) -> str:
@@ -284,11 +289,3 @@ def difference_text(entry: Series, by: float, control: str) -> str:
     before = entry.reading.value - by
     share = "" if before == 0 else f" ({percent(by / before, '+')})"
     return f"{'-' if by < 0 else '+'}{figure(abs(by))}{share} vs {control}"
-
-
-def _split(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, tuple[object, ...]]:
-    """The value of a label, and a key that is equal for series that differ only in it."""
-    names = snapshot.families[entry.family].label_names
-    labels = dict(zip(names, entry.labels, strict=True))
-    value = labels.pop(label, None)
-    return value, (entry.family, entry.metric.text, entry.window, *labels.items())

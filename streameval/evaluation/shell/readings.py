@@ -14,7 +14,6 @@ from streameval.engine.windows.times import moment_text
 from streameval.evaluation.report import (
     SpanReadings,
     label_column,
-    labels_of,
     page_of,
     records_of,
 )
@@ -100,7 +99,7 @@ def _parts(spans: Sequence[SpanReadings]) -> Iterator[TextTable[_Line] | Text]:
     for start, snapshot in spans:
         begin = "" if start is None else moment_text(start)
         for entry in snapshot.series:
-            labels = labels_of(snapshot, entry)
+            labels = snapshot.labels_of(entry)
             words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
             rows.append(_Line(words, {None: entry}))
     yield _listed(("start", "metric", *names), rows)

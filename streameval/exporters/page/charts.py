@@ -125,7 +125,7 @@ def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
     answer = history(excerpt.snapshot, metric, window, excerpt.selection.segment or None)
     lines = []
     for series in answer.series:
-        if excerpt.shows(series.labels):
+        if excerpt.selection.includes(series.labels, excerpt.compared):
             name = slice_name(series.labels.values())
             points = ((at, value) for at, value, _ in series.points)
             lines.append(chart_line(name, excerpt.index_of(series.labels.values()), points))
@@ -134,10 +134,12 @@ def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
 
 def drawings(excerpt: Excerpt, metric: str) -> list[Drawing]:
     """The charts of a metric shown alone: slices side by side, panes, each slice."""
+    families = excerpt.snapshot.families
     names = {
         entry.window
         for entry in excerpt.snapshot.series
-        if entry.metric.text == metric and excerpt.segment_of(entry) == excerpt.selection.segment
+        if entry.metric.text == metric
+        and (families[entry.family].segment or "") == excerpt.selection.segment
     }
     windows = [window for window in excerpt.windows if window in names]
     by_window = {window: window_lines(excerpt, metric, window) for window in windows}

@@ -94,9 +94,7 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
         time="wall" if snapshot.past.clock is None else "event",
         series=[
             HistorySeries(
-                labels=dict(
-                    zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)
-                ),
+                labels=snapshot.labels_of(entry),
                 points=_points(snapshot, entry, window)[-LONGEST:],
             )
             for entry in of_window

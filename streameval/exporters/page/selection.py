@@ -52,6 +52,17 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         pairs += [("variant", name) for name in self.variants]
         return f"?{urlencode(pairs)}" if pairs else "./"
 
+    def includes(self, labels: Mapping[str, str], compared: Variants | None) -> bool:
+        """Whether it shows a slice with these labels, by its variant and its value of the segment.
+
+        `compared`: the comparison in the snapshot.
+        """
+        if self.variants and compared is not None:
+            variant = labels.get(compared.label)
+            if variant is not None and variant not in self.variants:
+                return False
+        return not self.value or labels.get(self.segment) == self.value
+
 
 def selection_of(query: Iterable[tuple[str, str]]) -> Selection:
     """The selection in the query of an address; other fields are ignored.
@@ -83,8 +94,8 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     windows: tuple[str, ...]
     window: str
     compared: Variants | None
-    names: Sequence[str] = ()
-    rows: Mapping[Metric, Sequence[tuple[Series, float | None]]] = {}
+    names: Sequence[str]
+    rows: Mapping[Metric, Sequence[tuple[Series, float | None]]]
 
     @property
     def control(self) -> str | None:
@@ -95,15 +106,6 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     def window_name(self) -> str:
         """The window shown in words."""
         return window_name(self.window)
-
-    def shows(self, labels: Mapping[str, str]) -> bool:
-        """Whether a slice is chosen, by its variant and its value of the segment."""
-        selection, compared = self.selection, self.compared
-        if selection.variants and compared is not None:
-            variant = labels.get(compared.label)
-            if variant is not None and variant not in selection.variants:
-                return False
-        return not selection.value or labels.get(selection.segment) == selection.value
 
     def metrics(self) -> list[Metric]:
         """The metrics of the chosen name and cut-off."""
@@ -119,18 +121,9 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
         name = slice_name(labels)
         return self.names.index(name) if name in self.names else len(self.names)
 
-    def segment_of(self, entry: Series) -> str:
-        """The segment of a series, or ""."""
-        return self.snapshot.families[entry.family].segment or ""
-
-    def labels_of(self, entry: Series) -> dict[str, str]:
-        """Label name -> value, of one series."""
-        names = self.snapshot.families[entry.family].label_names
-        return dict(zip(names, entry.labels, strict=True))
-
     def values_of(self, label: str) -> list[str]:
         """The values of a label or segment, sorted."""
-        labels = map(self.labels_of, self.snapshot.series)
+        labels = map(self.snapshot.labels_of, self.snapshot.series)
         return sorted({values[label] for values in labels if label in values})
 
     def pickers(self) -> Iterator[tuple[str, str, Mapping[str, str], str]]:
@@ -158,27 +151,36 @@ def excerpt(snapshot: Snapshot, selection: Selection) -> Excerpt:
     windows = (*sorted(named, key=duration_of), LIFETIME)
     usual = windows[max(0, (len(windows) - 2) // 2)]
     window = selection.window if selection.window in windows else usual
+    compared, variants = comparison(snapshot), selection.variants
+    labels = [snapshot.labels_of(entry) for entry in snapshot.series]
+    if compared is not None:
+        values = {of_series.get(compared.label) for of_series in labels} - {None}
+        variants = () if values <= set(variants) else variants
     selection = msgspec.structs.replace(
         selection,
         segment=segment,
         value=selection.value if segment else "",
         window="" if window == usual else window,
+        variants=variants,
     )
-    compared = comparison(snapshot)
-    result = Excerpt(
-        snapshot=snapshot, selection=selection, windows=windows, window=window, compared=compared
-    )
-    if compared is not None and set(result.values_of(compared.label)) <= set(selection.variants):
-        selection = msgspec.structs.replace(selection, variants=())
-        result = msgspec.structs.replace(result, selection=selection)
     names: set[str] = set()
     rows: dict[Metric, list[tuple[Series, float | None]]] = {}
-    for entry, difference in zip(snapshot.series, differences(snapshot), strict=True):
-        if entry.window == window and result.segment_of(entry) == segment:
+    entries = zip(snapshot.series, labels, differences(snapshot), strict=True)
+    for entry, of_series, difference in entries:
+        in_segment = (snapshot.families[entry.family].segment or "") == segment
+        if entry.window == window and in_segment:
             names.add(slice_name(entry.labels))
-            if result.shows(result.labels_of(entry)):
+            if selection.includes(of_series, compared):
                 rows.setdefault(entry.metric, []).append((entry, difference))
-    return msgspec.structs.replace(result, names=sorted(names), rows=rows)
+    return Excerpt(
+        snapshot=snapshot,
+        selection=selection,
+        windows=windows,
+        window=window,
+        compared=compared,
+        names=sorted(names),
+        rows=rows,
+    )
 
 
 def slice_name(labels: Iterable[str]) -> str:

@@ -113,7 +113,7 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
         stored_at=snapshot.stored_at,
         stored=snapshot.stored,
         metrics=[
-            _reading(entry, snapshot.families[entry.family], difference)
+            _reading(snapshot, entry, difference)
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
         ],
         **found,
@@ -122,14 +122,14 @@ def snapshot_answer(snapshot: Snapshot, status: State | None = None) -> Snapshot
     return answer
 
 
-def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> ReadingAnswer:
+def _reading(snapshot: Snapshot, entry: Series, difference: float | None) -> ReadingAnswer:
     reading = entry.reading
     evidence = {"problem": None} | msgspec.structs.asdict(reading)
     evidence["value"] = reading.value if reading.defined else None
     return ReadingAnswer(
         **evidence,
-        labels=dict(zip(family.label_names, entry.labels, strict=True)),
-        segment=family.segment,
+        labels=snapshot.labels_of(entry),
+        segment=snapshot.families[entry.family].segment,
         window=entry.window,
         since=entry.since,
         estimate=entry.metric.definition.estimates_policy,
