@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -32,6 +32,14 @@ LISTS_OF_EVENTS: Final = {
     "user_novelty": ("history", "each user's history"),
 }
 """Metric -> the key of [event] without which it has no value, and what the field holds."""
+
+_FIELDS: Final = (
+    *("recommendations", "interactions", "user", "time", "event_id"),
+    *("positions", "scores", "baseline", "history"),
+)
+
+ONE_VALUE: Final = frozenset({"user", "time", "event_id", "labels"})
+"""Fields, or the tables of fields, whose paths lead to one value; the others lead to lists."""
 
 Format: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
 
@@ -129,6 +137,16 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def ranker_names(self) -> tuple[str, ...]:
         """The rankers that were not shown, by name."""
         return tuple(self.rankers or ())
+
+    def paths(self, dimensions: Sequence[str]) -> list[tuple[str, str]]:
+        """Key and path of each configured field of a record, also of `dimensions`."""
+        named = (
+            *((f"per_item.{name}", path) for name, path in (self.per_item or {}).items()),
+            *((f"rankers.{name}", path) for name, path in (self.rankers or {}).items()),
+            *((f"labels.{name}", self.labels.get(name, name)) for name in dimensions),
+        )
+        paths = ((key, getattr(self, key)) for key in _FIELDS)
+        return [*((key, path) for key, path in paths if path is not None), *named]
 
     @property
     def encoding(self) -> tuple[Format, str | None, str | None]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
-from streameval.decoding.fields import MAX_HISTORY, EventFields
+from streameval.decoding.fields import MAX_HISTORY, ONE_VALUE, EventFields
 from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, invalid_of, shortened_json
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import check_time, microseconds
@@ -68,9 +69,6 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     return ids.each(items, field)
 
 
-_TOO_LONG: Final[Reason] = "too_many_recommendations"
-
-
 class Recommended(NamedTuple):
     """The list shown, without padding.
 
@@ -86,13 +84,10 @@ class Recommended(NamedTuple):
 class RecommendationReader:
     """Reads recommendations: ids, or objects with an id and, optionally, a score."""
 
-    def __init__(
-        self, fields: EventFields, field: str = "recommendations", path: str | None = None
-    ) -> None:
-        self._field = path or str(getattr(fields, field))
-        self._longest, self._too_long = fields.max_recommendations, _TOO_LONG
-        if field == "history":
-            self._longest, self._too_long = MAX_HISTORY, "history_too_long"
+    def __init__(self, fields: EventFields, path: str, *, history: bool = False) -> None:
+        self._field = path
+        self._longest: int = MAX_HISTORY if history else fields.max_recommendations
+        self._too_long: Reason = "history_too_long" if history else "too_many_recommendations"
         self._ids = Ids(fields.ids)
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
@@ -102,8 +97,8 @@ class RecommendationReader:
         values = as_list(value, self._field)
         check_count(values, self._longest, self._field, self._too_long)
         items = items_of(values, self._item, self._ids, self._field)
-        kept = without_padding(self._field, items)
-        return Recommended(kept, self._scores(values[: len(kept)]), len(items))
+        unpadded = without_padding(self._field, items)
+        return Recommended(unpadded, self._scores(values[: len(unpadded)]), len(items))
 
     def items(self, value: object, _: str) -> Sequence[Id]:
         """Read a list of which only the items matter."""
@@ -197,6 +192,8 @@ class InteractionReader:
 
 
 _NONE = Engagement([], ())
+_NAME: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+"""A name that a metric can have as a parameter."""
 
 
 class DecodedEvent(Event, kw_only=True, gc=False):
@@ -218,31 +215,26 @@ class GeneralDecoder:
         self._fields = fields
         self._name = Ids("string")
         self._shown_only = shown_only
-        self._recommendations = compile_path(fields.recommendations, "recommendations", lists=True)
-        self._interactions = compile_path(fields.interactions, "interactions", lists=True)
-        self._user = compile_path(fields.user, "user")
-        self._time = _optional(fields.time, "time")
-        self._event_id = _optional(fields.event_id, "event_id")
-        self._positions = _optional(fields.positions, "positions", lists=True)
-        self._scores = _optional(fields.scores, "scores", lists=True)
-        self._baseline = _optional(fields.baseline, "baseline", lists=True)
-        self._history = _optional(fields.history, "history", lists=True)
-        self._per_item = _named_paths(fields.per_item or {})
+        for name in fields.per_item or ():
+            if not _NAME.fullmatch(name) or name in ("true", "false"):
+                problem = f"{name!r} is not a name that a metric can have as a parameter"
+                raise ConfigError("[event]", "per_item", f"{problem}; write it like 'propensity'")
+        self._paths = {
+            key: compile_path(path, key, lists=key.partition(".")[0] not in ONE_VALUE)
+            for key, path in fields.paths(dimensions)
+        }
+        self._per_item = {name: self._paths[f"per_item.{name}"] for name in fields.per_item or ()}
+        self._dimensions = [self._paths[f"labels.{name}"] for name in dimensions]
         self._rankers = [
-            (
-                compile_path(path, f"rankers.{name}", lists=True),
-                RecommendationReader(fields, path=path).read,
-            )
+            (self._paths[f"rankers.{name}"], RecommendationReader(fields, path).read)
             for name, path in (fields.rankers or {}).items()
         ]
-        self._dimensions = [
-            compile_path(fields.labels.get(x, x), f"labels.{x}") for x in dimensions
-        ]
-        self._read_recommendations = RecommendationReader(fields).read
-        self._read_baseline = RecommendationReader(fields, "baseline").items
-        self._read_history = RecommendationReader(fields, "history").items
+        self._read_recommendations = RecommendationReader(fields, fields.recommendations).read
+        self._read_baseline = RecommendationReader(fields, fields.baseline or "").items
+        self._read_history = RecommendationReader(fields, fields.history or "", history=True).items
         self._read_interactions = InteractionReader(fields).read
-        self._parse = TopLevel(path.key for path in self._paths()).parse
+        unread = "interactions" if shown_only else None
+        self._parse = TopLevel(path.key for key, path in self._paths.items() if key != unread).parse
 
     def decode(self, value: bytes) -> DecodedEvent | InvalidEvent:
         """Decode a record; returns an `InvalidEvent` instead of raising."""
@@ -257,7 +249,7 @@ class GeneralDecoder:
         # Whether it has interactions in any form.
         engaged = False
         with suppress(Refusal):
-            engaged = not self._shown_only and bool(self._interactions.of(record))
+            engaged = not self._shown_only and bool(self._paths["interactions"].of(record))
         return msgspec.structs.replace(invalid, engaged=engaged)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
@@ -274,10 +266,10 @@ class GeneralDecoder:
                 events.append(event)
                 places.append(place)
         batch = columns_of(events)
-        if self._time is not None:
+        if "time" in self._paths:
             times = np.array([event.ts for event in events], dtype=np.int64)
             batch = msgspec.structs.replace(batch, times=times)
-        if self._event_id is not None:
+        if "event_id" in self._paths:
             ids = [str(event.event_id) for event in events]
             batch = msgspec.structs.replace(batch, event_ids=ids)
         return Decoded(
@@ -289,39 +281,46 @@ class GeneralDecoder:
             tombstones=tombstones,
         )
 
-    def _paths(self) -> list[Path]:
-        lists = (self._positions, self._scores, self._baseline, self._history)
-        rankers = (path for path, _ in self._rankers)
-        optional = (self._time, self._event_id, *lists, *self._per_item.values(), *rankers)
-        mapped = [path for path in optional if path is not None]
-        outcome = [] if self._shown_only else [self._interactions]
-        return [self._recommendations, *outcome, self._user, *mapped, *self._dimensions]
-
     def _event(self, record: dict[str, Any]) -> DecodedEvent:
-        shown = self._read_recommendations(self._recommendations.of(record))
+        shown = self._read_recommendations(self._paths["recommendations"].of(record))
         outcome = _NONE
         if not self._shown_only:
-            outcome = self._read_interactions(self._interactions.of(record))
+            outcome = self._read_interactions(self._paths["interactions"].of(record))
             if are_marks(shown.items, outcome.items):
                 raise marks_error(self._fields.interactions)
-        items = len(shown.items), shown.padded
+        read, items = partial(self._read, record), (len(shown.items), shown.padded)
         return DecodedEvent(
             recommendations=shown.items,
             interactions=outcome.items,
-            user=_read(self._user, record, self._name.one, optional=True) or None,
-            ts=_read(self._time, record, self._moment),
+            user=read("user", self._name.one, optional=True) or None,
+            ts=read("time", self._moment),
             labels=tuple(label_text(path.of(record), path.text) for path in self._dimensions),
-            positions=_read(self._positions, record, positions, *items, optional=True),
-            scores=shown.scores
-            if self._scores is None
-            else _read(self._scores, record, scores, *items),
-            baseline=_read(self._baseline, record, self._read_baseline),
-            history=_read(self._history, record, self._read_history, optional=True),
+            positions=read("positions", positions, *items, optional=True),
+            scores=read("scores", scores, *items) if "scores" in self._paths else shown.scores,
+            baseline=read("baseline", self._read_baseline),
+            history=read("history", self._read_history, optional=True),
             typed=outcome.typed,
             per_item=self._item_values(record, *items),
-            rankers=tuple(read(path.of(record)).items for path, read in self._rankers),
-            event_id=_read(self._event_id, record, self._name.identity),
+            rankers=tuple(read_list(path.of(record)).items for path, read_list in self._rankers),
+            event_id=read("event_id", self._name.identity),
         )
+
+    def _read(
+        self,
+        record: dict[str, Any],
+        key: str,
+        read: Callable[..., Any],
+        *more: object,
+        optional: bool = False,
+    ) -> Any:
+        """Read a field with `read(value, path, *more)`; None if it is not configured."""
+        path = self._paths.get(key)
+        value = None if path is None else path.of(record)
+        if path is None or (value is None and optional):
+            return None
+        if value is None:
+            raise Refusal("missing_field", f"{path.text} is absent or null")
+        return read(value, path.text, *more)
 
     def _item_values(self, record: dict[str, Any], items: int, padded: int) -> Any:
         values: dict[str, Any] = {}
@@ -337,37 +336,3 @@ class GeneralDecoder:
     def _moment(self, written: object, field: str) -> int | None:
         unit = self._fields.time_unit
         return None if unit is None else microseconds(check_time(written, unit, field), unit)
-
-
-def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:
-    return None if text is None else compile_path(text, key, lists=lists)
-
-
-def _named_paths(per_item: Mapping[str, str]) -> dict[str, Path]:
-    """Name -> path; metrics name these values in their parameters."""
-    for name in per_item:
-        if not _NAME.fullmatch(name) or name in ("true", "false"):
-            problem = f"{name!r} is not a name that a metric can have as a parameter"
-            raise ConfigError("[event]", "per_item", f"{problem}; write it like 'propensity'")
-    return {
-        name: compile_path(path, f"per_item.{name}", lists=True) for name, path in per_item.items()
-    }
-
-
-_NAME: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
-
-
-def _read(
-    path: Path | None,
-    record: dict[str, Any],
-    read: Callable[..., Any],
-    *more: object,
-    optional: bool = False,
-) -> Any:
-    """Read the value at a path with `read(value, field, *more)`; None without a path."""
-    value = None if path is None else path.of(record)
-    if path is None or (value is None and optional):
-        return None
-    if value is None:
-        raise Refusal("missing_field", f"{path.text} is absent or null")
-    return read(value, path.text, *more)

@@ -53,8 +53,8 @@ class RowDecoder:
         self._kind: IdKind = "text" if self._are_text else "integer"
         self._decode: Callable[[Any], Any] = msgspec.json.Decoder(row).decode
         self._names = row.__struct_fields__
-        self._dimensions = self._slots("dimension_")
-        self._rankers = self._slots("ranker_")
+        self._dimensions = self._slots("labels_")
+        self._rankers = self._slots("rankers_")
         self._per_item = dict(zip(self._slots("per_item_"), fields.per_item or (), strict=True))
         others = ("baseline", "history", *self._rankers)
         self._other_ids = [name for name in others if name in self._names]
@@ -184,10 +184,9 @@ def plain_row(
 ) -> type[msgspec.Struct] | None:
     """A Struct of the fields of plain records.
 
-    Its attributes: recommendations, user, dimension_0, ..., interactions unless `shown_only`, and,
-    if configured, time, event_id, positions, scores, baseline, history, per_item_0, ... and
-    ranker_0, ... Returns None if a path is nested, two fields share a path, or interactions need
-    a type: the general decoder decodes such records.
+    Its attributes are the keys of `EventFields.paths`, numbered in tables (`labels_5`). Returns
+    None if a path is nested, two fields share a path, or interactions need a type: the general
+    decoder decodes such records.
     """
     text, identity = short_text(MAX_ID_BYTES), short_text(MAX_ID_BYTES, 1) | INTEGER
     # An empty text is padding, which the general decoder removes.
@@ -198,35 +197,32 @@ def plain_row(
     if fields.ids == "string":  # keys of JSON objects are text
         acts |= _gains_of(short_text(MAX_ID_BYTES, 1), fields.max_interactions)
     word: Any = short_text(MAX_LABEL_BYTES)
-    values = list[float | word | None] | None
-    label = word | INTEGER | None  # `label_texts` makes text of it
-    columns: list[tuple[str, str | None, Any, bool]] = [
-        ("recommendations", fields.recommendations, shown, True),
-        ("interactions", None if shown_only else fields.interactions, acts, True),
-        ("time", fields.time_unit and fields.time, KINDS[fields.time_unit or "s"], True),
-        ("event_id", fields.event_id, identity, True),
-        ("scores", fields.scores, list[float], True),
-        ("baseline", fields.baseline, shown, True),
-        ("positions", fields.positions, list[_RANK] | None, False),
-        ("history", fields.history, _list_of(item, MAX_HISTORY) | None, False),
-        ("user", fields.user, text | INTEGER | None, False),
-    ]
-    for number, path in enumerate((fields.rankers or {}).values()):
-        columns.append((f"ranker_{number}", path, shown, True))
-    for number, path in enumerate((fields.per_item or {}).values()):
-        columns.append((f"per_item_{number}", path, values, False))
-    for number, name in enumerate(dimensions):
-        columns.append((f"dimension_{number}", fields.labels.get(name, name), label, False))
-    paths = {name: path for name, path, *_ in columns if path is not None}
+    # With a default, the field is optional.
+    kinds: dict[str, tuple[Any, ...]] = {
+        "recommendations": (shown,),
+        "interactions": (acts,),
+        "user": (text | INTEGER | None, None),
+        "time": (KINDS[fields.time_unit or "s"],),
+        "event_id": (identity,),
+        "positions": (list[_RANK] | None, None),
+        "scores": (list[float],),
+        "baseline": (shown,),
+        "history": (_list_of(item, MAX_HISTORY) | None, None),
+        "per_item": (list[float | word | None] | None, None),
+        "rankers": (shown,),
+        "labels": (word | INTEGER | None, None),  # `label_texts` makes text of it
+    }
+    columns, paths = list[Any](), dict[str, str]()
+    for number, (key, path) in enumerate(fields.paths(dimensions)):
+        kind, in_table, _ = key.partition(".")
+        name = f"{kind}_{number}" if in_table else key
+        if name != "interactions" or not shown_only:
+            columns.append((name, *kinds[kind]))
+            paths[name] = path
     is_typed = fields.types is not None and not shown_only
     if is_typed or len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
         return None
-    kinds: list[Any] = [
-        (name, kind) if is_required else (name, kind, None)
-        for name, _, kind, is_required in columns
-        if name in paths
-    ]
-    return msgspec.defstruct("Row", kinds, rename=paths, gc=False, frozen=True, kw_only=True)
+    return msgspec.defstruct("Row", columns, rename=paths, gc=False, frozen=True, kw_only=True)
 
 
 def _list_of(item: Any, most: int) -> Any:

@@ -5,7 +5,7 @@ The decoder is the authority: it reads every record that the scanner refuses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from streameval.statistics.matching import Search, matched
 
 _MOST_FIELDS = 32
 
-_UNREAD = ("positions", "scores", "baseline", "history", "per_item", "rankers", "types")
-"""Fields that the scanner does not read; the decoder reads records that have one configured."""
+_READ = ("recommendations", "interactions", "time", "user", "event_id")
+"""Fields that the scanner reads, with labels; the decoder reads records that have others."""
 
 
 class RecordScanner:
@@ -44,8 +44,9 @@ class RecordScanner:
         self._decoder, self._search = decoder, search
         self._are_text = fields.ids == "string"
         self._has_time, self._has_event_id = fields.time is not None, fields.event_id is not None
+        labels = (fields.labels.get(name, name) for name in dimensions)
         self._scanner = Scanner(
-            tuple(_names(fields, dimensions)),
+            (*(getattr(fields, key) for key in _READ), *labels),
             fields.time_unit if fields.time and fields.time_unit else "",
             self._are_text,
             fields.max_recommendations,
@@ -111,17 +112,11 @@ class RecordScanner:
 
 def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:
     """Whether the scanner can read the configured fields, and is compiled."""
-    read = [*_names(fields, dimensions)]
-    names = [name for name in read if name is not None]
-    unread = any(getattr(fields, name) is not None for name in _UNREAD)
-    is_odd = len(set(names)) < len(names) or not all(map(is_plain, names))
-    return not (Scanner is None or unread or is_odd or len(read) > _MOST_FIELDS)
-
-
-def _names(fields: EventFields, dimensions: Sequence[str]) -> Iterator[str | None]:
-    yield from (fields.recommendations, fields.interactions)
-    yield from (fields.time, fields.user, fields.event_id)
-    yield from (fields.labels.get(name, name) for name in dimensions)
+    keys, paths = zip(*fields.paths(dimensions), strict=True)
+    is_odd = len(set(paths)) < len(paths) or not all(map(is_plain, paths))
+    unread = {key.partition(".")[0] for key in keys}.difference(_READ, {"labels"})
+    too_many = len(_READ) + len(dimensions) > _MOST_FIELDS
+    return not (Scanner is None or fields.types is not None or unread or is_odd or too_many)
 
 
 def _named(codes: bytes, names: Sequence[Any]) -> list[Any]:

@@ -26,8 +26,6 @@ from streameval.join.open_records import (
     OpenLists,
     OpenRecords,
     OpenTable,
-    SavedInteractions,
-    SavedLists,
     as_open_lists,
     too_many_open,
 )
@@ -84,10 +82,10 @@ class Joiner:
         by_user = rules.key == "user_item"
         keys = ("requests", "users") if by_user else ("requests",)
         self.lists: OpenTable[OpenLists] = OpenTable(
-            "~join/shown/", SavedLists, rules.bucket, self.items, keys
+            "~join/shown/", OpenLists, rules.bucket, self.items, keys
         )
         self.interactions: OpenTable[OpenInteractions] = OpenTable(
-            "~join/reported/", SavedInteractions, rules.bucket, self.items, ("ids",)
+            "~join/reported/", OpenInteractions, rules.bucket, self.items, ("ids",)
         )
         # How far behind the clock a list may come; several logs have no common clock.
         self._slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, count, repeat
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+from types import GenericAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast, get_type_hints
 
 import msgspec
 import numpy as np
@@ -31,8 +33,16 @@ _PLACE: Final = (1 << _PLACES) - 1
 _MANY: Final = 262_144
 """Fewer items are never numbered anew: that would cost more than they take."""
 
-SavedItems: TypeAlias = tuple[list[str | int | Ext], Ext, Ext]
-"""Distinct items by first occurrence, the number of each item in them, and lengths of lists."""
+Labels: TypeAlias = list[tuple[str, ...]]
+
+_SAVED: Final[Mapping[Any, Any]] = {
+    IntArray: Ext,
+    # Distinct items by first occurrence, the number of each item in them, and lengths of lists.
+    Ragged: tuple[list[str | int | Ext], Ext, Ext],
+    # Distinct label values by first occurrence, and the number of each list in them.
+    Labels: tuple[Labels, Ext],
+}
+"""Type of a column -> type of its saved form; others are saved as they are."""
 
 
 class OpenLists(ColumnSet, frozen=True, kw_only=True, eq=False):
@@ -49,7 +59,7 @@ class OpenLists(ColumnSet, frozen=True, kw_only=True, eq=False):
 
     times: IntArray
     items: Ragged
-    dimensions: list[tuple[str, ...]]
+    dimensions: Labels
     requests: list[str]
     users: list[str]
     optional: list[bytes]
@@ -98,32 +108,6 @@ def size_of(records: OpenRecords) -> int:
 
 Key: TypeAlias = str | int
 """By which rows are found; an empty text or 0 is none."""
-
-
-class SavedLists(msgspec.Struct, array_like=True):
-    """Saved columns of `OpenLists`; label values are numbered by first occurrence."""
-
-    times: Ext
-    items: SavedItems
-    dimensions: tuple[list[tuple[str, ...]], Ext]
-    requests: list[str]
-    users: list[str]
-    optional: list[bytes]
-    logs: Ext
-    offsets: Ext
-
-
-class SavedInteractions(msgspec.Struct, array_like=True):
-    """Saved columns of `OpenInteractions`."""
-
-    times: Ext
-    items: SavedItems
-    keys: list[str]
-    types: list[str | None]
-    gains: list[float]
-    ids: Ext
-    logs: Ext
-    offsets: Ext
 
 
 class ItemNumbers:
@@ -255,7 +239,7 @@ class OpenTable(Generic[R]):
 
     Args:
         prefix: of the names of its sections.
-        saved: saved form of its records.
+        kind: of its records.
         width: of a bucket, microseconds of event time.
         items: numbers of items.
         keys: columns by which rows are found.
@@ -268,7 +252,7 @@ class OpenTable(Generic[R]):
     def __init__(
         self,
         prefix: str,
-        saved: type[SavedLists | SavedInteractions],
+        kind: type[R],
         width: int,
         items: ItemNumbers,
         keys: Sequence[str],
@@ -276,7 +260,8 @@ class OpenTable(Generic[R]):
         self.buckets: dict[int, _Bucket[R]] = {}
         self.by = {key: Index() for key in keys}
         self.size = 0
-        self._prefix, self._saved = prefix, saved
+        self._prefix = prefix
+        self._kind: type[R] = kind
         self._width = width
         self._items = items
 
@@ -374,8 +359,7 @@ class OpenTable(Generic[R]):
         for name, content in sorted(sections.items()):
             if name.startswith(self._prefix):
                 number = int(name.removeprefix(self._prefix))
-                saved = msgspec.msgpack.decode(content, type=self._saved)
-                rows = cast("R", _decode(saved, self._items))
+                rows = _decode(content, self._kind, self._items)
                 self.buckets[number] = _Bucket(rows)
                 self._index(rows, number << _PLACES)
 
@@ -388,7 +372,7 @@ class OpenTable(Generic[R]):
         def copied() -> Callable[[], Iterator[bytes]]:
             # Columns are never changed in place, so nothing has to be copied.
             rows, names = bucket.rows, self._items.codes.names
-            return lambda: iter([_encode(rows, self._saved, names)])
+            return lambda: iter([_encode(rows, names)])
 
         return copied
 
@@ -397,11 +381,11 @@ def _listed(column: list[str] | IntArray) -> Sequence[Key]:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
-def _encode(rows: OpenRecords, saved: type[msgspec.Struct], names: Sequence[Id]) -> bytes:
+def _encode(rows: OpenRecords, names: Sequence[Id]) -> bytes:
     """The bytes of a bucket, in log order: independent of which log was read first."""
     rows = rows.take(np.lexsort((rows.offsets, rows.logs)))
-    columns = [_saved_column(getattr(rows, name), names) for name in saved.__struct_fields__]
-    return msgspec.msgpack.encode(saved(*columns))
+    columns = [_saved_column(getattr(rows, name), names) for name in rows.__struct_fields__]
+    return msgspec.msgpack.encode(columns)
 
 
 def _saved_column(column: Any, names: Sequence[Id]) -> Any:
@@ -418,29 +402,34 @@ def _saved_column(column: Any, names: Sequence[Id]) -> Any:
     return column
 
 
-def _decode(saved: SavedLists | SavedInteractions, items: ItemNumbers) -> OpenRecords:
-    columns: dict[str, Any] = {}
-    for name in saved.__struct_fields__:
-        column = getattr(saved, name)
+@cache
+def _saved_decoder(kind: type[OpenRecords]) -> msgspec.msgpack.Decoder[Any]:
+    types = get_type_hints(kind)
+    columns = tuple(_SAVED.get(types[name], types[name]) for name in kind.__struct_fields__)
+    return msgspec.msgpack.Decoder(GenericAlias(tuple, columns))
+
+
+def _decode(content: bytes, kind: type[R], items: ItemNumbers) -> R:
+    saved = _saved_decoder(kind).decode(content)
+    columns: dict[str, Any] = dict(zip(kind.__struct_fields__, saved, strict=True))
+    for name, column in columns.items():
         if isinstance(column, Ext):
-            column = decode_column(column).astype(np.int64)
+            columns[name] = decode_column(column).astype(np.int64)
         elif name == "items":
             ids, numbers, lengths = column
             codes = items.number(map(decode_id, ids))
-            column = Ragged.of_lengths(codes[decode_column(numbers)], decode_column(lengths))
-            if column.offsets[-1] != column.values.size or (column.lengths < 0).any():
-                raise ValueError(f"{column.values.size} items for lists of {column.offsets[-1]}")
+            lists = Ragged.of_lengths(codes[decode_column(numbers)], decode_column(lengths))
+            if lists.offsets[-1] != lists.values.size or (lists.lengths < 0).any():
+                raise ValueError(f"{lists.values.size} items for lists of {lists.offsets[-1]}")
+            columns[name] = lists
         elif name == "dimensions":
             labels, numbers = column
-            column = [labels[number] for number in decode_column(numbers).tolist()]
-        columns[name] = column
+            columns[name] = [labels[number] for number in decode_column(numbers).tolist()]
     if len({*map(len, columns.values())}) > 1:
         raise ValueError("columns of several lengths")
-    if isinstance(saved, SavedInteractions):
-        return OpenInteractions(**columns)
-    for content in saved.optional:
-        _ = unpack(content)
-    return OpenLists(**columns)
+    for optional in columns.get("optional", ()):
+        _ = unpack(optional)
+    return kind(**columns)
 
 
 def _first_seen(column: IntArray) -> tuple[IntArray, IntArray]:
