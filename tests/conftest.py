@@ -11,7 +11,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 import tests.effort  # noqa: F401  loads the profile of Hypothesis
-from tests.kafka.secured import _secured, _session_broker, broker, client
+from tests.kafka.secured import _secured, _session_broker, broker, client, safe
 from tests.prometheus.remembering import remembering
 from tests.real_parts import pytest_report_header, pytest_runtest_makereport
 
@@ -23,6 +23,7 @@ __all__ = [
     "pytest_report_header",
     "pytest_runtest_makereport",
     "remembering",
+    "safe",
 ]
 
 _BROKERS = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streameval.events.errors import RefusedRecordsError, UnevenStreamsError
-from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
 from tests.batches import batch_of
@@ -21,6 +20,7 @@ from tests.datasets import dataset
 from tests.durability.checkpointing import assignment
 from tests.join.offline import Case, joined
 from tests.join.streams import join_frontend
+from tests.kafka.members import RecordingOwner
 from tests.kafka.topics import create, fill, lines, published
 
 LISTS = 4_000
@@ -108,17 +108,6 @@ def test_a_key_in_different_partitions_is_refused() -> None:
         check_copartitioned(join_frontend(CASE), [batch("s0-0", 2, SEEN), batch("s1-0", 1, CLICK)])
 
 
-class Nobody:
-    """An owner that gets no assignment."""
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        raise AssertionError(assignments)
-
-    def revoked(self, partitions: Sequence[Partition]) -> None: ...
-
-    def lost(self, partitions: Sequence[Partition]) -> None: ...
-
-
 @pytest.mark.parametrize(
     ("logs", "problem"),
     [
@@ -128,7 +117,8 @@ class Nobody:
     ],
 )
 def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], problem: str) -> None:
-    grouped = CopartitionedOwner(Nobody(), join_frontend(CASE).partition_of, ["shown", "clicked"])
+    nobody, topics = RecordingOwner(), ["shown", "clicked"]
+    grouped = CopartitionedOwner(nobody, join_frontend(CASE).partition_of, topics)
     assignments = [
         assignment(partition=Partition(topic, number), identity=topic, partitions=partitions)
         for topic, number, partitions in logs
@@ -136,6 +126,7 @@ def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], proble
     with pytest.raises(UnevenStreamsError, match="the same number of partitions") as refused:
         grouped.assigned(assignments)
     assert problem in str(refused.value)
+    assert nobody.happened == []
 
 
 def test_a_daemon_refuses_topics_that_are_not_copartitioned(broker: Broker, tmp_path: Path) -> None:

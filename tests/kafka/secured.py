@@ -143,6 +143,13 @@ def broker(_session_broker: Broker) -> Broker:
 
 
 @pytest.fixture
+def safe(broker: Broker, _secured: Secured) -> Secured:
+    """A broker that runs, has an authorizer, and listens with every security protocol."""
+    assert _secured.broker is broker
+    return _secured
+
+
+@pytest.fixture
 def client(request: pytest.FixtureRequest) -> Iterator[str]:
     """The client that reads, see `tests.kafka.topics.on_each_client`."""
     with read_by(request.param):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 from unittest.mock import create_autospec
 
 import pytest
@@ -44,78 +45,62 @@ def test_a_failed_commit_is_told_in_one_sentence(error: Exception, sentence: str
     assert member.commit({P: 3}, wait=True) == sentence
 
 
-class Time:
-    """A watchdog with a manual clock; stalls after 10 seconds."""
+class Look(NamedTuple):
+    """Checks of a watchdog that stalls after 10 seconds, one a second."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.watch = Watchdog(10.0, lambda: self.now)
-
-    def after(
-        self,
-        seconds: float,
-        positions: Mapping[Partition, int],
-        ends: Mapping[Partition, int],
-        *,
-        answers: bool = True,
-    ) -> list[Stall]:
-        """The stalls reported while time passes, with a check every second."""
-        delays = []
-        for _ in range(int(seconds)):
-            self.now += 1.0
-            stall = self.watch.check(positions, ends, answers=answers)
-            delays += [stall] if stall else []
-        return delays
+    checks: int
+    positions: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+    answers: bool = True
+    pause: float = 1.0
 
 
-def test_a_moving_partition_never_stalls() -> None:
-    time = Time()
-    for position in range(100):
-        assert time.after(5, {P: position}, {P: 1000}) == []
+@pytest.mark.parametrize(
+    ("looks", "remedies"),
+    [
+        ([Look(60, {P: 3}, {P: 9})], ["seek", "rejoin", "give up", "give up", "give up"]),
+        # It moves, and it is at its end.
+        ([Look(5, {P: position}, {P: 1000}) for position in range(100)], []),
+        ([Look(1000, {P: 7, Q: 0}, {P: 7})], []),
+        # Time without answers of the broker does not count, nor time without checks.
+        (
+            [
+                Look(8, {P: 3}, {P: 9}),
+                Look(1000, {P: 3}, {P: 9}, answers=False),
+                Look(3, {P: 3}, {P: 9}),
+            ],
+            ["seek"],
+        ),
+        ([Look(1, {P: 3}, {P: 9}), Look(1, {P: 3}, {P: 9}, pause=10_000)], []),
+        # Progress resets the remedies; to come back at the same position is none.
+        ([Look(11, {P: 3}, {P: 9}), Look(11, {P: 4}, {P: 9})], ["seek", "seek"]),
+        (
+            [Look(22, {P: 3}, {P: 9}), Look(100, {}, {P: 9}), Look(11, {P: 1}, {P: 9})],
+            ["seek", "rejoin", "give up"],
+        ),
+    ],
+)
+def test_a_partition_that_does_not_advance_has_one_remedy_after_the_other(
+    looks: Sequence[Look], remedies: Sequence[str]
+) -> None:
+    stalls = stalls_of(looks)
+    assert [stall.remedy for stall in stalls] == remedies
+    assert all(stall.positions in [look.positions for look in looks] for stall in stalls)
 
 
-def test_a_partition_at_its_end_never_stalls() -> None:
-    assert Time().after(1000, {P: 7, Q: 0}, {P: 7}) == []
-
-
-def test_remedies_are_seek_then_rejoin_then_give_up() -> None:
-    said = Time().after(60, {P: 3}, {P: 9})
-    assert [stall.remedy for stall in said][:3] == ["seek", "rejoin", "give up"]
-    assert all(stall.positions == {P: 3} for stall in said)
-
-
-def test_time_without_answers_of_the_broker_does_not_count() -> None:
-    time = Time()
-    assert time.after(8, {P: 3}, {P: 9}) == []
-    assert time.after(1000, {P: 3}, {P: 9}, answers=False) == []
-    assert [stall.remedy for stall in time.after(3, {P: 3}, {P: 9})] == ["seek"]
-
-
-def test_time_without_checks_does_not_count() -> None:
-    time = Time()
-    time.after(1, {P: 3}, {P: 9})
-    time.now += 10_000
-    assert time.watch.check({P: 3}, {P: 9}, answers=True) is None
-
-
-def test_progress_resets_the_remedies() -> None:
-    time = Time()
-    assert [stall.remedy for stall in time.after(11, {P: 3}, {P: 9})] == ["seek"]
-    assert [stall.remedy for stall in time.after(11, {P: 4}, {P: 9})] == ["seek"]
-
-
-def test_a_partition_that_returns_at_the_same_position_made_no_progress() -> None:
-    time = Time()
-    assert [stall.remedy for stall in time.after(22, {P: 3}, {P: 9})] == ["seek", "rejoin"]
-    assert time.after(100, {}, {P: 9}) == []
-    assert [stall.remedy for stall in time.after(11, {P: 1}, {P: 9})] == ["give up"]
+def stalls_of(looks: Sequence[Look]) -> list[Stall]:
+    now, stalls = 0.0, list[Stall | None]()
+    watch = Watchdog(10.0, lambda: now)
+    for checks, positions, ends, answers, pause in looks:
+        for _ in range(checks):
+            now += pause
+            stalls.append(watch.check(positions, ends, answers=answers))
+    return [stall for stall in stalls if stall is not None]
 
 
 def test_one_moving_partition_does_not_hide_a_stalled_one() -> None:
-    time, said = Time(), []
-    for position in range(11):
-        said += time.after(1, {P: position, Q: 5}, {P: 99, Q: 6})
-    assert said == [Stall("seek", {Q: 5})]
+    looks = [Look(1, {P: position, Q: 5}, {P: 99, Q: 6}) for position in range(11)]
+    assert stalls_of(looks) == [Stall("seek", {Q: 5})]
 
 
 @given(

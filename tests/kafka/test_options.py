@@ -24,30 +24,44 @@ PLAIN = {
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "config"),
     [
-        """
-        security_protocol = "SASL_SSL"
-        sasl_mechanism = "PLAIN"
-        sasl_plain_username = "me"
-        sasl_plain_password = "xyzzy"
-        """,
-        """
-        "security.protocol" = "sasl_ssl"
-        sasl.mechanisms = "plain"
-        sasl.username = "me"
-        sasl.password = "${PASSWORD}"
-        """,
+        *(
+            (f'bootstrap_servers = "{servers}"', {"bootstrap_servers": servers})
+            for servers in ("a", "a:1, b:2,", "[::1]:1", "::1", "[::1]", "SSL://a:1")
+        ),
+        ('bootstrap.servers = ["${A}:1", "b:2"]', {"bootstrap_servers": ["a:1", "b:2"]}),
+        # A doubled dollar is a literal one.
+        ('client_id = "$${A}"', {"client_id": "${A}"}),
+        # Text is converted to the type of the setting.
+        ('fetch.min.bytes = "65536"', {"fetch_min_bytes": 65536}),
+        ('"check.crcs" = "false"', {"check_crcs": False}),
+        ('"client.id" = "12"', {"client_id": "12"}),
+        (
+            """
+            security_protocol = "SASL_SSL"
+            sasl_mechanism = "PLAIN"
+            sasl_plain_username = "me"
+            sasl_plain_password = "xyzzy"
+            """,
+            PLAIN,
+        ),
+        (
+            """
+            "security.protocol" = "sasl_ssl"
+            sasl.mechanisms = "plain"
+            sasl.username = "me"
+            sasl.password = "${PASSWORD}"
+            """,
+            PLAIN,
+        ),
     ],
 )
-def test_a_dot_is_an_underscore_and_librdkafka_has_names_of_its_own(written: str) -> None:
-    assert client_config(tomllib.loads(written), {"PASSWORD": "xyzzy"}) == PLAIN
-
-
-def test_text_is_converted_to_the_type_of_the_setting() -> None:
-    table = {"fetch.min.bytes": "65536", "check.crcs": "false", "client.id": "12"}
-    config = client_config(table, {})
-    assert config == {"fetch_min_bytes": 65536, "check_crcs": False, "client_id": "12"}
+def test_a_dot_is_an_underscore_and_librdkafka_has_names_of_its_own(
+    written: str, config: dict[str, Any]
+) -> None:
+    environment = {"A": "a", "PASSWORD": "xyzzy"}
+    assert client_config(tomllib.loads(written), environment) == config
 
 
 def test_secrets_lose_the_newline_of_their_file(tmp_path: Path) -> None:
@@ -57,24 +71,10 @@ def test_secrets_lose_the_newline_of_their_file(tmp_path: Path) -> None:
         assert client_config(table, {"PASSWORD": "xyzzy\n"}) == PLAIN
 
 
-@pytest.mark.parametrize("servers", ["a", "a:1, b:2,", "[::1]:1", "::1", "[::1]", "SSL://a:1"])
-def test_an_address_may_be_written_in_any_form(servers: str) -> None:
-    assert client_config({"bootstrap_servers": servers}, {}) == {"bootstrap_servers": servers}
-
-
 def test_librdkafka_is_given_the_port_that_an_address_has_or_the_usual_one() -> None:
     config = client_config({"bootstrap_servers": "a, SSL://b:1, [::1]:2, ::1"}, {})
     found = librdkafka_settings(config)["bootstrap.servers"]
     assert found == "a:9092,SSL://b:1,[::1]:2,::1:9092"
-
-
-def test_a_doubled_dollar_is_a_literal_one() -> None:
-    assert client_config({"client_id": "$${HOME}"}, {"HOME": "x"}) == {"client_id": "${HOME}"}
-
-
-def test_a_list_of_servers_may_have_variables() -> None:
-    table = {"bootstrap_servers": ["${A}:1", "b:2"]}
-    assert client_config(table, {"A": "a"}) == {"bootstrap_servers": ["a:1", "b:2"]}
 
 
 def test_an_error_does_not_print_other_secrets() -> None:

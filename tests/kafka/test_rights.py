@@ -23,13 +23,6 @@ _RANDOM: Final = re.compile(r"(?<=[0-9a-f]{12})-[0-9a-f]{12}\b")
 """The end of the group's name without [state]."""
 
 
-@pytest.fixture
-def safe(broker: Broker, _secured: Secured) -> Secured:
-    """A broker that runs, and has an authorizer."""
-    assert _secured.broker is broker
-    return _secured
-
-
 def _config(folder: Path, safe: Secured, topic: str, client: str, state: str) -> Path:
     text = f"""
 metrics = ["ctr"]

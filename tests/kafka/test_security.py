@@ -9,7 +9,6 @@ import pytest
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
 from streameval.sources.topics import probe
-from streameval.testing.broker import Broker
 from tests.effort import sampled
 from tests.kafka.secured import PASSWORD, USER, Secured, refuse_group, set_password
 from tests.kafka.topics import (
@@ -56,13 +55,6 @@ CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
     "a user where none is asked for": (PLAIN, SASL, SCRAM, "other", "IllegalSaslStateError"),
     "no user where one is asked for": (BOTH, TLS, AUTHORITY, "silent", "correct the port or sec"),
 }
-
-
-@pytest.fixture
-def safe(broker: Broker, _secured: Secured) -> Secured:
-    """A broker that runs, and listens with every security protocol."""
-    assert _secured.broker is broker
-    return _secured
 
 
 def _settings(safe: Secured, protocol: str, settings: dict[str, str]) -> dict[str, Any]:

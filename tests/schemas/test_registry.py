@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -67,20 +68,27 @@ def test_the_check_reports_the_supported_types(url: str, client: Registry) -> No
     assert client.check() == told
 
 
-def test_an_unavailable_registry_is_unreachable(registry: SmallRegistry) -> None:
-    registry.stop()
-    with asking(registry.url) as client, pytest.raises(RegistryError, match="cannot be reached"):
-        client.definition(1)
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_an_error_status_of_the_registry_is_reported(registry: SmallRegistry, status: int) -> None:
-    registry.status = status
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (None, "cannot be reached"),
+        *((status, f"answers with status {status}") for status in (302, 429, 500, 503)),
+    ],
+)
+def test_a_registry_that_does_not_answer_says_how(
+    registry: SmallRegistry, status: int | None, says: str
+) -> None:
+    """A redirect is not followed."""
     with (
-        asking(registry.url) as client,
-        pytest.raises(RegistryError, match=f"answers with status {status}"),
+        small_registry() as other,
+        asking(registry.url, user="reader", password="hush") as client,
     ):
-        client.definition(1)
+        registry.status, registry.location = status, other.url if status == 302 else None
+        if status is None:
+            registry.stop()
+        with pytest.raises(RegistryError, match=says):
+            client.definition(1)
+        assert other.asked == []
 
 
 def test_a_server_that_is_not_a_registry_is_reported(registry: SmallRegistry) -> None:
@@ -130,11 +138,6 @@ def test_a_password_in_the_url_is_refused_and_not_printed() -> None:
     assert "s3cr" not in f"{literal.value} {filled.value}"
 
 
-def test_a_missing_password_is_a_configuration_error() -> None:
-    with pytest.raises(ConfigError, match=r"\[registry\]: password: .*ABSENT is not set"):
-        asking("http://127.0.0.1:1", user="reader", password="${ABSENT}")
-
-
 def test_a_whole_answer_has_one_deadline(
     registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,17 +149,6 @@ def test_a_whole_answer_has_one_deadline(
             client.definition(number)
         registry.pace = 0.0
         assert client.definition(number).text == '"string"'
-
-
-def test_a_redirect_is_not_followed(registry: SmallRegistry) -> None:
-    with small_registry() as other:
-        registry.status, registry.location = 302, other.url
-        with (
-            asking(registry.url, user="reader", password="hush") as client,
-            pytest.raises(RegistryError, match="answers with status 302"),
-        ):
-            client.definition(1)
-        assert other.asked == []
 
 
 def test_an_id_beyond_those_of_a_registry_is_not_asked_for(registry: SmallRegistry) -> None:
@@ -180,11 +172,19 @@ def test_the_certificate_of_the_registry_is_verified(tmp_path: Path) -> None:
             client.definition(1)
 
 
-def test_a_file_without_certificates_is_a_configuration_error(tmp_path: Path) -> None:
-    file = tmp_path / "empty.pem"
-    file.write_text("")
-    with pytest.raises(ConfigError, match=r"\[registry\]: ca_file: .*has no certificates"):
-        asking("https://127.0.0.1:1", ca_file=str(file))
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ca_file": os.devnull}, r"\[registry\]: ca_file: .*has no certificates"),
+        (
+            {"user": "reader", "password": "${ABSENT}"},
+            r"\[registry\]: password: .*ABSENT is not set",
+        ),
+    ],
+)
+def test_an_unusable_setting_is_a_configuration_error(options: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        asking("https://127.0.0.1:1", **options)
 
 
 def test_circular_references_end(registry: SmallRegistry) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,32 +12,23 @@ import psutil
 import pytest
 import zstandard
 
-from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from streameval.sources.simulator import SimulatorSource
 from streameval.sources.source import Positions, Source
 from streameval.testing.broker import Broker
+from tests.kafka.members import RecordingOwner
 from tests.kafka.topics import drained, fill, filled, on_each_client, options
 
 
-class Keeping(Positions):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[Assignment] = []
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        self.seen += assignments
-        return super().assigned(assignments)
-
-
 def _identity(source: Source) -> str:
-    owner = Keeping()
+    owner = RecordingOwner()
     source.open(owner)
     source.poll(0.0)
     source.close()
-    return owner.seen[0].identity
+    return next(iter(owner.seen.values())).identity
 
 
 def _of_file(path: Path) -> str:
@@ -55,20 +45,23 @@ def test_a_file_that_grows_keeps_its_identity(tmp_path: Path, compress: type[byt
     assert _of_file(path) == before
 
 
-def test_another_file_of_the_same_name_has_another_identity(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        (b'{"user":"a"}\n', b'{"user":"b"}\n', False),
+        # A long line is identified by its beginning.
+        (b"x" * 10_000, b"x" * 20_000, True),
+    ],
+)
+def test_a_file_is_identified_by_its_first_line(
+    tmp_path: Path, before: bytes, after: bytes, *, same: bool
+) -> None:
     path = tmp_path / "events"
-    path.write_bytes(b'{"user":"a"}\n')
-    before = _of_file(path)
-    path.write_bytes(b'{"user":"b"}\n')
-    assert _of_file(path) != before
-
-
-def test_a_long_line_is_identified_by_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "events"
-    path.write_bytes(b"x" * 10_000)
-    before = _of_file(path)
-    path.write_bytes(b"x" * 20_000)
-    assert _of_file(path) == before
+    identities = []
+    for content in (before, after):
+        path.write_bytes(content)
+        identities.append(_of_file(path))
+    assert (identities[0] == identities[1]) is same
 
 
 def test_the_identity_of_a_simulator_does_not_depend_on_its_pace() -> None:
