@@ -106,33 +106,14 @@ def test_tables_give_what_open_bandit_pipeline_estimates(number: int) -> None:
     assert _values(events, [*table["values"]]) == pytest.approx(table["values"], rel=1e-9)
 
 
-def test_the_conditional_chances_of_a_cascade_are_not_marginal_ones() -> None:
-    """Given marginal chances, an estimate for cascades is another number."""
-    values = _values([*_slates()], ["ips", "ips(slots=cascade)", "ips(slots=list)"])
-    assert len(set(values.values())) == 3
-
-
-def _many(lists: int = 3_000, *, seed: int = 5) -> list[Event]:
-    draw = random.Random(seed)
-    return [
-        Event(
-            recommendations=["a", "b"],
-            interactions={"a": draw.choice((1.0, 1e-9, 3.7))} if draw.random() < 0.3 else [],
-            user=f"u{draw.randrange(200)}",
-            ts=draw.randrange(4) * 86_400_000_000,
-            per_item={name: [draw.uniform(1e-4, 1), draw.uniform(1e-4, 1)] for name in COLUMNS},
-        )
-        for _ in range(lists)
-    ]
-
-
 def test_the_sums_stay_exact_in_bins() -> None:
-    events = _many()
+    draw = random.Random(5)
+    chances = [[draw.uniform(1e-4, 1) for _ in range(4)] for _ in range(3_000)]
     together = Accumulator("importance_weight", "importance_weight(statistic=effective_share)")
-    together.update_many(events)
-    values = [dict(event.per_item or {}) for event in events]
-    pairs = [zip(row["propensity"], row["target"], strict=True) for row in values]
-    weights = [sum(float(t) / float(p) for p, t in row if p and t) / 2 for row in pairs]
+    for *logged, first, second in chances:
+        values = {"propensity": logged, "target": [first, second]}
+        together.update(["a", "b"], [], per_item=values)
+    weights = [(first / one + second / other) / 2 for one, other, first, second in chances]
     mean, share = (reading.value for reading in together.compute().values())
     assert mean == pytest.approx(sum(weights) / len(weights), rel=1e-12)
     squares = sum(weight**2 for weight in weights)
@@ -262,9 +243,17 @@ def test_items_count_by_rank_and_a_repeat_has_no_second_reward() -> None:
     assert accumulator.read("ips@9").value == 1.0  # the item at rank 7 was rewarded at rank 1
 
 
-def _world(
-    lists: int, *, weight: float = 1.0, users: int = 400, clicks: float = 0.1
-) -> list[Event]:
+def _list(user: int, propensity: float, target: float, *, clicked: bool, item: str = "a") -> Event:
+    """One item that was shown."""
+    return Event(
+        recommendations=[item],
+        interactions=[item] if clicked else [],
+        user=f"u{user}",
+        per_item={"propensity": [propensity], "target": [target]},
+    )
+
+
+def _world(lists: int, *, weight: float = 1.0) -> list[Event]:
     """Two items; the log shows one with 0.8, and the policy to be judged with 0.5.
 
     `weight`: factor of what is logged as the policy's chance.
@@ -273,19 +262,16 @@ def _world(
     events = []
     for _ in range(lists):
         often = draw.random() < 0.8
-        chance = (0.8 if often else 0.2), 0.5 * weight
-        clicked = draw.random() < clicks * (1 if often else 2)
-        values = {"propensity": [chance[0]], "target": [chance[1]], "other": [0.5]}
-        item, user = "a" if often else "b", f"u{draw.randrange(users)}"
-        events.append(
-            Event(
-                recommendations=[item],
-                interactions=[item] if clicked else [],
-                user=user,
-                per_item=values,
-            )
-        )
+        chance, clicked = (0.8, draw.random() < 0.1) if often else (0.2, draw.random() < 0.2)
+        user, item = draw.randrange(400), "a" if often else "b"
+        events.append(_list(user, chance, 0.5 * weight, clicked=clicked, item=item))
     return events
+
+
+def _with(event: Event, **values: float) -> Event:
+    """The event with more values of its item."""
+    more = {name: [value] for name, value in values.items()}
+    return replace(event, per_item={**(event.per_item or {}), **more})
 
 
 def _read(events: Iterable[Event], *metrics: str) -> Accumulator:
@@ -294,22 +280,11 @@ def _read(events: Iterable[Event], *metrics: str) -> Accumulator:
     return accumulator
 
 
-def _list(user: int, propensity: float, target: float, *, clicked: bool) -> Event:
-    """One item that was shown."""
-    return Event(
-        recommendations=["a"],
-        interactions=["a"] if clicked else [],
-        user=f"u{user}",
-        per_item={"propensity": [propensity], "target": [target]},
-    )
-
-
 def test_with_overlap_an_estimate_has_an_interval_of_its_value() -> None:
     texts = ("ips(least=0.2)", "snips(least=0.2)")
     accumulator = _read(_world(4_000), *texts)
     for text in texts:
-        interval = accumulator.interval(text, "fixed")
-        assert interval is not None
+        interval = present(accumulator.interval(text, "fixed"))
         assert interval.low < 0.15 < interval.high
         assert interval.high - interval.low < 0.04
         assert accumulator.read(text).note is None
@@ -318,25 +293,16 @@ def test_with_overlap_an_estimate_has_an_interval_of_its_value() -> None:
 
 
 def test_bounds_allow_for_any_reward_of_what_may_never_have_been_shown() -> None:
-    accumulator = Accumulator("snips", "ips", "dr", intervals=Intervals())
     plain = [f"{name}(least=0.2)" for name in ("snips", "ips", "dr")]
-    known = Accumulator(*plain, intervals=Intervals())
-    model = {"predicted": [0.1], "expected": [0.15]}
-    events = [
-        replace(event, per_item={**(event.per_item or {}), **model}) for event in _world(4_000)
-    ]
-    accumulator.update_many(events)
-    known.update_many(events)
-    weight = accumulator.interval("importance_weight", "fixed")
-    assert weight is not None
-    unseen = 1.0 - weight.low
+    events = [_with(event, predicted=0.1, expected=0.15) for event in _world(4_000)]
+    accumulator, known = _read(events, "snips", "ips", "dr"), _read(events, *plain)
+    unseen = 1.0 - present(accumulator.interval("importance_weight", "fixed")).low
     assert 0.01 < unseen < 0.05
     shown = {"snips": 1.0 - unseen, "ips": 1.0, "dr": 1.0}
     below = {"snips": 0.0, "ips": 0.0, "dr": unseen}
     for name, text in zip(shown, plain, strict=True):
-        wide, narrow = accumulator.interval(name, "fixed"), known.interval(text, "fixed")
-        assert wide is not None
-        assert narrow is not None
+        wide = present(accumulator.interval(name, "fixed"))
+        narrow = present(known.interval(text, "fixed"))
         assert wide.low == pytest.approx(narrow.low * shown[name] - below[name], rel=1e-9), name
         assert wide.high == pytest.approx(narrow.high * shown[name] + unseen, rel=1e-9), name
     lifetime = 1.0 - present(accumulator.interval("importance_weight")).low
@@ -436,19 +402,13 @@ def test_the_interval_of_users_who_come_often_is_wider_than_that_of_as_many_user
     widths = []
     for users in (300, 6_000):
         lists = (
-            _list(
-                number % users,
-                0.5,
-                0.6 if number % 2 else 0.4,
-                clicked=number % 300 % 5 == 0,
-            )
-            for number in range(6_000)
+            _list(at % users, 0.5, 0.6 if at % 2 else 0.4, clicked=at % 300 % 5 == 0)
+            for at in range(6_000)
         )
         accumulator = _read(lists, "ips", "snips")
-        intervals = (accumulator.interval(metric, "fixed") for metric in ("ips", "snips"))
-        widths.append([bounds.high - bounds.low for bounds in intervals if bounds is not None])
+        bounds = [present(accumulator.interval(text, "fixed")) for text in ("ips", "snips")]
+        widths.append([each.high - each.low for each in bounds])
     often, once = widths
-    assert len(often) == len(once) == 2
     assert all(wide > 2 * narrow for wide, narrow in zip(often, once, strict=True))
 
 
@@ -458,13 +418,8 @@ def test_a_log_of_thompson_sampling_has_a_sentence_and_no_interval() -> None:
     Of its chances, one is 1e-6: its list weighs 21,739, and the others 0.96 on average.
     """
     lists = (
-        _list(
-            number % 3_000,
-            1e-6 if number == 77 else 1 / (46 * 0.96),
-            1 / 46,
-            clicked=number % 217 == 0,
-        )
-        for number in range(10_000)
+        _list(at % 3_000, 1e-6 if at == 77 else 1 / (46 * 0.96), 1 / 46, clicked=at % 217 == 0)
+        for at in range(10_000)
     )
     accumulator = _read(lists, "ips", "snips", "importance_weight")
     assert accumulator.read("importance_weight").value == pytest.approx(3.134, abs=0.001)
@@ -483,8 +438,7 @@ def test_a_mean_weight_is_plausible_once_its_interval_says_something(
     lists: int, verdict: str
 ) -> None:
     accumulator = _read(_world(lists), "importance_weight")
-    covered = accumulator.interval("importance_weight", "anytime")
-    assert covered is not None
+    covered = present(accumulator.interval("importance_weight", "anytime"))
     assert covered.low < 1 < covered.high
     assert (covered.low > 0.5 and covered.high < 1.5) == (verdict == "plausible")
     assert accumulator.read("importance_weight").verdict == verdict
@@ -534,16 +488,16 @@ def test_lists_without_chances_leave_no_interval_above_2_percent() -> None:
 
 
 def test_the_model_alone_is_not_judged_by_weights() -> None:
-    events = _world(4_000, weight=0.5)
-    for event in events:
-        event.per_item = {**(event.per_item or {}), "expected": [0.1 + 0.1 * (event.user == "u1")]}
+    events = [
+        _with(event, expected=0.1 + 0.1 * (event.user == "u1"))
+        for event in _world(4_000, weight=0.5)
+    ]
     assert _read(events, "dr(direct=true)").read("dr(direct=true)").interval is not None
 
 
 def test_two_policies_are_compared_on_one_log_paired_by_user() -> None:
-    events = _world(6_000)
-    for event in events:
-        event.per_item = {**(event.per_item or {}), "same": (event.per_item or {})["propensity"]}
+    world = _world(6_000)
+    events = [_with(event, same=0.8 if event.recommendations == ["a"] else 0.2) for event in world]
     both = _read(events, "snips", "snips(target=same)", "value_per_list")
     comparison = compare(both, both, "snips", against="value_per_list")
     again = compare(both, both, "snips", against="snips(target=same)")
