@@ -143,8 +143,8 @@ class Similarity:
         version: str | None = None,
     ) -> None:
         self.version = check_version("similarity", version)
-        given = vectors if vectors is not None else matrix
-        if given is None or (vectors is not None and matrix is not None):
+        rows = vectors if vectors is not None else matrix
+        if rows is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
         listed: Any = ids
         if not isinstance(listed, Iterable) or isinstance(listed, (str, bytes)):
@@ -153,7 +153,7 @@ class Similarity:
         self.ids, items = ids_of_input("similarity", ids)
         self._rows = {item: row for row, item in enumerate(items)}
         self._cosine = vectors is not None
-        table = _finite(given)
+        table = _finite(rows)
         if len(self._rows) != len(table):
             detail = f"{len(self._rows)} distinct ids and {len(table)} rows"
             raise MetricError(f"similarity: {detail}")
@@ -183,8 +183,8 @@ class Similarity:
                 raise MetricError(f"similarity of {pair!r}: {value!r:.80} is not a finite number")
         ids = list(dict.fromkeys(item for pair in pairs for item in pair))
         made = cls(ids, matrix=np.zeros((len(ids), 0)), version=version)
-        given: dict[tuple[Id, Id], float] = {(a, b): _builtin(n) for (a, b), n in pairs.items()}
-        made._pairs = {(b, a): value for (a, b), value in given.items()} | given
+        ordered: dict[tuple[Id, Id], float] = {(a, b): _builtin(n) for (a, b), n in pairs.items()}
+        made._pairs = {(b, a): value for (a, b), value in ordered.items()} | ordered
         return made
 
     def knows(self, item: Id) -> bool:
@@ -247,7 +247,7 @@ class Attribute:
             raise MetricError(f"attributes: {values!r:.80} is not a mapping; give item -> values")
         self.version = check_version("attributes", version)
         self.ids, items = ids_of_input("attributes", values)
-        labels = (_labels(item, given) for item, given in values.items())
+        labels = (_labels(item, listed) for item, listed in values.items())
         self._items = dict(zip(items, labels, strict=True))
         self._unknown = () if unknown is None else _labels("unknown", unknown)
         self._groups: dict[str, ItemGroup] = {}

@@ -77,7 +77,7 @@ class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def select(column: Any, rows: IntArray | slice) -> Any:
-    """The given rows of a column, in this order; None without a column.
+    """These rows of a column, in this order; None without a column.
 
     Example:
         >>> select("abcd", np.array([3, 0])), select("abcd", slice(1, 3))
@@ -261,7 +261,7 @@ class ItemGroup(NamedTuple):
             interactions=self.of(event.interactions),
             positions=[index + 1 if ranks is None else ranks[index] for index in indices],
             scores=event.scores and [event.scores[index] for index in indices],
-            typed=tuple(act for act in event.typed if (act.item in listed) is inside),
+            typed=tuple(each for each in event.typed if (each.item in listed) is inside),
             per_item=event.per_item
             and {
                 name: [values[index] for index in indices]

@@ -296,15 +296,15 @@ def boundary(alpha: float, relative: float, level: float | None = None) -> float
         3.100...
     """
     parts = _mixture(alpha, relative)
-    wanted = -math.log(alpha if level is None else level)
-    square = min((wanted - head) / rate for head, rate in parts)
+    target = -math.log(alpha if level is None else level)
+    square = min((target - head) / rate for head, rate in parts)
     for _ in range(50):
         terms = [head + rate * square for head, rate in parts]
         most = max(terms)
         powers = [math.exp(term - most) for term in terms]
         whole = sum(powers)
         slope = sum(rate * power for (_, rate), power in zip(parts, powers, strict=True)) / whole
-        step = (most + math.log(whole) - wanted) / slope
+        step = (most + math.log(whole) - target) / slope
         square -= step
         if step <= 1e-14 * square:
             break
@@ -401,14 +401,14 @@ def _at(
     """
     if start <= 0.0:
         return 0.0
-    place = start
+    argument = start
     for _ in range(50):
-        tail_here = tail(place)
-        step = (tail_here - log_tail) / (place * math.exp(density(place) - tail_here))
-        place *= math.exp(step)
+        tail_here = tail(argument)
+        step = (tail_here - log_tail) / (argument * math.exp(density(argument) - tail_here))
+        argument *= math.exp(step)
         if abs(step) < 1e-14:
             break
-    return place
+    return argument
 
 
 def log_beta_tail(x: float, a: float, b: float) -> float:

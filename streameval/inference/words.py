@@ -23,8 +23,8 @@ def percent(
     if abs(number) >= _MANY:
         return f"{number:{sign}.3g} %"
     small = 0.0 < abs(number) < 0.1
-    places = 1 - math.floor(math.log10(abs(number))) if small else 1
-    return f"{rounded(number * 10**places) / 10**places:{sign}.{places}f} %"
+    decimals = 1 - math.floor(math.log10(abs(number))) if small else 1
+    return f"{rounded(number * 10**decimals) / 10**decimals:{sign}.{decimals}f} %"
 
 
 def confidence_text(confidence: float) -> str:

@@ -29,7 +29,7 @@ from streameval.events.errors import NotKeptError, UndefinedMetricError
 from streameval.testing.laws import update
 from tests.columnar import forms
 from tests.contract.metric_cases import inputs
-from tests.metrics.preparation import RefusedError, Shown, of_values, per_user, through_group
+from tests.metrics.preparation import AnyEvent, RefusedError, of_values, per_user, through_group
 from tests.metrics.systems import STEPS
 from tests.metrics.twins import twins
 from tests.strategies import event_of, same
@@ -128,7 +128,7 @@ def by_its_twin(metric: Metric, events: Events, twin_inputs: Mapping[str, Any]) 
         options = {**sets, **STEPS.get(metric.convention, {}).get(metric.name, {}), **options}
     inputs_read = [name for name in metric.definition.inputs if name in twin_inputs]
     given = {name: twin_inputs[name] for name in inputs_read}
-    kinds, read = twin_inputs["attribute"], list[Shown](events)
+    kinds, read = twin_inputs["attribute"], list[AnyEvent](events)
     if metric.among:
         del options["among"]
         value = metric.among.partition(":")[2]

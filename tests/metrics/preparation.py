@@ -104,7 +104,7 @@ Id: TypeAlias = str | int
 Interactions: TypeAlias = Sequence[Id] | AbstractSet[Id] | Mapping[Id, float]
 
 
-class Shown(Protocol):
+class AnyEvent(Protocol):
     """An event: recommendations, interactions, positions, and the rest."""
 
     recommendations: Sequence[Id]
@@ -124,7 +124,7 @@ class Outcome:
     """One list up to a cut-off.
 
     hits: (rank, gain) of each hit, by rank; gains: of all relevant items, best first; interacted:
-    how many they are; length: items in the list up to the cut-off; shown: the ranks at which they
+    how many they are; length: items in the list up to the cut-off; ranks: the ranks at which they
     stood; refused: whether the list is one that cannot be read.
     """
 
@@ -132,7 +132,7 @@ class Outcome:
     gains: list[float]
     interacted: int
     length: int
-    shown: list[int]
+    ranks: list[int]
     refused: bool
 
     @property
@@ -153,12 +153,12 @@ class Reader:
     ids: str = "any"
     type: str = ""
 
-    def outcome(self, event: Shown) -> Outcome:
+    def outcome(self, event: AnyEvent) -> Outcome:
         interactions = of_type(event, self.type).interactions
         gains = self._gains(interactions)
         placed = self._placed(event)
-        kept = [(rank, item) for rank, item in placed if self.k is None or rank <= self.k]
-        hits = [(rank, gains[item]) for rank, item in self._counted(kept) if item in gains]
+        within = [(rank, item) for rank, item in placed if self.k is None or rank <= self.k]
+        hits = [(rank, gains[item]) for rank, item in self._counted(within) if item in gains]
         length = len(placed) if self.k is None else min(len(placed), self.k)
         ideal = sorted(gains.values(), reverse=True)
         if self.counting == "every" and gains and not isinstance(interactions, Mapping):
@@ -172,23 +172,23 @@ class Reader:
             gains=ideal,
             interacted=len(ideal),
             length=length,
-            shown=[rank for rank, _ in kept],
+            ranks=[rank for rank, _ in within],
             refused=self.ids == "integer" and _any_word(interactions),
         )
 
-    def outcomes(self, events: Iterable[Shown]) -> list[Outcome]:
+    def outcomes(self, events: Iterable[AnyEvent]) -> list[Outcome]:
         outcomes = list(map(self.outcome, events))
         if any(outcome.refused for outcome in outcomes):
             raise RefusedError
         return outcomes
 
     def _gains(self, interactions: Interactions) -> dict[Id, float]:
-        given = gains_of(interactions)
+        gains = gains_of(interactions)
         if self.relevant == "all" and not self.min_gain:
-            return given
-        return {item: gain for item, gain in given.items() if gain > 0 and gain >= self.min_gain}
+            return gains
+        return {item: gain for item, gain in gains.items() if gain > 0 and gain >= self.min_gain}
 
-    def _placed(self, event: Shown) -> list[tuple[int, Id]]:
+    def _placed(self, event: AnyEvent) -> list[tuple[int, Id]]:
         """Items with their ranks; repeats are removed only in lists without positions."""
         if event.positions is not None:
             return list(zip(event.positions, event.recommendations, strict=True))
@@ -214,7 +214,7 @@ def _any_word(interactions: Interactions) -> bool:
 
 
 def once(items: Sequence[Id]) -> list[Id]:
-    return [item for place, item in enumerate(items) if item not in items[:place]]
+    return [item for index, item in enumerate(items) if item not in items[:index]]
 
 
 def gains_of(interactions: Interactions) -> dict[Id, float]:
@@ -223,15 +223,15 @@ def gains_of(interactions: Interactions) -> dict[Id, float]:
     return dict.fromkeys(interactions, 1.0)
 
 
-def of_type(event: Shown, wanted: str) -> Shown:
+def of_type(event: AnyEvent, kind: str) -> AnyEvent:
     """The event with the best interaction of each item, of one type if one is given."""
-    if not wanted:
+    if not kind:
         return event
-    interactions = [act for act in event.typed if act.type == wanted]
+    interactions = [interaction for interaction in event.typed if interaction.type == kind]
     plain = copy(event)
     plain.interactions = {
         item: max(other.gain for other in interactions if other.item == item)
-        for item in {act.item for act in interactions}
+        for item in {interaction.item for interaction in interactions}
     }
     return plain
 
@@ -240,31 +240,35 @@ Kinds: TypeAlias = Mapping[Id, Sequence[str]]
 """Item -> its values of an attribute."""
 
 
-def through_group(event: Shown, kinds: Kinds, value: str, last: int | None) -> Shown:
+def through_group(event: AnyEvent, kinds: Kinds, value: str, last: int | None) -> AnyEvent:
     """The event as seen through the items of a value: the others are gone, no rank has changed."""
     ranks = event.positions or [*range(1, len(event.recommendations) + 1)]
-    places = [
-        place
-        for place, item in enumerate(event.recommendations)
-        if value in kinds.get(item, ()) and (last is None or ranks[place] <= last)
+    indices = [
+        index
+        for index, item in enumerate(event.recommendations)
+        if value in kinds.get(item, ()) and (last is None or ranks[index] <= last)
     ]
     seen, interactions = copy(event), event.interactions
-    seen.positions = [ranks[place] for place in places]
-    seen.recommendations = [event.recommendations[place] for place in places]
+    seen.positions = [ranks[index] for index in indices]
+    seen.recommendations = [event.recommendations[index] for index in indices]
     if event.scores is not None:
-        seen.scores = [event.scores[place] for place in places]
+        seen.scores = [event.scores[index] for index in indices]
     if event.per_item is not None:
         named = event.per_item.items()
-        seen.per_item = {name: [column[place] for place in places] for name, column in named}
-    kept = [item for item in interactions if value in kinds.get(item, ())]
+        seen.per_item = {name: [column[index] for index in indices] for name, column in named}
+    inside = [item for item in interactions if value in kinds.get(item, ())]
     seen.interactions = (
-        {item: interactions[item] for item in kept} if isinstance(interactions, Mapping) else kept
+        {item: interactions[item] for item in inside}
+        if isinstance(interactions, Mapping)
+        else inside
     )
-    seen.typed = [act for act in event.typed if value in kinds.get(act.item, ())]
+    seen.typed = [
+        interaction for interaction in event.typed if value in kinds.get(interaction.item, ())
+    ]
     return seen
 
 
-def of_values(event: Shown, kinds: Kinds) -> Shown:
+def of_values(event: AnyEvent, kinds: Kinds) -> AnyEvent:
     """The event with the values of each item in its place, all at its rank."""
     ranks = event.positions or [*range(1, len(event.recommendations) + 1)]
     pairs = zip(event.recommendations, ranks, strict=True)
@@ -281,9 +285,9 @@ Twin: TypeAlias = Callable[..., float]
 
 def by_type(twin: Twin) -> Twin:
     @wraps(twin)
-    def read(events: Sequence[Shown], k: int | None, **how: Any) -> float:
-        wanted = how.pop("type", "")
-        return twin([of_type(event, wanted) for event in events], k, **how)
+    def read(events: Sequence[AnyEvent], k: int | None, **how: Any) -> float:
+        kind = how.pop("type", "")
+        return twin([of_type(event, kind) for event in events], k, **how)
 
     return read
 
@@ -293,17 +297,17 @@ def per_list(*, empty: str, **of: Any) -> Callable[[Callable[..., Number]], Twin
 
     def averaged(value: Callable[..., Number]) -> Twin:
         @wraps(value)
-        def twin(events: Sequence[Shown], k: int | None, **how: Any) -> float:
-            given = _taken(how, signature(value).parameters)
-            summing, fate = _taken(how, SUMMING), _taken(how, ("empty", "empty_list"))
+        def twin(events: Sequence[AnyEvent], k: int | None, **how: Any) -> float:
+            arguments = _taken(how, signature(value).parameters)
+            summing, rule = _taken(how, SUMMING), _taken(how, ("empty", "empty_list"))
             outcomes = Reader(k, **how).outcomes(events)
-            fates = [_fate(outcome, **{"empty": empty, **fate}) for outcome in outcomes]
-            if "error" in fates:
+            rules = [_fate(outcome, **{"empty": empty, **rule}) for outcome in outcomes]
+            if "error" in rules:
                 raise RefusedError
-            if "nan" in fates:
+            if "nan" in rules:
                 return math.nan
-            pairs = zip(outcomes, fates, strict=True)
-            counted = [value(outcome, k, **given) for outcome, fate in pairs if fate == "count"]
+            pairs = zip(outcomes, rules, strict=True)
+            counted = [value(outcome, k, **arguments) for outcome, rule in pairs if rule == "count"]
             return summary_of(counted, **summing, **of)
 
         return twin
@@ -324,27 +328,27 @@ def _fate(outcome: Outcome, empty: str, empty_list: str = "any") -> str:
 
 def per_event(value: Callable[..., Number | None]) -> Twin:
     @wraps(value)
-    def twin(events: Sequence[Shown], k: int | None, **how: Any) -> float:
-        given = _taken(how, signature(value).parameters)
-        return over_events([value(event, k, **given) for event in events], events, **how)
+    def twin(events: Sequence[AnyEvent], k: int | None, **how: Any) -> float:
+        arguments = _taken(how, signature(value).parameters)
+        return over_events([value(event, k, **arguments) for event in events], events, **how)
 
     return twin
 
 
 def over_events(
     values: Sequence[Number | None],
-    events: Sequence[Shown],
+    events: Sequence[AnyEvent],
     *,
     undefined: str = "skip",
     least: int = 0,
     **summing: Any,
 ) -> float:
     """The summary of values of events: None is left out, NaN is undefined."""
-    given = [value for value in values if value is not None]
-    defined = [value for value in given if not math.isnan(value)]
-    if (undefined == "error" and len(defined) < len(given)) or (events and len(defined) < least):
+    counted = [value for value in values if value is not None]
+    defined = [value for value in counted if not math.isnan(value)]
+    if (undefined == "error" and len(defined) < len(counted)) or (events and len(defined) < least):
         raise RefusedError
-    if undefined == "nan" and len(defined) < len(given):
+    if undefined == "nan" and len(defined) < len(counted):
         return math.nan
     return summary_of(defined, **summing)
 
@@ -364,24 +368,24 @@ def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> li
     return once(items)[:k] if repeats == "compact_before_cut" else list(items[:k])
 
 
-def ranked(event: Shown, k: int | None) -> list[Id]:
+def ranked(event: AnyEvent, k: int | None) -> list[Id]:
     """The distinct items up to rank k, by rank."""
     return once(placed(event, k))
 
 
-def placed(event: Shown, k: int | None) -> list[Id]:
+def placed(event: AnyEvent, k: int | None) -> list[Id]:
     """The items up to rank k, by rank, repeats included."""
     ranks = event.positions or list(range(1, len(event.recommendations) + 1))
-    places = [place for place, rank in enumerate(ranks) if k is None or rank <= k]
-    places.sort(key=lambda place: (ranks[place], place))
-    return [event.recommendations[place] for place in places]
+    indices = [index for index, rank in enumerate(ranks) if k is None or rank <= k]
+    indices.sort(key=lambda index: (ranks[index], index))
+    return [event.recommendations[index] for index in indices]
 
 
-def good(event: Shown) -> set[Id]:
+def good(event: AnyEvent) -> set[Id]:
     return {item for item, gain in gains_of(event.interactions).items() if gain > 0}
 
 
-def per_user(twin: Twin, events: Sequence[Shown], k: int | None, how: dict[str, Any]) -> float:
+def per_user(twin: Twin, events: Sequence[AnyEvent], k: int | None, how: dict[str, Any]) -> float:
     """The summary of the means of users; undefined if the mean over all lists is."""
     summing = _taken(how, SUMMING)
     if math.isnan(twin(events, k, **how)):

@@ -9,28 +9,28 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from tests.metrics.preparation import Id, RefusedError, Shown, good, mean, summary_of
+from tests.metrics.preparation import AnyEvent, Id, RefusedError, good, mean, summary_of
 
 
-def _placed(event: Shown, k: int | None) -> list[Id]:
+def _placed(event: AnyEvent, k: int | None) -> list[Id]:
     """The item at every rank up to k."""
     ranks = event.positions or range(1, len(event.recommendations) + 1)
     pairs = zip(ranks, event.recommendations, strict=True)
     return [item for rank, item in pairs if k is None or rank <= k]
 
 
-def _shown(events: Sequence[Shown], k: int | None) -> list[Id]:
+def _shown(events: Sequence[AnyEvent], k: int | None) -> list[Id]:
     return [item for event in events for item in _placed(event, k)]
 
 
-def distinct_items(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+def distinct_items(events: Sequence[AnyEvent], k: int | None, **how: Any) -> float:
     """Size of the union of what was shown."""
     value = float(len(set(_shown(events, k)))) if events else math.nan
     return summary_of([value], **how)
 
 
 def item_coverage(
-    events: Sequence[Shown],
+    events: Sequence[AnyEvent],
     k: int | None,
     *,
     catalog: int | Collection[Id],
@@ -54,7 +54,7 @@ def item_coverage(
 
 
 def gini(
-    events: Sequence[Shown],
+    events: Sequence[AnyEvent],
     k: int | None,
     *,
     catalog: int | Collection[Id],
@@ -78,7 +78,7 @@ def gini(
 
 
 def shannon_entropy(
-    events: Sequence[Shown],
+    events: Sequence[AnyEvent],
     k: int | None,
     *,
     unit: str = "bits",
@@ -95,7 +95,7 @@ def shannon_entropy(
     return summary_of([entropy / math.log(2) if unit == "bits" else entropy], **how)
 
 
-def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "take") -> float:
+def personalization(events: Sequence[AnyEvent], k: int | None, *, unlike: str = "take") -> float:
     """1 minus the cosine of any two lists, as vectors of 0 and 1; averaged over pairs."""
     lists = [event.recommendations[:k] for event in events]
     if unlike == "refuse" and lists:
@@ -110,12 +110,12 @@ def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "ta
     return 1 - mean(cosines)
 
 
-def users_covered(events: Sequence[Shown], k: int | None, *, having: str = "item") -> float:
+def users_covered(events: Sequence[AnyEvent], k: int | None, *, having: str = "item") -> float:
     """Size of the set of users with something at a rank up to k."""
 
-    def is_covered(event: Shown) -> bool:
-        wanted = good(event)
-        return any(having == "item" or item in wanted for item in _placed(event, k))
+    def is_covered(event: AnyEvent) -> bool:
+        relevant = good(event)
+        return any(having == "item" or item in relevant for item in _placed(event, k))
 
     with_user = [event for event in events if event.user is not None]
     return (

@@ -7,14 +7,14 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
-from tests.metrics.preparation import Id, Shown, by_type, good, per_event, placed, ranked
+from tests.metrics.preparation import AnyEvent, Id, by_type, good, per_event, placed, ranked
 
 Kinds = Mapping[Id, Collection[str]]
 
 
 @per_event
 def exposure_share(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     attribute: Kinds,
@@ -24,26 +24,26 @@ def exposure_share(
     """What the ranks of one kind are worth, over what all ranks are worth."""
     kind = among.split(":")[1]
     ranks = event.positions or list(range(1, len(event.recommendations) + 1))
-    places = [
+    entries = [
         (1 / math.log2(rank + 1) if discount == "log2" else 1.0, item)
         for rank, item in zip(ranks, event.recommendations, strict=True)
         if k is None or rank <= k
     ]
-    whole = math.fsum(worth for worth, _ in places)
-    part = math.fsum(worth for worth, item in places if kind in attribute.get(item, ()))
-    return part / whole if places else None
+    whole = math.fsum(worth for worth, _ in entries)
+    part = math.fsum(worth for worth, item in entries if kind in attribute.get(item, ()))
+    return part / whole if entries else None
 
 
 @by_type
 @per_event
 def subtopic_recall(
-    event: Shown, k: int | None, *, attribute: Kinds, by: str = "genre"
+    event: AnyEvent, k: int | None, *, attribute: Kinds, by: str = "genre"
 ) -> Fraction | None:
     """Kinds of the hits, over kinds of all items interacted with."""
     assert by
-    wanted = _union(attribute, good(event))
+    relevant = _union(attribute, good(event))
     shown = _union(attribute, good(event) & {*ranked(event, k)})
-    return Fraction(len(shown), len(wanted)) if wanted else None
+    return Fraction(len(shown), len(relevant)) if relevant else None
 
 
 def _union(attribute: Kinds, items: Collection[Id]) -> set[str]:
@@ -62,7 +62,7 @@ def _amounts(attribute: Kinds, items: Collection[Id]) -> dict[str, Fraction]:
 
 @per_event
 def category_diversity(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     attribute: Kinds,
@@ -85,7 +85,7 @@ def category_diversity(
 
 @per_event
 def miscalibration(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     attribute: Kinds,
@@ -115,22 +115,22 @@ def _kl(left: Sequence[float], right: Sequence[float]) -> float:
 @by_type
 @per_event
 def alpha_ndcg(
-    event: Shown, k: int | None, *, attribute: Kinds, by: str = "genre", alpha: float = 0.5
+    event: AnyEvent, k: int | None, *, attribute: Kinds, by: str = "genre", alpha: float = 0.5
 ) -> float | None:
     """Gains of new kinds of the hits, discounted, over those of the greedy order."""
     assert by
-    wanted = {item for item in good(event) if attribute.get(item)}
-    if not wanted:
+    relevant = {item for item in good(event) if attribute.get(item)}
+    if not relevant:
         return None
     ranks = event.positions or list(range(1, len(event.recommendations) + 1))
     hits: dict[Id, int] = {}
     for rank, item in zip(ranks, event.recommendations, strict=True):
-        if item in wanted and (k is None or rank <= k):
+        if item in relevant and (k is None or rank <= k):
             hits[item] = min(rank, hits.get(item, rank))
     order = sorted(hits, key=lambda item: (hits[item], event.recommendations.index(item)))
     ideal: list[Id] = []
-    while len(ideal) < min(k or len(wanted), len(wanted)):
-        left = sorted(wanted - {*ideal}, reverse=True)
+    while len(ideal) < min(k or len(relevant), len(relevant)):
+        left = sorted(relevant - {*ideal}, reverse=True)
         worth = [_worth(attribute, ideal, item, alpha) for item in left]
         ideal.append(left[worth.index(max(worth))])
     best = _alpha_dcg(attribute, ideal, range(1, len(ideal) + 1), alpha)
@@ -145,14 +145,14 @@ def _worth(attribute: Kinds, above: Sequence[Id], item: Id, alpha: float) -> flo
 
 def _alpha_dcg(attribute: Kinds, order: Sequence[Id], ranks: Sequence[int], alpha: float) -> float:
     return math.fsum(
-        _worth(attribute, order[:place], item, alpha) / math.log2(rank + 1)
-        for place, (item, rank) in enumerate(zip(order, ranks, strict=True))
+        _worth(attribute, order[:index], item, alpha) / math.log2(rank + 1)
+        for index, (item, rank) in enumerate(zip(order, ranks, strict=True))
     )
 
 
 @by_type
 def group_disparity(
-    events: Sequence[Shown],
+    events: Sequence[AnyEvent],
     k: int | None,
     *,
     attribute: Kinds,
@@ -180,18 +180,18 @@ def group_disparity(
 
 
 def _counts(
-    events: Sequence[Shown], k: int | None, items: Collection[Id], discount: str
+    events: Sequence[AnyEvent], k: int | None, items: Collection[Id], discount: str
 ) -> dict[str, float]:
     """What items of one kind get in all lists."""
-    places = []
+    shown_at = []
     for event in events:
         ranks = event.positions or list(range(1, len(event.recommendations) + 1))
         both = zip(ranks, event.recommendations, strict=True)
-        places += [rank for rank, item in both if item in items and (k is None or rank <= k)]
-    worth = [1 / math.log2(rank + 1) if discount == "log2" else 1 for rank in places]
+        shown_at += [rank for rank, item in both if item in items and (k is None or rank <= k)]
+    worth = [1 / math.log2(rank + 1) if discount == "log2" else 1 for rank in shown_at]
     return {
         "exposure": math.fsum(worth),
-        "shown": len(places),
+        "shown": len(shown_at),
         "hits": sum(len({*ranked(event, k)} & good(event) & {*items}) for event in events),
         "interactions": sum(len(good(event) & {*items}) for event in events),
     }

@@ -9,8 +9,8 @@ from itertools import combinations
 from typing import TypeAlias
 
 from tests.metrics.preparation import (
+    AnyEvent,
     Id,
-    Shown,
     by_type,
     gains_of,
     good,
@@ -27,7 +27,7 @@ _Popular: TypeAlias = tuple[Mapping[Id, float], float]
 
 @per_event
 def average_popularity(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     popularity: _Popular,
@@ -42,7 +42,7 @@ def average_popularity(
 
 @per_event
 def novelty(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     popularity: _Popular,
@@ -68,7 +68,7 @@ def novelty(
 
 @per_event
 def tail_percentage(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     popularity: _Popular,
@@ -94,7 +94,7 @@ def tail_percentage(
 
 @per_event
 def unexpectedness(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     repeats: str = "every",
@@ -113,7 +113,7 @@ def unexpectedness(
 
 
 @per_event
-def overlap(event: Shown, k: int | None) -> Fraction | None:
+def overlap(event: AnyEvent, k: int | None) -> Fraction | None:
     """The distinct items that were shown all the same, over the distinct items."""
     if event.shown_instead is None:
         return None
@@ -123,7 +123,7 @@ def overlap(event: Shown, k: int | None) -> Fraction | None:
 
 @by_type
 @per_event
-def serendipity(event: Shown, k: int | None, *, denominator: str = "k") -> Fraction | None:
+def serendipity(event: AnyEvent, k: int | None, *, denominator: str = "k") -> Fraction | None:
     """Useful items without those that a baseline shows too, over k."""
     if event.baseline is None:
         return None
@@ -134,7 +134,7 @@ def serendipity(event: Shown, k: int | None, *, denominator: str = "k") -> Fract
 
 
 @per_event
-def user_novelty(event: Shown, k: int | None, *, gaps: str = "skip") -> Fraction | None:
+def user_novelty(event: AnyEvent, k: int | None, *, gaps: str = "skip") -> Fraction | None:
     """Items that are not in the history, over the items there are."""
     if event.history is None:
         return None
@@ -151,7 +151,7 @@ def user_novelty(event: Shown, k: int | None, *, gaps: str = "skip") -> Fraction
 @by_type
 @per_event
 def stratified_recall(
-    event: Shown, k: int | None, *, popularity: _Popular, beta: float = 0.5
+    event: AnyEvent, k: int | None, *, popularity: _Popular, beta: float = 0.5
 ) -> float | None:
     """Items interacted with that a list shows, over all of them, each weighed by its rareness."""
     counts, _ = popularity
@@ -167,7 +167,7 @@ def stratified_recall(
 
 @per_event
 def list_diversity(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     similarity: Mapping[Id, Sequence[float]],
@@ -199,7 +199,7 @@ def _cosine(left: Sequence[float], other: Sequence[float]) -> float:
 
 @by_type
 @per_event
-def judged(event: Shown, k: int | None, *, denominator: str = "length") -> Fraction:
+def judged(event: AnyEvent, k: int | None, *, denominator: str = "length") -> Fraction:
     """Items that anything is known of, over k or the items there are."""
     items = ranked(event, k)
     over = len(items) if k is None or denominator == "length" else k
@@ -209,7 +209,7 @@ def judged(event: Shown, k: int | None, *, denominator: str = "length") -> Fract
 @by_type
 @per_event
 def bpref(
-    event: Shown, k: int | None, *, min_gain: float = 0.0, empty: str = "skip"
+    event: AnyEvent, k: int | None, *, min_gain: float = 0.0, empty: str = "skip"
 ) -> Fraction | None:
     """For each relevant item the share of the first R others that stand below it."""
     gains = gains_of(event.interactions)
@@ -217,17 +217,19 @@ def bpref(
     bad = {item for item, gain in gains.items() if gain >= 0} - relevant
     if not relevant:
         return Fraction(0) if empty == "zero" else None
-    places = [item for item in ranked(event, k) if item in relevant | bad]
-    kept = Fraction(0)
-    for place, item in enumerate(places):
+    judged = [item for item in ranked(event, k) if item in relevant | bad]
+    preferences = Fraction(0)
+    for index, item in enumerate(judged):
         if item in relevant:
-            above = len(bad & {*places[:place]})
-            kept += 1 - Fraction(min(above, len(relevant)), min(len(bad), len(relevant)) or 1)
-    return kept / len(relevant)
+            above = len(bad & {*judged[:index]})
+            preferences += 1 - Fraction(
+                min(above, len(relevant)), min(len(bad), len(relevant)) or 1
+            )
+    return preferences / len(relevant)
 
 
 def _confusion(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     catalog: Collection[Id],
     unknown: str,
@@ -239,21 +241,21 @@ def _confusion(
 
     Where unknown items count, they take the place of as many others of the catalogue.
     """
-    wanted = good(event) if relevant == "positive" else {*event.interactions}
+    liked = good(event) if relevant == "positive" else {*event.interactions}
     shown, whole = ranked(event, k), ranked(event, None)
     if repeats == "every":
         shown, whole = placed(event, k), placed(event, None)
-    items = {*catalog} if unknown == "ignore" else {*shown} | wanted
-    tp = sum(shown.count(item) for item in wanted & items)
-    fp = sum(shown.count(item) for item in {*shown} & items - wanted)
-    fn = sum(max(1, whole.count(item)) for item in wanted & items) - tp
+    items = {*catalog} if unknown == "ignore" else {*shown} | liked
+    tp = sum(shown.count(item) for item in liked & items)
+    fp = sum(shown.count(item) for item in {*shown} & items - liked)
+    fn = sum(max(1, whole.count(item)) for item in liked & items) - tp
     return tp, fp, fn, len(catalog) - tp - fp - fn
 
 
 @by_type
 @per_event
 def fallout(
-    event: Shown, k: int | None, *, catalog: frozenset[Id], unknown: str = "ignore"
+    event: AnyEvent, k: int | None, *, catalog: frozenset[Id], unknown: str = "ignore"
 ) -> Fraction | None:
     """False positives over all negatives."""
     _, fp, _, tn = _confusion(event, k, catalog, unknown)
@@ -263,7 +265,7 @@ def fallout(
 @by_type
 @per_event
 def mcc(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     catalog: frozenset[Id],
@@ -288,8 +290,8 @@ def mcc(
     if tn < 0:
         return None
     shown = [1.0] * (tp + fp) + [0.0] * (fn + tn)
-    wanted = [1.0] * tp + [0.0] * fp + [1.0] * fn + [0.0] * tn
-    return _correlation(shown, wanted)
+    interacted = [1.0] * tp + [0.0] * fp + [1.0] * fn + [0.0] * tn
+    return _correlation(shown, interacted)
 
 
 def _correlation(left: list[float], right: list[float]) -> float:

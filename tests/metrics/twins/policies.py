@@ -6,33 +6,33 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.metrics.preparation import Shown, by_type, gains_of, mean, per_event
+from tests.metrics.preparation import AnyEvent, by_type, gains_of, mean, per_event
 
 
-def _chances(event: Shown, places: Sequence[int], name: str) -> list[float] | None:
+def _chances(event: AnyEvent, indices: Sequence[int], name: str) -> list[float] | None:
     listed: Any = (event.per_item or {}).get(name)
-    chances = [] if listed is None else [listed[place] for place in places]
+    chances = [] if listed is None else [listed[index] for index in indices]
     return chances if chances and all(type(chance) is float for chance in chances) else None
 
 
-def _places(event: Shown, k: int | None) -> list[int]:
+def _indices(event: AnyEvent, k: int | None) -> list[int]:
     ranks = event.positions or range(1, len(event.recommendations) + 1)
-    ordered = sorted(range(len(event.recommendations)), key=lambda place: (ranks[place], place))
-    return [place for place in ordered if k is None or ranks[place] <= k]
+    ordered = sorted(range(len(event.recommendations)), key=lambda index: (ranks[index], index))
+    return [index for index in ordered if k is None or ranks[index] <= k]
 
 
 def _weights(
-    event: Shown, k: int | None, propensity: str, target: str, slots: str, least: float
+    event: AnyEvent, k: int | None, propensity: str, target: str, slots: str, least: float
 ) -> list[float] | None:
-    places = _places(event, k)
-    logged, wanted = (_chances(event, places, name) for name in (propensity, target))
-    if logged is None or wanted is None:
+    indices = _indices(event, k)
+    logged, judged = (_chances(event, indices, name) for name in (propensity, target))
+    if logged is None or judged is None:
         return None
     if not all(0 < chance <= 1 + 1e-6 and chance >= least for chance in logged):
         return None
-    if not all(0 <= chance <= 1 + 1e-6 for chance in wanted):
+    if not all(0 <= chance <= 1 + 1e-6 for chance in judged):
         return None
-    ratios = [above / below for above, below in zip(wanted, logged, strict=True)]
+    ratios = [above / below for above, below in zip(judged, logged, strict=True)]
     ends = {"item": None, "cascade": range(1, len(ratios) + 1), "list": [len(ratios)] * len(ratios)}
     ends_of = ends[slots]
     weights = ratios if ends_of is None else [math.prod(ratios[:end]) for end in ends_of]
@@ -43,9 +43,9 @@ def _least(weights: Sequence[float], clip: float) -> list[float]:
     return [weight if not clip or weight < clip else clip for weight in weights]
 
 
-def _rewards(event: Shown, k: int | None) -> list[float]:
+def _rewards(event: AnyEvent, k: int | None) -> list[float]:
     gains: Mapping[Any, float] = gains_of(event.interactions)
-    items = [event.recommendations[place] for place in _places(event, k)]
+    items = [event.recommendations[index] for index in _indices(event, k)]
     firsts = [item not in items[:at] for at, item in enumerate(items)]
     pairs = zip(items, firsts, strict=True)
     return [max(gains.get(item, 0), 0) if first else 0 for item, first in pairs]
@@ -54,7 +54,7 @@ def _rewards(event: Shown, k: int | None) -> list[float]:
 @by_type
 @per_event
 def ips(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     propensity: str = "propensity",
@@ -73,7 +73,7 @@ def ips(
 
 @per_event
 def importance_weight(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     propensity: str = "propensity",
@@ -89,7 +89,7 @@ def importance_weight(
 
 @per_event
 def clipped_share(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     propensity: str = "propensity",
@@ -107,25 +107,25 @@ def clipped_share(
 
 @by_type
 @per_event
-def reward_limit(event: Shown, k: int | None) -> float | None:
+def reward_limit(event: AnyEvent, k: int | None) -> float | None:
     """Number of items up to rank k; None with a gain above 1."""
     if max(gains_of(event.interactions).values(), default=0) > 1:
         return None
-    return float(len(_places(event, k)))
+    return float(len(_indices(event, k)))
 
 
-def snips(events: Sequence[Shown], k: int | None, **chosen: Any) -> float:
+def snips(events: Sequence[AnyEvent], k: int | None, **parameters: Any) -> float:
     """The mean of the weighted rewards divided by that of the weights."""
-    above = ips(events, k, **chosen)
-    chosen.pop("type", None)
-    below = importance_weight(events, k, **chosen)
+    above = ips(events, k, **parameters)
+    parameters.pop("type", None)
+    below = importance_weight(events, k, **parameters)
     return above / below if below else math.nan
 
 
 @by_type
 @per_event
 def dr(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     propensity: str = "propensity",
@@ -138,13 +138,13 @@ def dr(
     direct: bool = False,
 ) -> float | None:
     """The model's expectation, corrected by the weighted errors of its predictions."""
-    places = _places(event, k)
-    means = _chances(event, places, expected)
+    indices = _indices(event, k)
+    means = _chances(event, indices, expected)
     if means is None or direct:
         return None if means is None else math.fsum(means)
     importance, model = (
         _weights(event, k, propensity, target, slots, least),
-        _chances(event, places, predicted),
+        _chances(event, indices, predicted),
     )
     if importance is None or model is None:
         return None
@@ -160,16 +160,16 @@ def dr(
 @by_type
 @per_event
 def interleaving(
-    event: Shown, k: int | None, *, a: str = "a", b: str = "b", team: str = "team"
+    event: AnyEvent, k: int | None, *, a: str = "a", b: str = "b", team: str = "team"
 ) -> float | None:
     """1 if b has more clicks than a, 0 if fewer, one half for a tie.
 
     None without clicks, and if all items are those of other rankers.
     """
     teams: Any = (event.per_item or {}).get(team)
-    pairs = zip(_places(event, k), _rewards(event, k), strict=True)
-    clicked = [place for place, reward in pairs if reward]
+    pairs = zip(_indices(event, k), _rewards(event, k), strict=True)
+    clicked = [index for index, reward in pairs if reward]
     if teams is None or not clicked or all(name not in {a, b, None} for name in teams):
         return None
-    first, second = (sum(teams[place] == name for place in clicked) for name in (a, b))
+    first, second = (sum(teams[index] == name for index in clicked) for name in (a, b))
     return 0.5 if first == second else float(second > first)

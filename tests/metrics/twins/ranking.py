@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tests.metrics.preparation import (
+    AnyEvent,
     Outcome,
     Reader,
-    Shown,
     by_type,
     fraction,
     gains_of,
@@ -40,8 +40,8 @@ def precision(outcome: Outcome, k: int | None, *, denominator: str = "k") -> Fra
 @per_list(empty="skip")
 def recall(outcome: Outcome, k: int | None, *, denominator: str = "interacted") -> Fraction:
     """Hits over the items interacted with."""
-    wanted = outcome.interacted
-    most = min(k or wanted, wanted) if denominator == "ideal" else wanted
+    relevant = outcome.interacted
+    most = min(k or relevant, relevant) if denominator == "ideal" else relevant
     return fraction(len(outcome.hits), most)
 
 
@@ -112,7 +112,7 @@ def iprec_at_recall(
 def roc_auc(outcome: Outcome, _: int | None) -> Fraction:
     """Pairs of a hit and another item above it, of all such pairs."""
     ranks = [rank for rank, _ in outcome.hits]
-    above = sum(rank - place for place, rank in enumerate(ranks, start=1))
+    above = sum(rank - index for index, rank in enumerate(ranks, start=1))
     pairs = len(ranks) * (outcome.length - len(ranks))
     return max(Fraction(0), 1 - Fraction(above, max(1, pairs))) if ranks else Fraction(0)
 
@@ -235,16 +235,16 @@ def value_per_list(outcome: Outcome, _: int | None, *, cap: float = 0.0) -> floa
     return min(worth, cap or math.inf)
 
 
-def ctr(events: Sequence[Shown], k: int | None, *, rank: int = 0, **reading: Any) -> float:
+def ctr(events: Sequence[AnyEvent], k: int | None, *, rank: int = 0, **reading: Any) -> float:
     """All hits over all items shown, or those at one rank."""
     outcomes = Reader(k, **reading).outcomes(events)
-    shown = [at for outcome in outcomes for at in outcome.shown if rank in (0, at)]
+    shown = [at for outcome in outcomes for at in outcome.ranks if rank in (0, at)]
     hit_ranks = [at for outcome in outcomes for at, _ in outcome.hits if rank in (0, at)]
     return len(hit_ranks) / len(shown) if shown else math.nan
 
 
 def debiased_ctr(
-    events: Sequence[Shown],
+    events: Sequence[AnyEvent],
     k: int | None,
     examination: Sequence[float],
     *,
@@ -253,7 +253,7 @@ def debiased_ctr(
 ) -> float:
     """Each hit by the chance that users look at its rank, over all items shown."""
     outcomes = Reader(k, **reading).outcomes(events)
-    shown = sum(len(outcome.shown) for outcome in outcomes)
+    shown = sum(len(outcome.ranks) for outcome in outcomes)
     corrected = [
         1 / max(_chance(examination, at), floor) for outcome in outcomes for at, _ in outcome.hits
     ]
@@ -274,52 +274,52 @@ def _chance(examination: Sequence[float], rank: int) -> float:
     return examination[min(rank, len(examination)) - 1]
 
 
-def hits(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
+def hits(events: Sequence[AnyEvent], k: int | None, **reading: Any) -> float:
     """Number of hits."""
     outcomes = Reader(k, **reading).outcomes(events)
     return float(sum(len(outcome.hits) for outcome in outcomes)) if events else math.nan
 
 
-def relevant(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
+def relevant(events: Sequence[AnyEvent], k: int | None, **reading: Any) -> float:
     """Number of relevant items."""
     outcomes = Reader(k, **reading).outcomes(events)
     return float(sum(outcome.interacted for outcome in outcomes)) if events else math.nan
 
 
-def retrieved(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
+def retrieved(events: Sequence[AnyEvent], k: int | None, **reading: Any) -> float:
     """Number of items in the lists."""
     outcomes = Reader(k, **reading).outcomes(events)
-    return float(sum(len(outcome.shown) for outcome in outcomes)) if events else math.nan
+    return float(sum(len(outcome.ranks) for outcome in outcomes)) if events else math.nan
 
 
-def _labels(event: Shown, relevant: str, repeats: str) -> tuple[list[bool], int]:
+def _labels(event: AnyEvent, relevant: str, repeats: str) -> tuple[list[bool], int]:
     """Whether each item shown is relevant, by rank, and how many relevant items were missed."""
     gains = gains_of(event.interactions)
-    wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
+    liked = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
     items = placed(event, None) if repeats == "every" else once(placed(event, None))
-    return [item in wanted for item in items], len(wanted - {*items})
+    return [item in liked for item in items], len(liked - {*items})
 
 
 def _pairs(
-    event: Shown, k: int | None, most: int | None, *, relevant: str, repeats: str, short: str
+    event: AnyEvent, k: int | None, most: int | None, *, relevant: str, repeats: str, short: str
 ) -> Fraction | None:
     """Right pairs of the first `most` relevant items and the first k others, over all pairs."""
     labels, missed = _labels(event, relevant, repeats)
-    others = [place for place, good in enumerate(labels) if not good]
+    others = [index for index, good in enumerate(labels) if not good]
     if short == "skip" and k is not None and missed and len(others) < k:
         return None
     k = k or len(others) or 1
     negatives = (others + [len(labels)] * k)[:k]
-    good = [place for place, is_good in enumerate(labels) if is_good][:most]
+    good = [index for index, is_good in enumerate(labels) if is_good][:most]
     expected = sum(labels) + missed if most is None else min(most, sum(labels) + missed)
-    right = sum(place < other for place in good for other in negatives)
+    right = sum(index < other for index in good for other in negatives)
     return Fraction(right, expected * k) if expected else None
 
 
 @by_type
 @per_event
 def partial_auc(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     relevant: str = "positive",
@@ -333,7 +333,7 @@ def partial_auc(
 @by_type
 @per_event
 def pap(
-    event: Shown,
+    event: AnyEvent,
     k: int | None,
     *,
     relevant: str = "positive",

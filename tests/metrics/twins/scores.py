@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tests.metrics.preparation import (
+    AnyEvent,
     Number,
-    Shown,
     Twin,
     by_type,
     gains_of,
@@ -26,7 +26,7 @@ _Outcomes: TypeAlias = Sequence[tuple[float, bool]]
 """A score, and whether its item is positive."""
 
 
-def _samples(event: Shown) -> list[tuple[float, float | None]]:
+def _samples(event: AnyEvent) -> list[tuple[float, float | None]]:
     """Score and gain of every scored item of one list; None without an interaction."""
     if event.scores is None:
         return []
@@ -35,7 +35,7 @@ def _samples(event: Shown) -> list[tuple[float, float | None]]:
     return [(float(score), gains.get(item)) for item, score in pairs]
 
 
-def _outcomes(event: Shown, *, positive: str = "relevant", single: bool = False) -> _Outcomes:
+def _outcomes(event: AnyEvent, *, positive: str = "relevant", single: bool = False) -> _Outcomes:
     return [
         (
             float(np.float32(score)) if single else score,
@@ -52,7 +52,7 @@ def _per_sample(**of: Any) -> Callable[[Callable[..., Number | None]], Twin]:
         @by_type
         @wraps(value)
         def twin(
-            events: Sequence[Shown], _: int | None, *, outcome: str = "relevant", **how: Any
+            events: Sequence[AnyEvent], _: int | None, *, outcome: str = "relevant", **how: Any
         ) -> float:
             pairs = [pair for event in events for pair in _samples(event)]
             values = [value(score, gain, outcome) for score, gain in pairs]
@@ -92,7 +92,7 @@ def _pooled(value: Callable[..., float]) -> Twin:
     @by_type
     @wraps(value)
     def twin(
-        events: Sequence[Shown],
+        events: Sequence[AnyEvent],
         _: int | None,
         *,
         positive: str = "relevant",
@@ -113,7 +113,9 @@ def auc(outcomes: _Outcomes) -> float:
 
 
 @by_type
-def gauc(events: Sequence[Shown], _: int | None, *, weight: str = "positives", **how: Any) -> float:
+def gauc(
+    events: Sequence[AnyEvent], _: int | None, *, weight: str = "positives", **how: Any
+) -> float:
     """Pairs in the right order over all pairs of each list; averaged with a weight."""
     areas, weights = [], []
     for outcomes in [_outcomes(event, **how) for event in events]:
