@@ -90,26 +90,6 @@ def test_a_sample_of_items_continues_in_a_copy_a_state_and_a_merge() -> None:
         assert twin.state_dict() == counted(*range(85)).state_dict()
 
 
-def test_a_copy_and_its_original_count_apart() -> None:
-    original = Accumulator("mrr", "distinct_items", intervals=Intervals())
-    original.update_many([(["a"], ["a"])])
-    twin, counted = original.copy(), original.state_dict()
-    twin.update_many([(["b", "c"], ["c"])])
-    assert original.state_dict() == counted
-    counted = twin.state_dict()
-    original.update_many([(["d", "e"], ["e"])])
-    assert twin.state_dict() == counted
-
-
-def test_a_reset_forgets_every_count() -> None:
-    accumulator = Accumulator("mrr", "distinct_items", intervals=Intervals())
-    empty = accumulator.state_dict()
-    accumulator.update_many([(["a", "b"], ["b"])])
-    assert accumulator.state_dict() != empty
-    accumulator.reset()
-    assert accumulator.state_dict() == empty
-
-
 @pytest.mark.parametrize(
     ("left", "right"),
     [

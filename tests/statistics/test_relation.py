@@ -51,13 +51,6 @@ def test_relations_add_up(shift: int) -> None:
 
 
 @pytest.mark.parametrize("size", _SIZES)
-def test_a_relation_added_to_itself_is_twice_it(size: int) -> None:
-    relation = _relation(size)
-    relation.merge(relation)
-    assert relation.rows() == _expected((size, 0), (size, 0))
-
-
-@pytest.mark.parametrize("size", _SIZES)
 def test_relations_that_share_parts_are_independent(size: int) -> None:
     part = _relation(size)
     whole = Relation(Shape(keys=1))
@@ -68,28 +61,6 @@ def test_relations_that_share_parts_are_independent(size: int) -> None:
     assert part.rows() == _expected((size, 0))
     assert whole.rows() == _expected((size, 0), (size, 7))
     assert twin.rows() == _expected((size, 0), (3, 9))
-
-
-def test_subtracted_rows_are_removed() -> None:
-    whole = _relation(10)
-    whole.merge(_relation(5, 3))
-    whole.subtract(_relation(10))
-    assert whole.rows() == _expected((5, 3))
-
-
-def test_a_maximum_combines_equal_keys() -> None:
-    relation = Relation(Shape(keys=1, combine=np.maximum))
-    for count in (3, 7, 5):
-        relation.add([np.array([2])], [np.array([count])])
-    assert relation.rows() == [[2, 7]]
-    assert relation.value(np.array([1, 2, 9])).tolist() == [0, 7, 0]
-
-
-def test_rows_follow_the_order_of_the_cells() -> None:
-    relation = Relation(Shape(keys=2))
-    relation.add([np.array([4, 4, 9]), np.array([1, 0, 8])], [np.array([10, 20, 30])])
-    owner, (keys, counts) = relation.of(np.array([9, 3, 4]))
-    assert (owner.tolist(), keys.tolist(), counts.tolist()) == ([0, 2, 2], [8, 0, 1], [30, 20, 10])
 
 
 @given(st.lists(int64))
