@@ -86,7 +86,7 @@ def _splits(seed: int, runs: int) -> Iterator[Bar]:
     random = np.random.default_rng((seed, 6))
     for users, share in ((1_000_000, 0.49), (10_000_000, 0.495), (10_000_000, 0.5)):
         first = random.binomial(users, share, 10 * runs)
-        alarms = [_alarms(random, int(first_size), users - int(first_size)) for first_size in first]
+        alarms = [_alarms(random, size, users - size) for size in first.tolist()]
         name = f"{users:,} users split {100 * share:g}:{100 - 100 * share:g}: alarm"
         yield at_most(name, 0.001, alarms) if share == 0.5 else at_least(name, 0.99, alarms)
 

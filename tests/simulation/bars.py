@@ -17,7 +17,7 @@ from streameval.analyses.experiments.statistics import Variant, compare_with_con
 from streameval.analyses.experiments.verdicts import Compared, Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import Audience, GroupSums, Intervals, Method
+from streameval.statistics.intervals import GroupSums, Intervals, Method
 from tests.crowds import audience_of
 from tests.simulation.selection import LIMIT, a_tenth, everywhere, stated
 from tests.simulation.systems import System
@@ -111,25 +111,18 @@ class Run(NamedTuple):
 
     def report(self, kind: Kind) -> Report:
         """What is printed about one look at all metrics."""
-        arms = {"control": self.control, "treatment": self.treatment}
         both = {metric: self.sums(metric) for metric in METRICS}
-        variants = {
-            name: Variant(
-                {metric: sums[side] for metric, sums in both.items()}, self._seen(traffic)
-            )
-            for side, (name, traffic) in enumerate(arms.items())
-        }
+        variants = {}
+        for side, name in enumerate(("control", "treatment")):
+            day, user, _ = (self.control, self.treatment)[side]
+            seen = audience_of(self.hashes[user], day, self.named[user])
+            variants[name] = Variant({metric: sums[side] for metric, sums in both.items()}, seen)
         share = self.world.share
         shares = {"control": 1.0 - share, "treatment": share}
         experiment = Experiment(shares=shares, same_users=kind.same_users)
         return compare_with_control(
             experiment, [*map(parse, METRICS)], variants, Intervals(), "fixed"
         )
-
-    def _seen(self, traffic: Traffic) -> Audience:
-        """The users of these lists."""
-        users = traffic.user
-        return audience_of(self.hashes[users], traffic.day, self.named[users])
 
     def sums(self, metric: str) -> tuple[GroupSums, GroupSums]:
         days = self.world.days
@@ -295,8 +288,8 @@ class Simulation:
         for share, name in ((0.5, "50:50"), (0.48, "48:52")):
             first = random.binomial(20_000, share, 5 * self.runs)
             alarms = [
-                ratio_evidence([int(count), 20_000 - int(count)], [0.5, 0.5]) >= ALARM
-                for count in first
+                ratio_evidence([count, 20_000 - count], [0.5, 0.5]) >= ALARM
+                for count in first.tolist()
             ]
             bar = at_most if share == 0.5 else at_least
             limit = 1 / ALARM if share == 0.5 else 0.85
@@ -344,30 +337,22 @@ class Simulation:
 def _bars(kind: Kind, results: Sequence[Found]) -> Iterator[Bar]:
     for metric in METRICS:
         name = f"A/A, {kind.name}, {metric}"
-        yield at_most(
-            f"{name}: any alarm, looked at daily",
-            0.05,
-            [run_result.peeked[metric] for run_result in results],
-        )
+        peeked = [run.peeked[metric] for run in results]
+        yield at_most(f"{name}: any alarm, looked at daily", 0.05, peeked)
         if kind.looked_once:
-            yield at_most(
-                f"{name}: alarm at one look",
-                0.065,
-                [run_result.fixed[metric] for run_result in results],
-            )
+            once = [run.fixed[metric] for run in results]
+            yield at_most(f"{name}: alarm at one look", 0.065, once)
         if kind.widths:
-            fixed, anytime = zip(
-                *(run_result.widths[metric] for run_result in results), strict=True
-            )
+            fixed, anytime = zip(*(run.widths[metric] for run in results), strict=True)
             yield between(f"{name}: half width, fixed", 1.8, 2.35, fixed)
             yield between(f"{name}: half width, anytime at best", 2.7, 3.7, anytime)
             yield steady(f"{name}: width varies", 0.12, fixed)
-    claimed = [run_result.claimed for run_result in results]
+    claimed = [run.claimed for run in results]
     yield at_most(f"A/A, {kind.name}: a sentence claims a difference", 0.05, claimed)
     if kind.widths:
-        alarmed = [run_result.alarmed for run_result in results]
+        alarmed = [run.alarmed for run in results]
         yield at_most(f"A/A, {kind.name}: a check raises an alarm", 0.002, alarmed)
-        effects = [run_result.effect for run_result in results if run_result.effect is not None]
+        effects = [run.effect for run in results if run.effect is not None]
         seen, covered = zip(*effects, strict=True)
         yield at_least(f"{kind.name}: an effect of 5 standard errors found", 0.8, seen)
         yield at_least(f"{kind.name}: its lift covered", 0.95, covered)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from streameval.analyses.experiments.settings import DatedShares, Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
-from streameval.analyses.experiments.verdicts import Compared, Report
+from streameval.analyses.experiments.verdicts import Report
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method
@@ -71,7 +70,7 @@ class Trial(NamedTuple):
     control: Lists
     treatment: Lists
 
-    def report(self, method: Method) -> Report:
+    def report(self, method: Method = "fixed") -> Report:
         """What is printed."""
         arms = {"control": self.control, "treatment": self.treatment}
         variants = {name: lists.variant(self.metric) for name, lists in arms.items()}
@@ -269,51 +268,24 @@ EDGES: Final[Mapping[str, Edge]] = {
 }
 
 
-class Outcome(NamedTuple):
-    """What a run without an effect, and one with it, printed.
-
-    Attributes:
-        claimed: at one look.
-        peeked: at any of daily looks.
-        difference: whether the interval of the difference excludes 0.
-        silent: whether there is no verdict because of too few users.
-        alarmed: whether a check raised an alarm.
-        detected: the effect, at one look.
-    """
-
-    claimed: bool
-    peeked: bool
-    difference: bool
-    silent: bool
-    alarmed: bool
-    detected: bool
-
-    @classmethod
-    def of(cls, edge: Edge, seed: Sequence[int]) -> Outcome:
-        """Draw a run."""
-        random = np.random.default_rng(seed)
-        calm, moved = (
-            partial(_printed, edge.world.trial(random, lift)) for lift in (0.0, edge.lift)
-        )
-        report, row = calm("fixed")
-        _, always = calm("anytime")
-        return cls(
-            claimed=claims(row),
-            peeked=not report.checks.trouble
-            and any(day.evidence >= _ENOUGH for day in always.days),
-            difference=row.low is not None
-            and row.high is not None
-            and not row.low <= 0 <= row.high,
-            silent=row.sentence.startswith("too few users"),
-            alarmed=bool(report.checks.trouble),
-            detected=claims(moved("fixed")[1]),
-        )
-
-
-def _printed(trial: Trial, method: Method) -> tuple[Report, Compared]:
-    report = trial.report(method)
-    (row,) = report.rows
-    return report, row
+def _outcomes(edge: Edge, seed: Sequence[int]) -> dict[str, bool]:
+    """What a run without an effect, and one with it, printed."""
+    random = np.random.default_rng(seed)
+    calm, moved = [edge.world.trial(random, lift) for lift in (0.0, edge.lift)]
+    report = calm.report("fixed")
+    (row,), (always,), (changed,) = report.rows, calm.report("anytime").rows, moved.report().rows
+    alarmed = bool(report.checks.trouble)
+    return {
+        "claims at one look": claims(row),
+        "claims at any of daily looks": not alarmed
+        and any(day.evidence >= _ENOUGH for day in always.days),
+        "a check raises an alarm": alarmed,
+        "too few users": row.sentence.startswith("too few users"),
+        "difference excludes 0": row.low is not None
+        and row.high is not None
+        and not row.low <= 0 <= row.high,
+        f"+{edge.lift:.0%} found": claims(changed),
+    }
 
 
 def bars(seed: int, runs: int, names: Collection[str] = EDGES.keys()) -> Iterator[Bar]:
@@ -321,19 +293,14 @@ def bars(seed: int, runs: int, names: Collection[str] = EDGES.keys()) -> Iterato
     for number, (name, edge) in enumerate(EDGES.items()):
         if name not in names:
             continue
-        outcomes = [Outcome.of(edge, (seed, 4, number, run)) for run in range(runs)]
-        named = {
-            field: [getattr(outcome, field) for outcome in outcomes] for field in Outcome._fields
-        }
-        yield at_most(f"A/A, {name}: claims at one look", 0.05, named["claimed"])
-        yield at_most(f"A/A, {name}: claims at any of daily looks", 0.05, named["peeked"])
+        outcomes = [_outcomes(edge, (seed, 4, number, run)) for run in range(runs)]
+        shares = {what: [outcome[what] for outcome in outcomes] for what in outcomes[0]}
+        for what in ("claims at one look", "claims at any of daily looks"):
+            yield at_most(f"A/A, {name}: {what}", 0.05, shares.pop(what))
         expected, rate = (at_least, 0.99) if edge.untrusted else (at_most, 0.002)
-        yield expected(f"A/A, {name}: a check raises an alarm", rate, named["alarmed"])
-        shares = {
-            "too few users": named["silent"],
-            "difference excludes 0": named["difference"],
-            f"+{edge.lift:.0%} found": named["detected"],
-        }
+        what = "a check raises an alarm"
+        yield expected(f"A/A, {name}: {what}", rate, shares.pop(what))
         text = ", ".join(f"{what} {np.mean(share):.1%}" for what, share in shares.items())
-        passed = edge.power is None or at_least(name, edge.power, named["detected"]).passed
+        *_, detected = shares.values()
+        passed = edge.power is None or at_least(name, edge.power, detected).passed
         yield Bar(name, text, passed)

@@ -39,12 +39,8 @@ class System(NamedTuple):
             # The evidence is 20 where the bounds begin to exclude 0.
             return any(day.evidence > 20 for day in compare_days(course_of(control, treatment)))
         days = range(1, len(control.days) + 1)
-        arms = ((_until(control, day), _until(treatment, day)) for day in days)
-        return any(self.compare(*arm, "anytime", 0.02).excludes_zero for arm in arms)
-
-
-def _until(sums: GroupSums, days: int) -> GroupSums:
-    return GroupSums(sums.days[:days], sums.numerators[:days], sums.denominators[:days])
+        arms = ((control.rows(slice(day)), treatment.rows(slice(day))) for day in days)
+        return any(self.compare(*pair, "anytime", 0.02).excludes_zero for pair in arms)
 
 
 def _fixed_as_anytime(

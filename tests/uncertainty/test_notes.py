@@ -72,27 +72,61 @@ def test_lists_of_unlike_length_are_named_with_what_depends_on_it(tmp_path: Path
     found = compared(tmp_path, "ctr", "hit_rate", items=(5, 10))
     assert found["ctr"].verdict == "worse"
     assert found["hit_rate"].verdict == "not enough evidence"
-    period, adjusted, note = found.notes
-    assert adjusted == NOT_ADJUSTED
-    assert period == "Compared: 2 to 8 March 2026, 7 days that both have."
+    *_, note = found.notes
     assert note == (
         "Note: lists of b are 100.0 % longer: ctr is per item shown; read clicks_per_user and "
         "hit_rate with it."
     )
 
 
-def test_a_cut_off_below_the_end_of_shorter_lists_is_named(tmp_path: Path) -> None:
-    found = compared(tmp_path, "ndcg@3", "precision@8", "ctr@3", items=(10, 5))
-    *_, note = found.notes
-    assert note == (
-        "Note: lists of b are 50.0 % shorter: lists of b end before the cut-off of precision@8; "
-        "read clicks_per_user and hit_rate with it."
-    )
+SHORTER = (
+    "Note: lists of b are 50.0 % shorter: lists of b end before the cut-off of precision@8; read "
+    "clicks_per_user and hit_rate with it."
+)
+WEEK = "Compared: 2 to 8 March 2026, 7 days that both have."
 
 
-def test_metrics_that_do_not_depend_on_the_length_of_lists_need_no_note(tmp_path: Path) -> None:
-    assert compared(tmp_path, "ndcg@3", "ctr@3", items=(5, 10)).notes[2:] == []
-    assert compared(tmp_path, "ctr", "ndcg@9").notes[2:] == []
+@pytest.mark.parametrize(
+    ("metrics", "how", "period", "notes"),
+    [
+        (
+            ["ndcg@3", "precision@8", "ctr@3"],
+            {"items": (10, 5)},
+            WEEK,
+            [SHORTER],
+        ),
+        (["ndcg@3", "ctr@3"], {"items": (5, 10)}, WEEK, []),
+        (["ctr", "ndcg@9"], {}, WEEK, []),
+        (
+            ["hit_rate"],
+            {"days": [0, 1, 2, 4]},
+            "Compared: 2 to 6 March 2026, 4 days that both have.",
+            ["Note: 4 days: weekdays differ, so wait for a whole week."],
+        ),
+        (
+            ["hit_rate"],
+            {"days": [3]},
+            "Compared: 5 March 2026.",
+            ["Note: 1 day: weekdays differ, so wait for a whole week."],
+        ),
+        (
+            ["hit_rate"],
+            {"days": [-35, 0, 1, 2, 3, 4, 5, 6]},
+            "Compared: 26 January to 8 March 2026, 8 days that both have.",
+            [],
+        ),
+    ],
+    ids=["cut-off", "cut alike", "as long", "four days", "one day", "a week and a day"],
+)
+def test_the_period_is_said_with_what_matters_beside_it(
+    tmp_path: Path, metrics: list[str], how: dict[str, Any], period: str, notes: list[str]
+) -> None:
+    assert compared(tmp_path, *metrics, **how).notes == [period, NOT_ADJUSTED, *notes]
+
+
+def test_without_event_time_the_period_is_not_known(tmp_path: Path) -> None:
+    found = compared(tmp_path, "hit_rate", time=None)
+    assert found.notes == ["The events have no time: the period is not known."]
 
 
 def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None:
@@ -106,41 +140,6 @@ def test_one_account_that_makes_the_uncertainty_is_named(tmp_path: Path) -> None
     )
     assert found.notes[2:] == [said]
     assert compared(tmp_path, "hit_rate@5").notes[2:] == []
-
-
-@pytest.mark.parametrize(
-    ("days", "notes"),
-    [
-        (
-            [0, 1, 2, 4],
-            [
-                "Compared: 2 to 6 March 2026, 4 days that both have.",
-                "Note: 4 days: weekdays differ, so wait for a whole week.",
-            ],
-        ),
-        (
-            [3],
-            [
-                "Compared: 5 March 2026.",
-                "Note: 1 day: weekdays differ, so wait for a whole week.",
-            ],
-        ),
-        (
-            [-35, 0, 1, 2, 3, 4, 5, 6],
-            ["Compared: 26 January to 8 March 2026, 8 days that both have."],
-        ),
-    ],
-    ids=["four days", "one day", "a week and a day"],
-)
-def test_the_period_is_said_and_a_short_week(
-    tmp_path: Path, days: list[int], notes: list[str]
-) -> None:
-    assert compared(tmp_path, "hit_rate", days=days).notes == [notes[0], NOT_ADJUSTED, *notes[1:]]
-
-
-def test_without_event_time_the_period_is_not_known(tmp_path: Path) -> None:
-    found = compared(tmp_path, "hit_rate", time=None)
-    assert found.notes == ["The events have no time: the period is not known."]
 
 
 def test_a_mean_over_users_is_compared_from_the_means_of_users(tmp_path: Path) -> None:

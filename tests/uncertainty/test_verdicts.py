@@ -46,18 +46,6 @@ def test_an_interval_excludes_0_if_and_only_if_there_is_a_verdict(method: Method
             assert strong == row.excludes_zero
 
 
-def test_the_more_comparisons_the_wider_their_bounds() -> None:
-    usual = {"control": variant(CONTROL), "treatment": variant(CONTROL, seed=2)}
-    alone = {name: arm._replace(sums={"ctr": arm.sums["ctr"]}) for name, arm in usual.items()}
-    widths = [
-        (row.lift_high or 0.0) - (row.lift_low or 0.0)
-        for arms in (alone, usual)
-        for row in report(arms, Experiment()).rows
-        if row.metric == "ctr"
-    ]
-    assert widths[0] < widths[1]
-
-
 def test_the_guardrail_of_each_variant_takes_its_part_of_the_error() -> None:
     """The lift is -9.918 %, and beyond the limit for one variant, not for one of four."""
     lower = variant({name: 0.9 * value for name, value in CONTROL.items()}, seed=2)

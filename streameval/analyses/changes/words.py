@@ -35,7 +35,7 @@ def changes_promise(report: ChangesReport) -> str:
 
 def told(report: ChangesReport) -> ChangesReport:
     """The report with what happened in words, for programs."""
-    changes = [replace(each, text=sentence(each)) for each in report.changes]
+    changes = [replace(change, text=sentence(change)) for change in report.changes]
     return replace(report, changes=changes)
 
 

@@ -86,7 +86,7 @@ class Covariates(NamedTuple):
         # All users count at the end, also those who came first on a day that one arm lacks.
         begun[-1:] = [len(running[0])]
         return [
-            self._adjust(contrast, [each[count - 1] for each in running], count)
+            self._adjust(contrast, [by_day[count - 1] for by_day in running], count)
             if count
             else contrast
             for contrast, count in zip(daily, begun, strict=True)
@@ -108,8 +108,8 @@ def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> 
     `covariates`: the contrast of each, by first day. `share`: of the users, those in the treatment.
     """
     control, treatment, *_ = contrast
-    moves = np.array([each.treatment.moves - each.control.moves for each in covariates])
-    differences = np.array([each.treatment.value - each.control.value for each in covariates])
+    moves = np.array([part.treatment.moves - part.control.moves for part in covariates])
+    differences = np.array([part.treatment.value - part.control.value for part in covariates])
     inverse, rank = _inverse(moves)
     weights = inverse @ moves @ (treatment.moves - control.moves)
     groups, width = contrast.groups, moves.shape[1]
@@ -162,7 +162,7 @@ def share_left(sums: GroupSums, audience: Audience) -> float | None:
         pool_days(GroupSums(day, column[early].sum(axis=0)[None], users)) for column in columns
     ]
     value = pool_days(sums.rows(late))
-    moves = np.array([each.moves for each in of_users])
+    moves = np.array([estimate.moves for estimate in of_users])
     if not value.is_usable or min(value.groups, of_users[0].groups) < FEWEST_GROUPS * len(moves):
         return None
     inverse, rank = _inverse(moves)

@@ -60,7 +60,7 @@ def adjustment_text(experiment: Experiment, before: Before | None, rows: Sequenc
     for row in rows:
         if row.known is None or row.narrower is None:
             continue
-        of_variant = f" of {row.variant}" if len({each.variant for each in rows}) > 1 else ""
+        of_variant = f" of {row.variant}" if len({other.variant for other in rows}) > 1 else ""
         return (
             f"Values adjusted by the clicks and lists of each user in the {days} days before "
             f"{since} (known for {percent(row.known)} of the users): the interval of {row.metric}"

@@ -214,7 +214,7 @@ def with_segments(
     judged, nothing = judged_metrics(metrics), Variant({}, NOBODY)
     drafts, folded = [], []
     for name, variants in sorted(segments.items()):
-        arms = {each: variants.get(each, nothing).since(first) for each in (control, *treatments)}
+        arms = {arm: variants.get(arm, nothing).since(first) for arm in (control, *treatments)}
         comparisons = _Comparisons(plain, judged, arms, report.intervals, method, before=before)
         of_segment = [
             comparisons.draft(metric, variant, segment=name)
@@ -461,8 +461,8 @@ class _Comparisons:
         fields = asdict(comparison)
         if contrast is None:
             # Without a day in common, the values are of the days of each arm by itself.
-            arms_sums = common if common[0].days.size else (control, treatment)
-            for key, sums in zip(("control", "treatment"), arms_sums, strict=True):
+            values_of = common if common[0].days.size else (control, treatment)
+            for key, sums in zip(("control", "treatment"), values_of, strict=True):
                 fields[key] = pool_days(sums).value if sums.denominators.any() else None
         elif covariates is not None and contrast is not raw:
             plain = judge(raw, settings)

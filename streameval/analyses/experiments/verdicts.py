@@ -136,7 +136,7 @@ class Report(NamedTuple):
     def opening(self) -> list[str]:
         """Why not to trust the numbers, else what they promise together; empty without any."""
         if self.checks.trouble or not self.rows:
-            return [f"Do not trust these numbers: {each}." for each in self.checks.trouble]
+            return [f"Do not trust these numbers: {reason}." for reason in self.checks.trouble]
         return [promise(self.rows[0].kind, self.intervals.confidence)]
 
     def untrusted(self, trouble: str) -> Report:

@@ -189,17 +189,17 @@ def gap_of(
         bounds, worst = _compare(metric, compared, intervals, kind)
     label_values = []
     for row in rows:
-        own = None
+        alone = None
         if row.left_out is None:
-            own = interval(row.sums, intervals, kind, bounds=metric.definition.bounds)
-        if own is not None and row.overlap is not None:
-            own = row.overlap.allow(own, metric)
+            alone = interval(row.sums, intervals, kind, bounds=metric.definition.bounds)
+        if alone is not None and row.overlap is not None:
+            alone = row.overlap.allow(alone, metric)
         label_values.append(
             GapValue(
                 name=row.name,
                 mean=row.estimate.value if row.lists else None,
-                low=None if own is None else own.low,
-                high=None if own is None else own.high,
+                low=None if alone is None else alone.low,
+                high=None if alone is None else alone.high,
                 worst=row.name in worst,
                 left_out=row.left_out,
             )
