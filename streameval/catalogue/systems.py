@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from sys import float_info
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -37,34 +37,50 @@ from streameval.statistics.lists import Lists
 from streameval.statistics.pairings import Pairings
 from streameval.statistics.scores import gains_of
 
+Formula: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Formula)
 
-def formula_of(convention: str, name: str) -> Callable[..., Any] | None:
-    """What a convention has in place of a metric's formula; None: nothing.
 
-    Its name says whose it is and of which metric, its docstring what it does otherwise, its
-    signature which parameters the system has.
+FORMULAS: Final[dict[tuple[str, str], tuple[Formula, Formula | None]]] = {}
+"""Convention and metric -> the formula, and that of lists with gains."""
+
+
+def instead_of(metric: str, *conventions: str, graded: Formula | None = None) -> Callable[[F], F]:
+    """Declare what conventions have in place of a metric's formula.
+
+    Its docstring says what it does otherwise, its signature which parameters the systems have.
     """
-    formula: Callable[..., Any] | None = globals().get(f"{convention}_{name}")
-    return formula
+
+    def declare(formula: F) -> F:
+        FORMULAS.update({(convention, metric): (formula, graded) for convention in conventions})
+        return formula
+
+    return declare
 
 
-def step_of(convention: str, name: str) -> str:
+def step_of(convention: str, metric: str) -> str:
     """What a convention does otherwise than a metric's formula, as a phrase; "": nothing."""
-    phrase = " ".join((getattr(formula_of(convention, name), "__doc__", None) or "").split())
-    return phrase.removesuffix(".")
+    formula, _ = FORMULAS.get((convention, metric), (None, None))
+    return " ".join((getattr(formula, "__doc__", None) or "").split()).removesuffix(".")
 
 
 @cache
 def in_convention(definition: Definition, convention: str) -> Definition:
     """The definition of a metric with the formula of a convention."""
-    formula = formula_of(convention, definition.name)
+    formula, graded = FORMULAS.get((convention, definition.name), (None, None))
     if formula is None:
         return definition
-    graded = globals().get(f"graded_{convention}_{definition.name}")
     fields = fields_of(formula, graded)
     return replace(definition, function=formula, graded=graded, listwise={}, **fields)
 
 
+def _graded_recommenders_jl_ndcg(lists: Lists, k: int | None, *, gain: Gain = "binary") -> Total:
+    best = lists.best(k)
+    within = (best.rank <= lists.length[best.owner]).astype(np.int64)
+    return share_of_best(lists.by_interacted(k), replace(best, hits=within), gain, "log2")
+
+
+@instead_of("ndcg", "recommenders_jl", graded=_graded_recommenders_jl_ndcg)
 def recommenders_jl_ndcg(hits: HitsView, k: int | None) -> Total:
     """The best order is at most as long as the list."""
     rows = hits.by_ideal(k)
@@ -72,39 +88,43 @@ def recommenders_jl_ndcg(hits: HitsView, k: int | None) -> Total:
     return rows.total(rows.hits * discount(rows.rank) / ideal(possible))
 
 
-def graded_recommenders_jl_ndcg(lists: Lists, k: int | None, *, gain: Gain = "binary") -> Total:
-    """See `recommenders_jl_ndcg`; for lists with gains."""
-    best = lists.best(k)
-    within = (best.rank <= lists.length[best.owner]).astype(np.int64)
-    return share_of_best(lists.by_interacted(k), replace(best, hits=within), gain, "log2")
+def _graded_lenskit_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2_rank"
+) -> Total:
+    return share_of_best(lists.by_interacted(k), lists.best(None), gain, discount_by)
 
 
+@instead_of("ndcg", "lenskit", graded=_graded_lenskit_ndcg)
 def lenskit_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2_rank") -> Total:
     """`discount_by=log2_rank`; the best order has all items interacted with."""
     rows = hits.by_interacted(k)
     return rows.total(rows.hits * discount(rows.rank, discount_by) / ideal(rows.size, discount_by))
 
 
-def graded_lenskit_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2_rank"
+def _graded_lenskit_2025_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
 ) -> Total:
-    """See `lenskit_ndcg`; for lists with gains."""
-    return share_of_best(lists.by_interacted(k), lists.best(None), gain, discount_by)
+    values = graded_ndcg(lists, k, gain=gain, discount_by=discount_by)
+    return np.where(np.isnan(values), 0.0, values)
 
 
+@instead_of("ndcg", "lenskit_2025", graded=_graded_lenskit_2025_ndcg)
 def lenskit_2025_ndcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
     """0 for a list whose gains and best DCG are 0."""
     return ndcg(hits, k, discount_by=discount_by)
 
 
-def graded_lenskit_2025_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+def _graded_rectools_ndcg(
+    lists: Lists, k: int | None, *, gain: Gain = "binary", best: Literal["ranks", "cut"] = "ranks"
 ) -> Total:
-    """See `lenskit_2025_ndcg`; for lists with gains."""
-    values = graded_ndcg(lists, k, gain=gain, discount_by=discount_by)
-    return np.where(np.isnan(values), 0.0, values)
+    if best == "cut" or k is None:
+        return graded_ndcg(lists, k, gain=gain)
+    rows = lists.by_interacted(k)
+    gained = rows.total(gain_value(rows.gain, gain) * discount(rows.rank))
+    return np.where(lists.wanted() > 0, gained / ideal(np.full(len(lists), k)), 0.0)
 
 
+@instead_of("ndcg", "rectools", graded=_graded_rectools_ndcg)
 def rectools_ndcg(
     hits: HitsView, k: int | None, *, best: Literal["ranks", "cut"] = "ranks"
 ) -> Total:
@@ -115,17 +135,7 @@ def rectools_ndcg(
     return rows.total(rows.hits * discount(rows.rank) / ideal(np.full_like(rows.size, k)))
 
 
-def graded_rectools_ndcg(
-    lists: Lists, k: int | None, *, gain: Gain = "binary", best: Literal["ranks", "cut"] = "ranks"
-) -> Total:
-    """See `rectools_ndcg`; for lists with gains."""
-    if best == "cut" or k is None:
-        return graded_ndcg(lists, k, gain=gain)
-    rows = lists.by_interacted(k)
-    gained = rows.total(gain_value(rows.gain, gain) * discount(rows.rank))
-    return np.where(lists.wanted() > 0, gained / ideal(np.full(len(lists), k)), 0.0)
-
-
+@instead_of("ndcg", "capri")
 def capri_ndcg(lists: Lists, k: int | None) -> Total:
     """2^gain - 1 over ln(rank + 1), in 32 bits, with 4 decimals; the best order has all items."""
     rows = lists.by_interacted(k)
@@ -164,6 +174,7 @@ def _single_dcg(
     return totals
 
 
+@instead_of("map", "lenskit_2025")
 def lenskit_2025_map(lists: Lists, k: int | None) -> Total:
     """As many hits are possible as the list has items, at most."""
     rows = lists.by_ideal(k)
@@ -171,12 +182,14 @@ def lenskit_2025_map(lists: Lists, k: int | None) -> Total:
     return rows.total(rows.ordinals / rows.rank / possible)
 
 
+@instead_of("map", "torchmetrics")
 def torchmetrics_map(lists: Lists, k: int | None) -> Total:
     """The sum is divided by the hits."""
     rows = lists.by_interacted(k)
     return rows.total(rows.ordinals / rows.rank / rows.total(rows.hits)[rows.owner])
 
 
+@instead_of("map", "capri")
 def capri_map(
     hits: HitsView, k: int | None, *, normalizer: Annotated[int, Span(1, LARGEST_RANK)] = 10
 ) -> Total:
@@ -185,26 +198,27 @@ def capri_map(
     return rows.total(rows.ordinals / rows.rank / np.minimum(rows.size, normalizer))
 
 
+@instead_of("item_coverage", "recbole")
 def recbole_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
     """The catalogue has one more item, and unknown items count."""
     return item_coverage(exposures, _size(catalog) + 1, unknown="count")
 
 
+@instead_of("item_coverage", "replay", "replay_0_11", "replay_0_9")
 def replay_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
     """Unknown items count; 0 without lists."""
     coverage = item_coverage(exposures, catalog, unknown="count")
     return coverage if exposures.lists else Bounded(0.0, 0.0, 0.0)
 
 
-replay_0_9_item_coverage = replay_0_11_item_coverage = replay_item_coverage
-
-
+@instead_of("item_coverage", "capri")
 def capri_item_coverage(exposures: Exposures, catalog: Catalog) -> Bounded:
     """In percent with 2 decimals; unknown items count; 0 without lists."""
     shares = replay_item_coverage(exposures, catalog)
     return Bounded(*(round(100.0 * share, 2) for share in shares))
 
 
+@instead_of("gini", "recbole")
 def recbole_gini(exposures: Exposures, catalog: Catalog) -> float | Bounded:
     """Over the catalogue and one more item; unknown items count."""
     return gini(exposures, _size(catalog) + 1, over="catalog", unknown="count")
@@ -214,6 +228,7 @@ def _size(catalog: Catalog) -> int:
     return catalog if isinstance(catalog, int) else len(catalog)
 
 
+@instead_of("shannon_entropy", "recbole")
 def recbole_shannon_entropy(exposures: Exposures) -> float | Bounded:
     """In nats, divided by the items shown."""
     value, low, high = entropies(exposures, "nats")
@@ -224,6 +239,7 @@ def recbole_shannon_entropy(exposures: Exposures) -> float | Bounded:
     return Bounded(min(max(value, low), high), low, high)
 
 
+@instead_of("tail_percentage", "recbole")
 def recbole_tail_percentage(
     event: Event,
     k: int | None,
@@ -242,6 +258,7 @@ def recbole_tail_percentage(
     return sum(popularity.of(item) <= tail for item in known) / len(items)
 
 
+@instead_of("log_loss", "recbole")
 def recbole_log_loss(event: Event) -> Iterator[float]:
     """The outcome is the gain."""
     gains = gains_of(event.interactions)
@@ -249,6 +266,7 @@ def recbole_log_loss(event: Event) -> Iterator[float]:
         yield loss(score, gains.get(item, 0.0))
 
 
+@instead_of("novelty", "replay", "replay_0_11")
 def replay_novelty(
     event: Event, k: int | None, popularity: Popularity, *, rows: int = 0
 ) -> float | None:
@@ -258,14 +276,13 @@ def replay_novelty(
     return novelty(listed, k, popularity, denominator="k", unit="share")
 
 
-replay_0_11_novelty = replay_novelty
-
-
+@instead_of("novelty", "replay_0_9")
 def replay_0_9_novelty(event: Event, k: int | None, popularity: Popularity) -> float | None:
     """`denominator=k` and `unit=share`; without repeats."""
     return replay_novelty(event, k, popularity, rows=LARGEST_RANK)
 
 
+@instead_of("unexpectedness", "replay", "replay_0_11")
 def replay_unexpectedness(event: Event, k: int | None, *, rows: int = 0) -> float | None:
     """Without repeats in the first `rows` items, or k, and in the baseline."""
     if event.baseline is None:
@@ -276,9 +293,7 @@ def replay_unexpectedness(event: Event, k: int | None, *, rows: int = 0) -> floa
     return unexpectedness(replace(event, recommendations=items, baseline=baseline), k)
 
 
-replay_0_11_unexpectedness = replay_unexpectedness
-
-
+@instead_of("unexpectedness", "replay_0_9")
 def replay_0_9_unexpectedness(event: Event, k: int | None) -> float | None:
     """Without repeats in list and baseline."""
     return replay_unexpectedness(event, k, rows=LARGEST_RANK)
@@ -288,11 +303,13 @@ def _without_repeats(items: Sequence[Id], rows: int | None) -> list[Id]:
     return list(dict.fromkeys(items[:rows]))
 
 
+@instead_of("unexpectedness", "replay_0_22")
 def replay_0_22_unexpectedness(event: Event, k: int | None) -> float | None:
     """0 without a baseline."""
     return unexpectedness(event, k) if event.baseline else 0.0
 
 
+@instead_of("user_novelty", "replay_0_22")
 def replay_0_22_user_novelty(event: Event, k: int | None) -> float | None:
     """Repeats and empty lists count as new."""
     if event.history is None:
@@ -301,6 +318,7 @@ def replay_0_22_user_novelty(event: Event, k: int | None) -> float | None:
     return 1.0 - len(set(rows).intersection(event.history)) / max(len(rows), 1)
 
 
+@instead_of("novelty", "capri")
 def capri_novelty(event: Event, k: int | None, popularity: Popularity) -> float | None:
     """Of the whole list, divided by k; an unknown item counts 0."""
     items = event.recommendations
@@ -317,6 +335,7 @@ def _bits_of_capri(item: Id, popularity: Popularity) -> float:
     return math.inf if popularity.users else math.nan
 
 
+@instead_of("personalization", "capri")
 def capri_personalization(pairings: Pairings) -> float:
     """An error for lists of different lengths, empty or with repeats, or for one alone."""
     unequal = len(pairings.lengths) > 1 or pairings.empty
@@ -326,6 +345,7 @@ def capri_personalization(pairings: Pairings) -> float:
     return personalization(pairings)
 
 
+@instead_of("mcc", "rectools")
 def rectools_mcc(event: Event, k: int | None, catalog: Catalog) -> float | None:
     """Any gain and unknown items count, an item as often as the list has it; a list has k items."""
     tp, fp, fn, tn = confusion(_joined(event), k, _size(catalog), "count")
@@ -337,11 +357,13 @@ def rectools_mcc(event: Event, k: int | None, catalog: Catalog) -> float | None:
     return correlation(tp, fp, fn, tn) if tp + fn else None
 
 
+@instead_of("pap", "rectools")
 def rectools_pap(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Any gain is an interaction; an item counts as often as the list has it."""
     return pap(_joined(event), k, short=short)
 
 
+@instead_of("partial_auc", "rectools")
 def rectools_partial_auc(event: Event, k: int | None, *, short: Short = "count") -> float | None:
     """Any gain is an interaction; an item counts as often as the list has it."""
     return partial_auc(_joined(event), k, short=short)

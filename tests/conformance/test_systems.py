@@ -12,6 +12,7 @@ import pytest
 
 from streameval.catalogue import parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS, RULES
+from streameval.catalogue.systems import FORMULAS
 from tests.conformance.__main__ import PAGE, page
 from tests.conformance.record import RECORDERS, recorded
 from tests.conformance.recorded import (
@@ -99,6 +100,11 @@ def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: s
         assert {key: takes[key].check(metric, value) for key, value in values.items()} == values
     for theirs, ours in convention.spellings.items():
         assert parse(f"{name}:{theirs}") == parse(f"{name}:{ours}")
+    assert {metric for system, metric in FORMULAS if system == name} <= {*convention.metrics}
+
+
+def test_formulas_are_of_conventions_that_there_are() -> None:
+    assert {system for system, _ in FORMULAS} <= {*CONVENTIONS}
 
 
 @pytest.mark.nightly
