@@ -325,8 +325,8 @@ class RefusedStateError(PermanentError):
         choices: Mapping[str, str] = MappingProxyType({}),
         owner: tuple[str, str, str] | None = None,
     ) -> None:
-        self.where, self.problem, self.policy, self.choices = where, problem, policy, choices
-        self.owner = owner
+        self.where, self.problem, self.policy, self.owner = where, problem, policy, owner
+        self.choices = dict(choices)
         offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
         then = f". To continue, set [state] {offered}" if choices else f"; {remedy}"
         super().__init__(f"{where}: {problem}{then}.")
