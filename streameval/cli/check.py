@@ -182,7 +182,6 @@ _MOST_VALUES: Final = 8
 
 
 def _attribute(name: str, attribute: Attribute) -> str:
-    """An attribute with its values, or their number if they are many."""
     values = attribute.values
     few = len(values) <= _MOST_VALUES
     return f"{name} = {', '.join(values) if few else f'{len(values):,} values'}"

@@ -119,26 +119,19 @@ def _write_streams(folder: Path, events: int | None, seed: int) -> None:
                 problem = f"{name} exists already; name another folder."
                 raise UsageError(f"--streams {folder}: {problem}")
         folder.mkdir(parents=True, exist_ok=True)
-        counts = [_write_file(folder / name, lines) for name, lines in files.items()]
+        for name, lines in files.items():
+            with (folder / name).open("xb") as file:
+                file.writelines(record + b"\n" for record in lines)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise UsageError(f"--streams {folder}: {problem}; name another folder.") from error
     with output():
         sys.stdout.write(
-            f"{counts[0]:,} impressions are in {folder / _IMPRESSIONS}.\n"
-            f"{counts[1]:,} interactions are in {folder / _INTERACTIONS}. "
+            f"{len(made.impressions):,} impressions are in {folder / _IMPRESSIONS}.\n"
+            f"{len(made.interactions):,} interactions are in {folder / _INTERACTIONS}. "
             "Join and evaluate them with:\n"
             f"  streameval evaluate --config {folder / _CONFIG}\n"
         )
-
-
-def _write_file(path: Path, lines: Iterable[bytes]) -> int:
-    """Write a new file; returns the number of lines."""
-    count = 0
-    with path.open("xb") as file:
-        for count, line in enumerate(lines, 1):  # noqa: B007  the last number is the result
-            file.write(line + b"\n")
-    return count
 
 
 def _config() -> str:

@@ -246,8 +246,7 @@ def comparison(snapshot: Snapshot) -> Variants | None:
         name: {entry.labels[index] for entry in snapshot.series if entry.family == 0}
         for index, name in enumerate(names)
     }
-    usual = "variant" if "variant" in names else names[0]
-    label = usual
+    label = "variant" if "variant" in names else names[0]
     if configured is not None and controls[0] in values.get(configured[0], ()):
         label = configured[0]
     if len(values[label]) < 2 or values[label] <= {OTHER}:

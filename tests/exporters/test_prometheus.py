@@ -19,7 +19,7 @@ from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue, Series, Snapshot
 from streameval.exporters.families import Family
-from streameval.exporters.names import family_name, metric_labels, slice_labels
+from streameval.exporters.names import metric_labels, slice_labels
 from streameval.exporters.operations import operations
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
@@ -194,21 +194,6 @@ def test_a_snapshot_has_these_samples_and_no_others(shown: str) -> None:
     assert "\n".join(_lines(EXPOSED[shown])) == expected[shown]
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "labels"),
-    [
-        ("ctr", "streameval_ctr", {}),
-        ("ndcg@10", "streameval_ndcg", {"k": "10"}),
-        ("recbole:ndcg@10", "streameval_recbole_ndcg", {"k": "10"}),
-        ("ndcg(gain=exp2)@5", "streameval_ndcg", {"gain": "exp2", "k": "5"}),
-    ],
-)
-def test_a_metric_has_the_name_and_labels_of_its_text(
-    text: str, name: str, labels: dict[str, str]
-) -> None:
-    assert (family_name(parse(text)), metric_labels(parse(text))) == (name, labels)
-
-
 @metric(bounds=(0, 1), source="our own rule")
 def recent(event: Event, *, window: int = 3, quantile: float = 0.5) -> float:
     """Has parameters with the names of labels that mean something else."""
@@ -272,7 +257,9 @@ def test_a_source_other_than_kafka_has_no_kafka_lag() -> None:
 
 
 def test_the_release_is_there_before_the_first_snapshot(exporter: PrometheusExporter) -> None:
-    assert at(samples(exporter, None), "build_info", version="1.2.3") == 1
+    read = samples(exporter, None)
+    assert at(read, "build_info", version="1.2.3") == 1
+    assert at(read, "snapshot_age_seconds") is None
 
 
 class Door:
@@ -340,17 +327,6 @@ def test_a_compressed_scrape_is_the_text_also_after_its_end_has_changed(
         assert unpacked == plain
         age = f"streameval_snapshot_age_seconds {wall.seconds - snapshot.taken_at}"
         assert age.encode() in unpacked
-
-
-def test_the_age_of_the_snapshot_grows_between_scrapes_of_the_same_snapshot() -> None:
-    wall = ManualClock()
-    exporter = PrometheusExporter(version="1", wall=wall)
-    snapshot = picture(mean("mrr", ("a",), 3, 4))
-    ages = []
-    for wall.seconds in (snapshot.taken_at + 0.5, snapshot.taken_at + 45.0):
-        ages.append(at(samples(exporter, snapshot), "snapshot_age_seconds"))
-    assert ages == [0.5, 45.0]
-    assert at(samples(exporter, None), "snapshot_age_seconds") is None
 
 
 def test_a_restored_label_set_stays_at_zero_until_a_checkpoint(

@@ -197,14 +197,6 @@ def test_changes_are_those_of_the_last_closed_day(site: Site) -> None:
     assert (answer["until"], answer["changes"]) == (None, [])
 
 
-def test_a_document_is_compressed_only_on_request(site: Site) -> None:
-    packed = site.get("metrics", **{"Accept-Encoding": "gzip"})
-    plain = site.get("metrics", **{"Accept-Encoding": "identity"})
-    assert packed.headers["content-encoding"] == "gzip"
-    assert "content-encoding" not in plain.headers
-    assert packed.json() == plain.json()
-
-
 def test_fifty_concurrent_requests_share_one_rendering(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,7 +164,6 @@ def _stamp(file: Path) -> tuple[int, ...]:
 
 
 def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
-    """The TLS context for these settings."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
     context.minimum_version = _VERSIONS[tls.min_version]
