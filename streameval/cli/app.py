@@ -98,8 +98,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes it by position
-    if wanted:
+def _version(is_given: bool) -> None:  # noqa: FBT001  typer passes it by position
+    if is_given:
         from importlib.metadata import version  # noqa: PLC0415  slow, and rarely needed
 
         from streameval.statistics.kernel import KERNEL  # noqa: PLC0415  likewise

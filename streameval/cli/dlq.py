@@ -114,7 +114,7 @@ def replay(
     source = settings.source
     foreign, whole, truncated = set[str](), set[Identity](), dict[Identity, DeadLetter]()
 
-    def chosen() -> Iterator[DeadLetter]:
+    def replayable() -> Iterator[DeadLetter]:
         """A letter for each record: one that was replayed and rejected again has several."""
         for letter in letters:
             if letter.partition.topic not in source.logs:
@@ -130,13 +130,13 @@ def replay(
             batch = kinds.record_at(source, os.environ, *letter.identity)
             if batch is not None and letter.offset in batch.offsets:
                 whole.add(record)
-                place = batch.offsets.index(letter.offset)
-                yield letters_of(batch, [(place, InvalidEvent("uncountable", letter.message))])[0]
+                index = batch.offsets.index(letter.offset)
+                yield letters_of(batch, [(index, InvalidEvent("uncountable", letter.message))])[0]
 
     if dry_run:
-        count, done = sum(1 for _ in chosen()), "would be"
+        count, done = sum(1 for _ in replayable()), "would be"
     else:
-        count = republish(chosen(), kinds.topic_client(source, os.environ))
+        count = republish(replayable(), kinds.topic_client(source, os.environ))
         done = "was" if count == 1 else "were"
     with output():
         sys.stdout.write(f"{quantity(count, 'record')} of {where} {done} replayed.\n")
@@ -245,11 +245,10 @@ _COLUMNS: Final = (
 
 def _sample(letter: DeadLetter) -> tuple[str, str]:
     """The lines about a letter: which one it is, and its beginning."""
-    kept = None
+    about = f"  {letter.identity}  {_instant(letter.timestamp_ms)}  {letter.message}"
     if letter.size is not None:
-        kept = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size else "no bytes"
-    said = f"{letter.message}{f' (truncated: {kept})' if kept else ''}"
-    about = f"  {letter.identity}  {_instant(letter.timestamp_ms)}  {said}"
+        rest = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size else "no bytes"
+        about += f" (truncated: {rest})"
     return about, f"      {letter.preview}"
 
 

@@ -90,17 +90,17 @@ def simulate(
 def _write_events(events: int | None, seed: int, pace: float | None) -> None:
     """Write events to standard output: 1,000 without a pace, endless with one."""
     limit = _DEFAULT_EVENTS if events is None and pace is None else events
-    made = records(SimulatorOptions(seed=seed, events=limit))
+    events_of_seed = records(SimulatorOptions(seed=seed, events=limit))
     with output():
-        for record in made if pace is None else _live(made, pace):
+        for record in events_of_seed if pace is None else _live(events_of_seed, pace):
             sys.stdout.buffer.write(record + b"\n")
             if pace is not None:
                 sys.stdout.buffer.flush()
         sys.stdout.buffer.flush()
 
 
-def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
-    for record in pace_records(made, pace):
+def _live(events: Iterator[bytes], pace: float) -> Iterator[bytes]:
+    for record in pace_records(events, pace):
         event = msgspec.json.decode(record, type=Record)
         yield msgspec.json.encode(msgspec.structs.replace(event, ts=datetime.now(UTC)))
 

@@ -206,8 +206,8 @@ def merge(
     store.save([*drafts.values()])
     with output():
         merged = (
-            f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}"
-            for place in checkpoints
+            f"{checkpoint.place}: offset {checkpoint.saved.header.offset:,}, from {checkpoint.path}"
+            for checkpoint in checkpoints
         )
         sys.stdout.write(drawn_text(*merged, *lines))
 
