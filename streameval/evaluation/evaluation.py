@@ -128,9 +128,9 @@ class Evaluation(Mapping[str, Reading]):
         """
         # Beside the slices of segments there is that of all their values.
         whole = [row for row in self._rows if row.labels == labels]
-        chosen = whole or [row for row in self._rows if labels.items() <= row.labels.items()]
-        texts = {row.reading.metric: row.reading for row in chosen}
-        if len(texts) != len(chosen) or not chosen:
+        selected = whole or [row for row in self._rows if labels.items() <= row.labels.items()]
+        texts = {row.reading.metric: row.reading for row in selected}
+        if len(texts) != len(selected) or not selected:
             slices_known = sorted({str(dict(row.labels)) for row in self._rows})
             raise UsageError(f"{labels}: not one slice; the slices: {', '.join(slices_known)}.")
         return texts
@@ -492,8 +492,8 @@ def warned_notes() -> Iterator[Surroundings]:
     """Surroundings whose notes become warnings of the line that called the library."""
     notes: list[str] = []
 
-    def note(doubt: Note | str) -> None:
-        notes.append(str(doubt))
+    def note(warning: Note | str) -> None:
+        notes.append(str(warning))
 
     @contextmanager
     def progress(_: int | None) -> Iterator[Callable[[int, int], None]]:

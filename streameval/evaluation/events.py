@@ -334,7 +334,7 @@ def _value_type(kind: Any) -> Any:
 
 
 def _of_mind(block: RowBlock) -> RowBlock:
-    """Impressions like "N5-0 N6-1" as lists: those shown, and those clicked."""
+    """Impressions like "N5-0 N6-1" as two lists: recommended and clicked."""
     compute = arrow("compute")
     lists = compute.utf8_split_whitespace(block.rows["impressions"].combine_chunks())
     marked = lists.flatten()

@@ -111,7 +111,7 @@ def check_fields(metrics: Iterable[Metric], fields: EventFields, given: Given) -
 
 
 def check_metrics(options: Options) -> list[Metric]:
-    """The metrics that were asked for; refuses one that is unknown or lacks an input."""
+    """The metrics that options name; refuses one that is unknown or lacks an input."""
     if not options.metrics:
         raise InputError(
             "no metric given; add some, for example 'ctr', 'ndcg@10' (`streameval metrics` lists "

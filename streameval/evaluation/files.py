@@ -102,7 +102,7 @@ class TableColumn(NamedTuple):
 
 
 class RowBlock(NamedTuple):
-    """Some rows of a table, an Arrow table of the columns that were asked for.
+    """Some rows of a table, an Arrow table of the requested columns.
 
     Attributes:
         names: names of all columns of the file, in order.

@@ -230,21 +230,21 @@ Progress: TypeAlias = Callable[[int | None], AbstractContextManager[Callable[[in
 
 
 class Surroundings(NamedTuple):
-    """What is told while events are counted: doubts, and how far it is."""
+    """What is told while events are counted: warnings, and how far it is."""
 
     note: Callable[[Note | str], None]
     progress: Progress
 
     def about(self, name: str) -> Surroundings:
-        """The surroundings with a name before each doubt."""
+        """The surroundings with a name before each warning."""
 
-        def named(doubt: Note | str) -> None:
-            if isinstance(doubt, str):
-                self.note(f"{name}: {doubt}")
+        def named(warning: Note | str) -> None:
+            if isinstance(warning, str):
+                self.note(f"{name}: {warning}")
             else:
                 # One key more for each name: surroundings that have a name may be given another.
-                key = f"about_{len(doubt.values)}"
-                self.note(Note("{" + key + "}: " + doubt.text, **{key: name}, **doubt.values))
+                key = f"about_{len(warning.values)}"
+                self.note(Note("{" + key + "}: " + warning.text, **{key: name}, **warning.values))
 
         return self._replace(note=named)
 

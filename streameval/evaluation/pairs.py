@@ -30,7 +30,7 @@ class Joined:
         integers: whether ids of text become integers.
 
     Attributes:
-        notes: doubts about the rows.
+        notes: warnings about the rows.
         is_integer: whether all ids of items are integers.
     """
 

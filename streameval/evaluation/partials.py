@@ -168,9 +168,9 @@ def partials(
 
     Example:
         >>> import pyarrow
-        >>> shown, acts, variants = [["a", "b"]] * 3, [["b"], [], ["a"]], ["x", "x", "y"]
+        >>> lists, clicks, variants = [["a", "b"]] * 3, [["b"], [], ["a"]], ["x", "x", "y"]
         >>> table = pyarrow.table(
-        ...     {"recommendations": shown, "interactions": acts, "variant": variants}
+        ...     {"recommendations": lists, "interactions": clicks, "variant": variants}
         ... )
         >>> rows = [
         ...     row

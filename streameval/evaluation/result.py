@@ -1,4 +1,4 @@
-"""Counts what was given, and tells what was counted: readings, slices, and doubts."""
+"""Counts what was given, and tells what was counted: readings, slices, and warnings."""
 
 from __future__ import annotations
 
@@ -209,17 +209,17 @@ def _count_parts(
 ) -> _Counts:
     """Count all events, in several processes if the source has parts of known sizes."""
     counts, sizes = empty(), source.sizes
-    with around.progress(sum(sizes or ()) or None) as shown:
+    with around.progress(sum(sizes or ()) or None) as update:
         if processes == 1 or sizes is None:
             for read in counts.count_parts(source, source.parts):
-                shown(read, counts.tally.consumed)
+                update(read, counts.tally.consumed)
             return counts
         work, read = partial(_dump_parts, source, empty), 0
         with map_parts(work, source.parts, sizes, processes) as results:
             for dumped, size in results:
                 counts.merge(dumped)
                 read += size
-                shown(read, counts.tally.consumed)
+                update(read, counts.tally.consumed)
     return counts
 
 
@@ -232,7 +232,7 @@ def _dump_parts(
 
 
 def count(setup: Setup, around: Surroundings) -> FileCounts:
-    """Count what was given; notes every doubt about the events.
+    """Count what was given; notes every warning about the events.
 
     Raises:
         UsageError: the events cannot be read as they are.

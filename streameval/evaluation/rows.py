@@ -102,7 +102,7 @@ class Side(NamedTuple):
         ranks: rank of each row, lowest first, shape (rows,); None without such a column.
         by_rank: whether the ranks order the items, rather than the scores.
         idle: users without a row, whose list or interactions are empty; None without.
-        notes: doubts about the columns.
+        notes: warnings about the columns.
         is_trec: whether the file is one of trec_eval.
     """
 

@@ -84,12 +84,12 @@ def scored_columns(
             equal = np.asarray(as_numpy("scores", ends[0] == ends[1]))
             undecided += int(np.count_nonzero(equal & (interactions.lengths > 0)))
         seen_here = None if left_out is None else left_out.rows(start, stop)
-        places, values = _best(part, seen_here, items if depth is None else min(depth, items), tie)
+        indices, values = _best(part, seen_here, items if depth is None else min(depth, items), tie)
         if np.isnan(values).any():
             row = start + int(np.flatnonzero(np.isnan(values).any(axis=1))[0])
             raise InvalidEventError("invalid_scores", f"row {row} of the scores has a NaN")
         listed = values != -np.inf
-        best = Ragged.of_lengths(places[listed], listed.sum(axis=1))
+        best = Ragged.of_lengths(indices[listed], listed.sum(axis=1))
         columns.append(
             Columns(
                 recommendations=(best.values, best.offsets),
@@ -147,12 +147,12 @@ def _best_of_array(scores: Array, depth: int, tie: Array | None = None) -> tuple
     keys = np.where(np.isnan(scores), -np.inf, -scores)
     if depth < items:
         edge = np.partition(keys, depth - 1, axis=1)[:, depth - 1 : depth] if depth else keys[:, :0]
-        near, places = np.nonzero(keys <= edge if depth else np.zeros(keys.shape, np.bool_))
-        by_tie = [] if tie is None else [tie[near, places]]
-        order = np.lexsort((places, *by_tie, keys[near, places], near))
+        near, indices = np.nonzero(keys <= edge if depth else np.zeros(keys.shape, np.bool_))
+        by_tie = [] if tie is None else [tie[near, indices]]
+        order = np.lexsort((indices, *by_tie, keys[near, indices], near))
         begins = np.searchsorted(near, np.arange(rows))
         taken = order[(begins[:, None] + np.arange(depth)).ravel()]
-        best = places[taken].reshape(rows, depth)
+        best = indices[taken].reshape(rows, depth)
     elif tie is None:
         best = np.argsort(keys, axis=1, kind="stable")
     else:
@@ -171,17 +171,17 @@ def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntAr
     items = int(scores.shape[1])
     top = scores.float().topk(min(depth + 1, items), 1)
     values = np.asarray(as_numpy("scores", top.values), np.float64)
-    places: IntArray = np.asarray(as_numpy("scores", top.indices)).astype(np.int64)
-    order = np.lexsort((places, -values), axis=1)
-    places = np.take_along_axis(places, order, axis=1)
+    indices: IntArray = np.asarray(as_numpy("scores", top.indices)).astype(np.int64)
+    order = np.lexsort((indices, -values), axis=1)
+    indices = np.take_along_axis(indices, order, axis=1)
     values = np.take_along_axis(values, order, axis=1)
     if depth < items:
         # A library may take any of several equal scores at the edge; then all of the row decide.
         equal = values[:, depth] == values[:, depth - 1] if depth else np.zeros(len(values), bool)
         for row in np.flatnonzero(equal).tolist():
             whole = np.asarray(as_numpy("scores", scores[row].float()), np.float64)[None]
-            (places[row, :depth],), (values[row, :depth],) = _best_of_array(whole, depth)
-    return places[:, :depth], values[:, :depth]
+            (indices[row, :depth],), (values[row, :depth],) = _best_of_array(whole, depth)
+    return indices[:, :depth], values[:, :depth]
 
 
 def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged, Array | None]:

@@ -1,4 +1,4 @@
-"""What is asked of what was given: how its events are read, and what is counted of them."""
+"""How what a caller gave is read, and what is counted of it."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ class Lines:
         ids: kind of their ids; None if the first id decides.
         parts: what several processes may count apart from each other.
         sizes: of each part, bytes; None if one process must count them all.
-        notes: doubts about what was given.
+        notes: warnings about what was given.
     """
 
     notes: Sequence[Note] = ()

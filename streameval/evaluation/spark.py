@@ -134,14 +134,14 @@ def evaluate(
     known_inputs = cast(
         "Known", {name: value for name, value in inputs.items() if name in Known.__optional_keys__}
     )
-    chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
+    fields = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
 
     # Not functools.partial, because Spark inspects the type hints of the function.
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
         yield from arrow_table(rows).to_batches()
 
-    counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
+    counted = frame.select(*fields | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
 
     def add(rows: Any) -> Any:
         # Rows load no module, and this executor may not have counted any.

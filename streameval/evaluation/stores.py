@@ -55,20 +55,20 @@ def restore_states(request: Request, around: Surroundings) -> StateCounts:
 
 
 def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
-    """The metrics of a state that are asked for; all if none is."""
+    """The metrics of a state that a request names; all if it names none."""
     if not request.options.metrics:
         return metrics
-    chosen = {parse(text).text for text in request.options.metrics}
+    requested = {parse(text).text for text in request.options.metrics}
     known_texts = [metric.text for metric in metrics]
-    for text in sorted(chosen.difference(known_texts)):
+    for text in sorted(requested.difference(known_texts)):
         raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
-    return [metric for metric in metrics if metric.text in {*chosen, *request.added}]
+    return [metric for metric in metrics if metric.text in {*requested, *request.added}]
 
 
 def without_sets(request: Request, around: Surroundings) -> Request:
     """The request without metrics of all lists together that need an input, such as a catalogue.
 
-    They cannot be compared, so the input must not be asked for.
+    They cannot be compared, so the input is not needed.
     """
     parsed = {text: parse(text) for text in request.options.metrics}
     left_out = [
@@ -78,16 +78,16 @@ def without_sets(request: Request, around: Surroundings) -> Request:
     ]
     for text in left_out:
         around.note(f"{text} is not compared: it is not a mean over lists or items.")
-    chosen = [text for text in request.options.metrics if text not in left_out]
-    if left_out and not chosen and not request.added:
+    metrics = [text for text in request.options.metrics if text not in left_out]
+    if left_out and not metrics and not request.added:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    return request.with_options(metrics=chosen)
+    return request.with_options(metrics=metrics)
 
 
 def method_of(
     request: Request, method: Method | None, around: Surroundings, looks: int = 1
 ) -> Method:
-    """The method asked for, else the one that survives the looks; a state is looked at often."""
+    """The method named, else the one that survives the looks; a state is looked at often."""
     often = request.given.is_state or looks > 1
     if method == "fixed" and often:
         what = f"{looks} looks" if looks > 1 else "a state, which grows,"

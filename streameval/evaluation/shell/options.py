@@ -110,7 +110,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def request(self) -> Request:
-        """What a command that compares events is asked for."""
+        """The request of a command that compares events."""
         options = self.options()
         return Request(events_given(self.paths, options), options)
 

@@ -157,7 +157,7 @@ def _csv_cell(value: object) -> object:
 
 
 class Forms(NamedTuple):
-    """A result in the formats of --format; one is made when it is asked for.
+    """A result in the formats of --format; each is made when it is written.
 
     `csv`: none for a result that is no table. `others`: name of a format -> its text.
     """
@@ -222,13 +222,13 @@ def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
     if console is None:
         yield MinuteLines(total)
         return
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("", total=total, events=0, rate=0.0)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total, events=0, rate=0.0)
 
         def update(size: int, events: int) -> None:
-            elapsed = shown.tasks[0].elapsed or 0.0
+            elapsed = bar.tasks[0].elapsed or 0.0
             rate = events / elapsed if elapsed else 0.0
-            shown.update(task, completed=size, events=events, rate=rate)
+            bar.update(task, completed=size, events=events, rate=rate)
 
         yield update
 
@@ -256,10 +256,10 @@ def progress_console() -> Console | None:
     return Console(stderr=True) if sys.stderr.isatty() else None
 
 
-def note(doubt: Note | str) -> None:
-    """Write a doubt to standard error, with the options of the command line."""
-    report(for_command(doubt))
+def note(warning: Note | str) -> None:
+    """Write a warning to standard error, with the options of the command line."""
+    report(for_command(warning))
 
 
 SURROUNDINGS: Final = Surroundings(note, progress)
-"""The terminal: doubts are lines on standard error, progress is a bar there."""
+"""The terminal: warnings are lines on standard error, progress is a bar there."""
