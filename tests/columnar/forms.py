@@ -30,58 +30,58 @@ def matrix(lists: Sequence[list[Id]]) -> tuple[Any, Any]:
     return array(list(chain.from_iterable(rows))).reshape(len(lists), width), list(map(len, lists))
 
 
-def _matrix_and_arrays(shown: Any, acts: Any) -> Columns:
-    rows, lengths = matrix(shown)
-    arrays = [array(items) for items in acts]
+def _matrix_and_arrays(ranked: Any, clicks: Any) -> Columns:
+    rows, lengths = matrix(ranked)
+    arrays = [array(items) for items in clicks]
     return Columns(recommendations=rows, lengths=np.array(lengths, np.int32), interactions=arrays)
 
 
-def _masked_and_lists(shown: Any, acts: Any) -> Columns:
-    rows, lengths = matrix(shown)
+def _masked_and_lists(ranked: Any, clicks: Any) -> Columns:
+    rows, lengths = matrix(ranked)
     mask = np.arange(rows.shape[1]) >= np.array(lengths, np.int64)[:, None]
-    return Columns(recommendations=np.ma.MaskedArray(rows, mask), interactions=acts)
+    return Columns(recommendations=np.ma.MaskedArray(rows, mask), interactions=clicks)
 
 
-def _ragged(shown: Any, acts: Any) -> Columns:
-    return Columns(recommendations=ragged(shown), interactions=ragged(acts))
+def _ragged(ranked: Any, clicks: Any) -> Columns:
+    return Columns(recommendations=ragged(ranked), interactions=ragged(clicks))
 
 
-def _objects(shown: Any, acts: Any) -> Columns:
+def _objects(ranked: Any, clicks: Any) -> Columns:
     """A column as pandas reads it from a parquet file."""
-    column = np.empty(len(shown), object)
-    column[:] = [array(items) for items in shown]
-    return Columns(recommendations=column, interactions=acts)
+    column = np.empty(len(ranked), object)
+    column[:] = [array(items) for items in ranked]
+    return Columns(recommendations=column, interactions=clicks)
 
 
-def _arrow_arrays(shown: Any, acts: Any) -> Columns:
+def _arrow_arrays(ranked: Any, clicks: Any) -> Columns:
     return Columns(
-        recommendations=pa.array(shown, kind(shown, acts)),
-        interactions=pa.chunked_array([acts[:1], acts[1:]], kind(shown, acts)),
+        recommendations=pa.array(ranked, kind(ranked, clicks)),
+        interactions=pa.chunked_array([clicks[:1], clicks[1:]], kind(ranked, clicks)),
     )
 
 
-def _table(shown: Any, acts: Any) -> Any:
-    columns = {"recommendations": shown, "interactions": acts}
-    lists = {name: pa.array(column, kind(shown, acts)) for name, column in columns.items()}
+def _table(ranked: Any, clicks: Any) -> Any:
+    columns = {"recommendations": ranked, "interactions": clicks}
+    lists = {name: pa.array(column, kind(ranked, clicks)) for name, column in columns.items()}
     return pa.table(lists)
 
 
-def _sliced_batch(shown: Any, acts: Any) -> Any:
+def _sliced_batch(ranked: Any, clicks: Any) -> Any:
     """A record batch in the middle of a larger one, with 64-bit offsets."""
-    large = pa.large_list(kind(shown, acts).value_type)
-    columns = {"recommendations": shown, "interactions": acts}
+    large = pa.large_list(kind(ranked, clicks).value_type)
+    columns = {"recommendations": ranked, "interactions": clicks}
     around = {
         name: pa.array([column[-1], *column, column[0]] if column else [], large)
         for name, column in columns.items()
     }
     batch = pa.record_batch(around)
-    return batch.slice(1, len(shown)) if shown else batch
+    return batch.slice(1, len(ranked)) if ranked else batch
 
 
-def _dictionary(shown: Any, acts: Any) -> Any:
+def _dictionary(ranked: Any, clicks: Any) -> Any:
     """Dictionary-encoded strings, as in a parquet file of categories."""
-    table = _table(shown, acts)
-    if not pa.types.is_string(kind(shown, acts).value_type):
+    table = _table(ranked, clicks)
+    if not pa.types.is_string(kind(ranked, clicks).value_type):
         return table
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     return pa.table(
@@ -103,8 +103,8 @@ def whole(events: Sequence[Event]) -> Columns:
         recommendations=ragged([list(event.recommendations) for event in events]),
         interactions=ragged([list(event.interactions) for event in events]),
         gains=[
-            list(acts.values()) if isinstance(acts, Mapping) else [1] * len(acts)
-            for acts in (event.interactions for event in events)
+            list(clicks.values()) if isinstance(clicks, Mapping) else [1] * len(clicks)
+            for clicks in (event.interactions for event in events)
         ],
         positions=pa.array([event.positions for event in events], pa.list_(pa.int64())),
         scores=pa.array([event.scores for event in events], pa.list_(pa.float64())),

@@ -29,9 +29,9 @@ def count(*given: Any) -> None:
         assert accumulator.lists == 0
 
 
-def columns(shown: Any, acts: Any, **others: Any) -> None:
+def columns(ranked: Any, clicks: Any, **others: Any) -> None:
     """Count columns that cannot be counted."""
-    count(Columns(recommendations=shown, interactions=acts, **others))
+    count(Columns(recommendations=ranked, interactions=clicks, **others))
 
 
 class Unreadable:

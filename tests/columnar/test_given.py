@@ -76,11 +76,11 @@ def test_times_in_another_unit_are_warned_of_whatever_brings_them() -> None:
 
 
 def test_series_without_the_arrow_interface_are_arrays() -> None:
-    shown = OldSeries([[1, 2], [3]])
-    assert read(Columns(recommendations=shown, interactions=OldSeries([[2, 9], []]))) == 0.5
-    assert read(Columns(recommendations=shown, interactions=OldSeries([2, 9]))) == 0.5
+    ranked = OldSeries([[1, 2], [3]])
+    assert read(Columns(recommendations=ranked, interactions=OldSeries([[2, 9], []]))) == 0.5
+    assert read(Columns(recommendations=ranked, interactions=OldSeries([2, 9]))) == 0.5
     users = OldSeries(["u", "u"])
-    seen = Columns(recommendations=shown, interactions=[[2], []], users=users)
+    seen = Columns(recommendations=ranked, interactions=[[2], []], users=users)
     assert read(seen, "users_covered") == 1.0
 
 
@@ -90,14 +90,14 @@ def test_a_series_of_integers_has_one_item_per_event() -> None:
 
 
 def test_with_lengths_minus_one_is_padding_too() -> None:
-    shown = np.array([[1, 2, -1], [4, -1, 9]])
-    columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]], lengths=[3, 1])
+    ranked = np.array([[1, 2, -1], [4, -1, 9]])
+    columns = Columns(recommendations=ranked, interactions=[[2, -1], [-1]], lengths=[3, 1])
     assert (read(columns), read(columns, "distinct_items")) == (1.0, 3.0)
 
 
 def test_lists_of_one_fixed_size_are_a_matrix() -> None:
-    shown = pa.array([[1, 2, -1], [4, 5, 6]], pa.list_(pa.int64(), 3))
-    assert read(pa.table({"recommendations": shown, "interactions": [[2], [6]]})) == 1.0
+    ranked = pa.array([[1, 2, -1], [4, 5, 6]], pa.list_(pa.int64(), 3))
+    assert read(pa.table({"recommendations": ranked, "interactions": [[2], [6]]})) == 1.0
     words = pa.array([["a", "b"], ["c", "d"]], pa.list_(pa.string(), 2)).slice(1)
     assert read(pa.table({"recommendations": words, "interactions": [["d", "z"]]})) == 0.5
 
@@ -124,8 +124,8 @@ def test_gains_positions_and_scores_are_those_of_events() -> None:
         ([8, 9], {8: 1.0}, [1, 5], [0.1, 0.2]),
     ]
     events.update_many(
-        Event(recommendations=shown, interactions=acts, positions=ranks, scores=scores)
-        for shown, acts, ranks, scores in rows
+        Event(recommendations=ranked, interactions=clicks, positions=ranks, scores=scores)
+        for ranked, clicks, ranks, scores in rows
     )
     assert bits(columns) == bits(events)
 
@@ -137,15 +137,15 @@ def test_a_table_without_rows_may_have_columns_of_any_type() -> None:
 
 def test_a_null_row_of_an_optional_column_is_like_none() -> None:
     rows = [["a", "b"], ["a", "b"], []]
-    acts, numbers = [["b"], ["a"], []], [[2, 1], None, None]
-    table = {"recommendations": pa.array(rows), "interactions": pa.array(acts)}
+    clicks, numbers = [["b"], ["a"], []], [[2, 1], None, None]
+    table = {"recommendations": pa.array(rows), "interactions": pa.array(clicks)}
     for kind in (pa.list_(pa.int64()), pa.large_list(pa.float64())):
         for given in (pa.array(numbers, kind), pa.chunked_array([pa.array(numbers, kind)])):
             counted, expected = (Accumulator("mrr", "ndcg", "roc_auc") for _ in range(2))
             positions = pa.array(numbers, pa.list_(pa.int64()))
             counted.update_many(pa.table(table | {"positions": positions, "scores": given}))
-            for shown, acted, beside in zip(rows, acts, numbers, strict=True):
-                expected.update(shown, acted, positions=beside, scores=beside)
+            for ranked, acted, beside in zip(rows, clicks, numbers, strict=True):
+                expected.update(ranked, acted, positions=beside, scores=beside)
             assert counted.state_dict() == expected.state_dict()
     for nothing in (pa.nulls(3), pa.nulls(3, pa.list_(pa.int64()))):
         plain, without = Accumulator("mrr"), Accumulator("mrr")
@@ -154,8 +154,8 @@ def test_a_null_row_of_an_optional_column_is_like_none() -> None:
         assert plain.state_dict() == without.state_dict()
 
 
-SHOWN = [["a", "b"], ["c"], ["a", "c"], ["b"]]
-ACTS = [["b"], [], ["a"], ["b"]]
+LISTS = [["a", "b"], ["c"], ["a", "c"], ["b"]]
+CLICKS = [["b"], [], ["a"], ["b"]]
 USERS = ["u1", "u2", None, "u1"]
 DAY = 86_400 * 1_000_000
 TIMES = [5, DAY, None, 2 * DAY + 7]
@@ -173,14 +173,14 @@ def _sums(batch: Any, metric: str = "ctr") -> tuple[object, ...]:
 
 def _table(users: Any, times: Any) -> pa.Table:
     return pa.table(
-        {"recommendations": SHOWN, "interactions": ACTS, "users": users, "times": times}
+        {"recommendations": LISTS, "interactions": CLICKS, "users": users, "times": times}
     )
 
 
 @pytest.mark.parametrize("metric", ["ctr", "torchmetrics:map", "user_novelty"])
 def test_every_form_of_columns_may_have_users(metric: str) -> None:
     of_lists = _sums(
-        Batch(recommendations=SHOWN, interactions=ACTS, users=USERS, times=TIMES), metric
+        Batch(recommendations=LISTS, interactions=CLICKS, users=USERS, times=TIMES), metric
     )
     stamps = pa.array(TIMES, pa.timestamp("us", "UTC"))
     for users, times in [
@@ -189,7 +189,7 @@ def test_every_form_of_columns_may_have_users(metric: str) -> None:
         (pa.chunked_array([USERS[:1], USERS[1:]]), stamps),
     ]:
         assert _sums(_table(users, times), metric) == of_lists
-    lists = pa.array(SHOWN), pa.array(ACTS)
+    lists = pa.array(LISTS), pa.array(CLICKS)
     moments = np.array([*TIMES[:2], "NaT", TIMES[3]], "datetime64[us]")
     for users, times in [(USERS, TIMES), (np.array(USERS, object), moments)]:
         columns = Columns(recommendations=lists[0], interactions=lists[1], users=users, times=times)
@@ -197,8 +197,8 @@ def test_every_form_of_columns_may_have_users(metric: str) -> None:
 
 
 def test_integer_users_and_items_are_counted_without_python_lists() -> None:
-    shown, acts = np.array([[1, 2], [3, -1], [1, 3]]), (np.array([2, 1]), np.array([0, 1, 1, 2]))
-    columns = Columns(recommendations=shown, interactions=acts, users=np.array([7, 8, 7]))
+    ranked, clicks = np.array([[1, 2], [3, -1], [1, 3]]), (np.array([2, 1]), np.array([0, 1, 1, 2]))
+    columns = Columns(recommendations=ranked, interactions=clicks, users=np.array([7, 8, 7]))
     batch = Batch(
         recommendations=[[1, 2], [3], [1, 3]], interactions=[[2], [], [1]], users=[7, 8, 7]
     )

@@ -22,8 +22,8 @@ METRICS = ("ndcg@2", "recall(repeats=every)@5", "distinct_items", "replay:RocAuc
 
 
 def _one_by_one(accumulator: Accumulator, *lists: Any) -> Accumulator:
-    for shown, acts in zip(*lists, strict=True):
-        accumulator.update(shown, acts)
+    for ranked, clicks in zip(*lists, strict=True):
+        accumulator.update(ranked, clicks)
     return accumulator
 
 
@@ -44,13 +44,13 @@ def test_items_outside_a_sample_change_no_bit(form: str) -> None:
 def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64]) -> None:
     draw = np.random.default_rng(most)
     shown_ids = draw.integers(0, most, 60).astype(kind)
-    shown = draw.choice(shown_ids, (12_000, 7))
+    ranked = draw.choice(shown_ids, (12_000, 7))
     offsets = np.concatenate(([0], np.cumsum(draw.integers(0, 9, 12_000))))
     values = draw.choice(shown_ids, offsets[-1])
-    acts = [values[start:stop].tolist() for start, stop in pairwise(offsets)]
+    clicks = [values[start:stop].tolist() for start, stop in pairwise(offsets)]
     columns, events = (Accumulator("ndcg@5", "map@7", "mrr@7", "distinct_items@3") for _ in "ab")
-    columns.update_many(Columns(recommendations=shown, interactions=(values, offsets)))
-    events.update_many(zip(shown.tolist(), acts, strict=True))
+    columns.update_many(Columns(recommendations=ranked, interactions=(values, offsets)))
+    events.update_many(zip(ranked.tolist(), clicks, strict=True))
     assert columns.read("ndcg@5").value > 0
     assert bits(columns) == bits(events)
 
@@ -67,9 +67,9 @@ def test_integers_of_any_width_are_the_same_ids(kind: pa.DataType) -> None:
 
 def test_unsigned_ids_beyond_63_bits_are_kept() -> None:
     one, many = (Accumulator(*METRICS) for _ in range(2))
-    shown = np.array([[2**64 - 1, 2**63], [1, 2]], np.uint64)
-    many.update_many(Columns(recommendations=shown, interactions=[[2**63], [2]]))
-    assert bits(many) == bits(_one_by_one(one, shown.tolist(), [[2**63], [2]]))
+    ranked = np.array([[2**64 - 1, 2**63], [1, 2]], np.uint64)
+    many.update_many(Columns(recommendations=ranked, interactions=[[2**63], [2]]))
+    assert bits(many) == bits(_one_by_one(one, ranked.tolist(), [[2**63], [2]]))
 
 
 @pytest.mark.parametrize("numbers", [[[1, 0.5], [0.25, 1]], [[0, 1], [0.5, 0.5]]])

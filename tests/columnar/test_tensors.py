@@ -25,19 +25,19 @@ def value_of(*given: Any, metric: str = "mrr") -> float:
     return accumulator.read(metric).value
 
 
-WANTED = value_of(np.array(TOP), [[item] for item in TRUTH])
+EXPECTED = value_of(np.array(TOP), [[item] for item in TRUTH])
 
 
 def test_tensors_and_vectors_of_targets_count_like_lists() -> None:
-    assert value_of(Tensor(TOP), Tensor(TRUTH)) == WANTED
-    assert value_of(np.array(TOP), np.array(TRUTH)) == WANTED
-    assert value_of(Tensor(TOP), [Tensor([item]) for item in TRUTH]) == WANTED
+    assert value_of(Tensor(TOP), Tensor(TRUTH)) == EXPECTED
+    assert value_of(np.array(TOP), np.array(TRUTH)) == EXPECTED
+    assert value_of(Tensor(TOP), [Tensor([item]) for item in TRUTH]) == EXPECTED
     columns = Columns(
         recommendations=Tensor(TOP),
         interactions=(Tensor(TRUTH), Tensor([0, 1, 2, 3])),
         scores=Tensor([[0.3, 0.2, 0.1]] * 3),
     )
-    assert value_of(columns) == WANTED
+    assert value_of(columns) == EXPECTED
     assert value_of(np.array(TOP), np.array([1, -1, 9])) == pytest.approx((1 / 2 + 1 / 3) / 3)
     assert value_of(np.arange(10)[:, None], np.array([0, 1] * 5)) == 0.2  # items, not marks
 
@@ -48,7 +48,7 @@ def test_tensors_in_main_memory_are_not_copied() -> None:
 
 
 def test_tensors_on_a_device_are_copied_by_cpu() -> None:
-    assert value_of(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == WANTED
+    assert value_of(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == EXPECTED
 
 
 def test_vectors_of_items_may_be_tensors() -> None:
@@ -77,7 +77,7 @@ def test_polars_frames_are_counted() -> None:
     coded = frame.with_columns(pl.col("recommendations").list.eval(element))
     assert value_of(coded) == 0.25
     fixed = pl.DataFrame({"recommendations": np.array(TOP), "interactions": [[1], [9], [9]]})
-    assert value_of(fixed) == WANTED
+    assert value_of(fixed) == EXPECTED
     with pytest.raises(InvalidEventError, match="LazyFrame is lazy"):
         partials([frame.lazy()], "mrr")
 
@@ -91,9 +91,9 @@ def test_pandas_frames_are_counted() -> None:
 def test_torch_tensors_are_counted() -> None:
     torch = pytest.importorskip("torch")
     top, truth = torch.tensor(TOP), torch.tensor(TRUTH)
-    assert value_of(top, truth) == WANTED
+    assert value_of(top, truth) == EXPECTED
     assert np.shares_memory(as_numpy("recommendations", top), top.numpy())
-    assert value_of(top.to(torch.int32), [truth[:1], truth[1:2], truth[2:]]) == WANTED
+    assert value_of(top.to(torch.int32), [truth[:1], truth[1:2], truth[2:]]) == EXPECTED
     scores = torch.rand(3, 3, requires_grad=True)
     value_of(Columns(recommendations=top, interactions=truth, scores=scores), metric="auc")
     ranked = torch.rand(3, 9).topk(3)

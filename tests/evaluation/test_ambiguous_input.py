@@ -52,18 +52,18 @@ class TestGains:
         assert value(scores, truth, metric="ndcg@3") == ndcg([1, 0, 3], [3, 1])
 
     def test_a_column_of_numbers_is_named_on_either_side(self) -> None:
-        shown = rows(user=[1, 1], item=[5, 6], score=[0.9, 0.1])
+        lists = rows(user=[1, 1], item=[5, 6], score=[0.9, 0.1])
         truth = rows(user=[1, 1], item=[5, 6], stars=[1, 3])
         with pytest.raises(UsageError) as raised:
-            value(shown, truth, metric="ndcg@2")
+            value(lists, truth, metric="ndcg@2")
         assert str(raised.value) == (
             "truth: no column has a usual name of a rating, and 'stars' has numbers; if it is the "
             "gain of an interaction, give columns={'rating': 'stars'}; if every row counts alike, "
             "columns={'rating': None}."
         )
         named = {"rating": "stars"}
-        assert value(shown, truth, metric="ndcg@2", columns=named) == ndcg([1, 3], [3, 1])
-        assert value(shown, truth, metric="ndcg@2", columns={"rating": None}) == 1.0
+        assert value(lists, truth, metric="ndcg@2", columns=named) == ndcg([1, 3], [3, 1])
+        assert value(lists, truth, metric="ndcg@2", columns={"rating": None}) == 1.0
         unscored = rows(user=[1, 1], item=[6, 5], est=[0.1, 0.9])
         with pytest.raises(UsageError):
             value(unscored, truth[["user", "item"]], metric="mrr")
@@ -82,30 +82,30 @@ class TestGains:
         ],
     )
     def test_times_ids_and_the_index_of_pandas_are_no_gains(self, other: Mapping[str, Any]) -> None:
-        shown = rows(user=[1, 1], item=[5, 6], score=[0.9, 0.1])
+        lists = rows(user=[1, 1], item=[5, 6], score=[0.9, 0.1])
         truth = pd.DataFrame({"user": [1, 1], "item": [5, 6], **other})
-        assert value(shown, truth, metric="ndcg@2") == 1.0
+        assert value(lists, truth, metric="ndcg@2") == 1.0
 
 
 class TestRanks:
     truth = rows(user=[1], item=[5])
 
     def test_a_rank_is_the_position_at_which_an_item_was_shown(self) -> None:
-        shown = rows(user=[1, 1], item=[5, 6], rank=[3, 7])
+        lists = rows(user=[1, 1], item=[5, 6], rank=[3, 7])
         with pytest.warns(SuspiciousEventsWarning, match="ranks that skip some, like rank 3"):
-            found = evaluate(shown, self.truth, "mrr", "hit_rate@2", "hit_rate@3")
+            found = evaluate(lists, self.truth, "mrr", "hit_rate@2", "hit_rate@3")
         values = {metric: reading.value for metric, reading in found.items()}
         assert values == {"mrr": 1 / 3, "hit_rate@2": 0.0, "hit_rate@3": 1.0}
 
     def test_ranks_without_gaps_say_nothing(self) -> None:
-        shown = rows(user=[1, 2, 1], item=[6, 5, 5], rank=[1, 1, 2])
+        lists = rows(user=[1, 2, 1], item=[6, 5, 5], rank=[1, 1, 2])
         truth = rows(user=[1, 2], item=[5, 5])
-        assert value(shown, truth, metric="mrr") == 0.75
+        assert value(lists, truth, metric="mrr") == 0.75
 
     def test_items_left_out_by_exclude_make_the_others_move_up(self) -> None:
-        shown = rows(user=[1, 1, 1], item=[7, 6, 5], rank=[1, 2, 3])
+        lists = rows(user=[1, 1, 1], item=[7, 6, 5], rank=[1, 2, 3])
         seen = {1: [7]}
-        assert value(shown, self.truth, metric="mrr", exclude=seen) == 0.5
+        assert value(lists, self.truth, metric="mrr", exclude=seen) == 0.5
         assert value({1: [7, 6, 5]}, {1: [5]}, metric="mrr", exclude=seen) == 0.5
 
 
@@ -115,19 +115,19 @@ class TestListsInCells:
     )
     @pytest.mark.parametrize("form", ["csv", "frame"])
     def test_a_cell_with_several_ids_is_a_list(self, tmp_path: Path, cell: str, form: str) -> None:
-        shown: Any = rows(user=["u", "v"], item=[cell, cell.replace("2", "3")])
+        lists: Any = rows(user=["u", "v"], item=[cell, cell.replace("2", "3")])
         truth: Any = rows(user=["u", "v"], item=["21", "30"])
         if form == "csv":
-            shown.to_csv(tmp_path / "shown.csv", index=False)
+            lists.to_csv(tmp_path / "shown.csv", index=False)
             truth.to_csv(tmp_path / "truth.csv", index=False)
-            shown, truth = tmp_path / "shown.csv", tmp_path / "truth.csv"
+            lists, truth = tmp_path / "shown.csv", tmp_path / "truth.csv"
         with pytest.warns(SuspiciousEventsWarning, match="are read as lists of ids"):
-            assert value(shown, truth, metric="mrr") == 0.75
+            assert value(lists, truth, metric="mrr") == 0.75
 
     def test_a_separator_keeps_or_splits_cells(self) -> None:
-        shown = rows(user=["u", "u"], item=["Heat", "Toy Story"])
+        lists = rows(user=["u", "u"], item=["Heat", "Toy Story"])
         truth = rows(user=["u"], item=["Toy Story"])
-        assert value(shown, truth, metric="mrr") == 0.5
+        assert value(lists, truth, metric="mrr") == 0.5
         ids = rows(user=["u", "u"], item=["7 8", "9 10"])
         titles = rows(user=["u"], item=["9 10"])
         assert value(ids, titles, metric="mrr", separator="") == 0.5
@@ -142,16 +142,16 @@ class TestListsInCells:
     @pytest.mark.parametrize("form", ["parquet", "arrow"])
     def test_lists_of_structs_are_items_with_numbers(self, tmp_path: Path, form: str) -> None:
         recommended = [{"item": 5, "rating": 0.1}, {"item": 6, "rating": 0.9}]
-        shown: Any = pa.table({"user": [1], "recommendations": [recommended]})
+        lists: Any = pa.table({"user": [1], "recommendations": [recommended]})
         if form == "parquet":
-            pq.write_table(shown, tmp_path / "als.parquet")
-            shown = tmp_path / "als.parquet"
-        assert value(shown, {1: [5]}, metric="mrr") == 0.5
+            pq.write_table(lists, tmp_path / "als.parquet")
+            lists = tmp_path / "als.parquet"
+        assert value(lists, {1: [5]}, metric="mrr") == 0.5
 
     def test_lists_and_their_numbers_have_one_length(self) -> None:
-        shown = pa.table({"user": [1, 2], "item": [[5, 6], [7]], "score": [[0.1, 0.9], [1.0, 2.0]]})
+        lists = pa.table({"user": [1, 2], "item": [[5, 6], [7]], "score": [[0.1, 0.9], [1.0, 2.0]]})
         with pytest.raises(UsageError, match="row 2, column 'score': 2 numbers for 1 items"):
-            value(shown, {1: [5]}, metric="mrr")
+            value(lists, {1: [5]}, metric="mrr")
 
     def test_pairs_of_item_and_number_are_read_from_a_dict(self) -> None:
         assert value({1: [(5, 0.1), (6, 0.9)]}, {1: [5]}, metric="mrr") == 0.5
@@ -159,28 +159,28 @@ class TestListsInCells:
 
 
 class TestTies:
-    shown = rows(user=[1, 1, 1], item=[5, 6, 7], score=[1.0, 1.0, 1.0])
+    lists = rows(user=[1, 1, 1], item=[5, 6, 7], score=[1.0, 1.0, 1.0])
     truth = rows(user=[1], item=[5])
 
     def test_equal_scores_that_decide_a_hit_are_said(self) -> None:
         with pytest.warns(SuspiciousEventsWarning, match="all scores are equal; lists .*: 1;"):
-            assert value(self.shown, self.truth, metric="hit_rate@1") == 1.0
-        apart = self.shown.assign(score=[3.0, 1.0, 1.0])
+            assert value(self.lists, self.truth, metric="hit_rate@1") == 1.0
+        apart = self.lists.assign(score=[3.0, 1.0, 1.0])
         assert value(apart, self.truth, metric="hit_rate@1") == 1.0
 
     def test_the_worst_order_puts_interactions_last(self) -> None:
-        assert value(self.shown, self.truth, metric="mrr", ties="worst") == 1 / 3
-        assert value(self.shown, self.truth, metric="mrr", ties="arrival") == 1.0
+        assert value(self.lists, self.truth, metric="mrr", ties="worst") == 1 / 3
+        assert value(self.lists, self.truth, metric="mrr", ties="arrival") == 1.0
 
     def test_a_random_order_is_the_same_wherever_the_rows_are(self) -> None:
         users = 400
-        shown = rows(
+        lists = rows(
             user=[*range(users)] * 2, item=[1] * users + [2] * users, score=[0.0] * (2 * users)
         )
         truth = rows(user=[*range(users)], item=[1] * users)
-        first = value(shown, truth, metric="hit_rate@1", ties="random")
+        first = value(lists, truth, metric="hit_rate@1", ties="random")
         assert 0.4 < first < 0.6
-        again = shown.sample(frac=1, random_state=3).astype({"user": str, "item": str})
+        again = lists.sample(frac=1, random_state=3).astype({"user": str, "item": str})
         text = truth.astype(str)
         assert value(again, text, metric="hit_rate@1", ties="random") == first
 
@@ -191,10 +191,10 @@ class TestTies:
         scores = draw.integers(0, 3, (40, 12)) / 2
         liked = draw.integers(0, 12, 40)
         grid = np.indices(scores.shape)
-        shown = pd.DataFrame({"user": grid[0].ravel(), "item": grid[1].ravel()})
+        lists = pd.DataFrame({"user": grid[0].ravel(), "item": grid[1].ravel()})
         truth = pd.DataFrame({"user": range(40), "item": liked})
-        shown["score"] = scores.ravel()
-        expected = value(shown, truth, metric=metric, ties=ties)
+        lists["score"] = scores.ravel()
+        expected = value(lists, truth, metric=metric, ties=ties)
         assert value(scores, [[item] for item in liked], metric=metric, ties=ties) == expected
 
     def test_equal_scores_of_a_matrix_are_said_and_ordered_as_asked(self) -> None:
@@ -207,8 +207,8 @@ class TestTies:
 
 class TestMarks:
     def test_a_user_who_played_one_item_ten_times_is_no_mark(self, tmp_path: Path) -> None:
-        shown, truth = {1: [7, 1], 2: [8, 9]}, {1: [1] * 10, 2: [8]}
-        assert value(shown, truth, metric="mrr") == 0.75
+        lists, truth = {1: [7, 1], 2: [8, 9]}, {1: [1] * 10, 2: [8]}
+        assert value(lists, truth, metric="mrr") == 0.75
         events = [
             {"recommendations": [7, 8], "interactions": [1] * 10},
             {"recommendations": [7, 8], "interactions": [7]},
@@ -228,12 +228,12 @@ class TestMarks:
 
 
 class TestRepeatsInTheTruth:
-    shown, truth = {1: ["a"]}, {1: ["a", "a", "b"]}
+    lists, truth = {1: ["a"]}, {1: ["a", "a", "b"]}
 
     def test_rectools_counts_rows_and_this_package_items_which_is_said(self) -> None:
         with pytest.warns(SuspiciousEventsWarning, match="rows of the truth that repeat .*: 1;"):
-            assert value(self.shown, self.truth, metric="rectools:Recall@1") == 0.5
-        assert value(self.shown, self.truth, metric="recall@1") == 0.5
+            assert value(self.lists, self.truth, metric="rectools:Recall@1") == 0.5
+        assert value(self.lists, self.truth, metric="recall@1") == 0.5
 
 
 def test_an_evaluation_has_the_configuration_of_a_daemon_with_the_same_values() -> None:
@@ -248,9 +248,9 @@ class TestAnswers:
         assert list(found) == ["ndcg@2", "mrr"]
 
     def test_the_denominator_stands_beside_each_value(self) -> None:
-        shown, truth = {1: ["a"], 2: ["b"]}, {1: ["a"]}
+        lists, truth = {1: ["a"], 2: ["b"]}, {1: ["a"]}
         with pytest.warns(SuspiciousEventsWarning, match="without truth: 1"):
-            found = evaluate(shown, truth, "recall@1", "hit_rate@1")
+            found = evaluate(lists, truth, "recall@1", "hit_rate@1")
         assert str(found).splitlines() == [
             "metric      value   low  high  count  lists  users",
             "recall@1    1.0000             1      2      2",
@@ -259,9 +259,9 @@ class TestAnswers:
         assert found.to_frame("pyarrow")["count"].to_pylist() == [1, 2]
 
     def test_old_names_of_columns_say_where_they_went(self) -> None:
-        shown = rows(who=[1], item=[5])
+        lists = rows(who=[1], item=[5])
         with pytest.warns(FutureWarning) as warned:
-            assert value(shown, {1: [5]}, metric="mrr", user="who") == 1.0
+            assert value(lists, {1: [5]}, metric="mrr", user="who") == 1.0
         said = "user='who' goes with the next release; give columns={'user': 'who'}."
         assert [str(warning.message) for warning in warned] == [said]
 

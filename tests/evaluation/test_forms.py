@@ -20,7 +20,7 @@ from streameval import evaluate
 from streameval.events.errors import SuspiciousEventsWarning, UsageError
 from tests.cli.program import run
 
-SHOWN = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
+LISTS = pd.DataFrame({"user": ["u", "u", "v"], "item": ["a", "b", "c"], "score": [0.9, 0.5, 0.7]})
 TRUTH = pd.DataFrame({"user": ["u", "v"], "item": ["b", "c"]})
 """The interaction of u stands at rank 2, that of v at rank 1: the mean reciprocal rank is 0.75."""
 
@@ -30,7 +30,7 @@ def mrr(*given: Any, **options: Any) -> float:
 
 
 def _stream(path: Path) -> Path:
-    table = pa.Table.from_pandas(SHOWN, preserve_index=False)
+    table = pa.Table.from_pandas(LISTS, preserve_index=False)
     with pa.ipc.new_stream(path, table.schema) as file:
         file.write_table(table)
     return path
@@ -42,15 +42,15 @@ def _written(path: Path, text: str) -> Path:
 
 
 def _feather(folder: Path) -> Path:
-    pyarrow.feather.write_feather(SHOWN, folder / "shown.feather")
+    pyarrow.feather.write_feather(LISTS, folder / "shown.feather")
     return folder / "shown.feather"
 
 
 FILES: dict[str, Callable[[Path], Path]] = {
-    "csv": lambda folder: _written(folder / "shown.csv", SHOWN.to_csv(index=False)),
-    "csv with an index": lambda folder: _written(folder / "shown.csv", SHOWN.to_csv()),
-    "tsv": lambda folder: _written(folder / "shown.tsv", SHOWN.to_csv(index=False, sep="\t")),
-    "semicolons": lambda folder: _written(folder / "shown.csv", SHOWN.to_csv(index=False, sep=";")),
+    "csv": lambda folder: _written(folder / "shown.csv", LISTS.to_csv(index=False)),
+    "csv with an index": lambda folder: _written(folder / "shown.csv", LISTS.to_csv()),
+    "tsv": lambda folder: _written(folder / "shown.tsv", LISTS.to_csv(index=False, sep="\t")),
+    "semicolons": lambda folder: _written(folder / "shown.csv", LISTS.to_csv(index=False, sep=";")),
     "atomic file of RecBole": lambda folder: _written(
         folder / "shown.inter",
         "user_id:token\titem_id:token\tscore:float\nu\ta\t0.9\nu\tb\t0.5\nv\tc\t0.7\n",
@@ -58,7 +58,7 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "feather": _feather,
     "arrow stream": lambda folder: _stream(folder / "shown.arrow"),
     "json lines of rows": lambda folder: _written(
-        folder / "shown.jsonl", SHOWN.to_json(orient="records", lines=True)
+        folder / "shown.jsonl", LISTS.to_json(orient="records", lines=True)
     ),
     "submission": lambda folder: _written(folder / "submission.csv", "user,items\nu,a|b\nv,c\n"),
 }
@@ -83,60 +83,60 @@ def test_lists_and_dicts_of_other_packages_are_read() -> None:
     by_user = {"u": [("a", 0.9), ("b", 0.5)], "v": [("c", 0.7)]}
     assert mrr(by_user, TRUTH) == 0.75
     assert mrr({"u": ["a", "b"], "v": ["c"]}, {"u": {"b"}, "v": {"c"}}) == 0.75
-    rows = [Prediction(user, item, 1.0, est) for user, item, est in SHOWN.to_numpy().tolist()]
+    rows = [Prediction(user, item, 1.0, est) for user, item, est in LISTS.to_numpy().tolist()]
     with pytest.raises(UsageError, match=r"columns=\{'score': 'est'\}"):
         mrr(rows, TRUTH)
     assert mrr(rows, TRUTH, columns={"score": "est", "truth.user": "user"}) == 0.75
 
 
 def test_frames_of_any_library_with_categories_are_read() -> None:
-    polars = pl.from_pandas(SHOWN).with_columns(pl.col("user", "item").cast(pl.Categorical))
-    categories = SHOWN.astype({"user": "category", "item": "category"})
-    coded = pa.table({name: pa.array(SHOWN[name]).dictionary_encode() for name in SHOWN})
-    for shown in (polars, categories, coded, pl.from_pandas(SHOWN)):
-        assert mrr(shown, TRUTH) == 0.75
+    polars = pl.from_pandas(LISTS).with_columns(pl.col("user", "item").cast(pl.Categorical))
+    categories = LISTS.astype({"user": "category", "item": "category"})
+    coded = pa.table({name: pa.array(LISTS[name]).dictionary_encode() for name in LISTS})
+    for ranked in (polars, categories, coded, pl.from_pandas(LISTS)):
+        assert mrr(ranked, TRUTH) == 0.75
 
 
 def test_wide_frames_hold_lists() -> None:
-    wide = SHOWN.groupby("user").agg(recommendations=("item", list), scores=("score", list))
+    wide = LISTS.groupby("user").agg(recommendations=("item", list), scores=("score", list))
     assert mrr(wide.reset_index(), TRUTH) == 0.75
     assert mrr(pl.from_pandas(wide.reset_index()), TRUTH) == 0.75
 
 
 def test_files_without_a_header_name_the_two_settings(tmp_path: Path) -> None:
     movielens = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
-    shown = {"1": ["9", "10"], "2": ["11"]}
+    ranked = {"1": ["9", "10"], "2": ["11"]}
     with pytest.raises(UsageError) as raised:
-        mrr(shown, movielens)
+        mrr(ranked, movielens)
     assert str(raised.value).endswith(
         "has numbers, not names of columns; name the columns with header='user,item,rating,time'."
     )
     names = ["user", "item", "rating", "timestamp"]
-    assert mrr(shown, movielens, header=names) == 0.75
+    assert mrr(ranked, movielens, header=names) == 0.75
     inches = _written(tmp_path / "inches.data", '1\t"9\t5\t7\n2\t11\t3\t8\n')
     assert mrr({"1": ['"9'], "2": ["11"]}, inches, header=names) == 1.0
     colons = _written(tmp_path / "ratings.dat", "1::10::5::978300760\n2::11::3::978302109\n")
     with pytest.raises(UsageError, match=r"with delimiter='::' and header="):
-        mrr(shown, colons)
-    assert mrr(shown, colons, delimiter="::", header=names) == 0.75
+        mrr(ranked, colons)
+    assert mrr(ranked, colons, delimiter="::", header=names) == 0.75
     yoochoose = _written(
         tmp_path / "clicks.dat",
         "1,2014-04-07T10:51:09.277Z,10,0\n2,2014-04-07T10:54:09.868Z,11,0\n",
     )
     columns = ["session", "time", "item", "category"]
-    assert mrr(shown, yoochoose, header=columns, columns={"rating": None}) == 0.75
+    assert mrr(ranked, yoochoose, header=columns, columns={"rating": None}) == 0.75
     letters = _written(tmp_path / "letters.dat", "1::b::5\n2::d::3\n")
     with pytest.raises(UsageError, match=r"with delimiter='::' and header="):
-        mrr(shown, letters)
+        mrr(ranked, letters)
 
 
 def test_a_header_is_for_the_files_that_have_none(tmp_path: Path) -> None:
-    shown = _written(tmp_path / "shown.csv", "user;item;score\n1;10;1\n1;9;2\n2;11;1\n")
+    ranked = _written(tmp_path / "shown.csv", "user;item;score\n1;10;1\n1;9;2\n2;11;1\n")
     movielens = _written(tmp_path / "ratings.dat", "1::10::5::978300760\n2::11::3::978302109\n")
     names = ["user", "item", "rating", "time"]
-    assert mrr(shown, movielens, delimiter="::", header=names) == 0.75
+    assert mrr(ranked, movielens, delimiter="::", header=names) == 0.75
     tabs = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
-    assert mrr(shown, tabs, header=names) == 0.75
+    assert mrr(ranked, tabs, header=names) == 0.75
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
@@ -145,9 +145,9 @@ def test_a_delimiter_may_be_cut_by_the_end_of_a_block(tmp_path: Path, cut: int) 
     rows = [f"u{user:06}::i{user:06}::{'5.':0<13}" for user in range(40_000)]
     rows[0] = rows[0].replace("::", "0" * (25 - cut) + "::", 1)
     ratings = _written(tmp_path / "ratings.dat", "\n".join([*rows, ""]))
-    shown = {row.split("::")[0]: [row.split("::")[1]] for row in rows}
+    ranked = {row.split("::")[0]: [row.split("::")[1]] for row in rows}
     names = ["user", "item", "rating"]
-    assert evaluate(shown, ratings, "mrr", delimiter="::", header=names)["mrr"].count == len(rows)
+    assert evaluate(ranked, ratings, "mrr", delimiter="::", header=names)["mrr"].count == len(rows)
 
 
 def test_mind_says_what_was_shown_and_clicked(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_form_that_is_not_read_has_a_remedy(tmp_path: Path, name: str) -> None
 def test_empty_frames_are_no_error_of_types() -> None:
     nothing = pd.DataFrame({"user": [], "item": []})
     with pytest.raises(UsageError, match=r"truth= has no rows"):
-        mrr(SHOWN, nothing)
+        mrr(LISTS, nothing)
 
 
 def test_large_files_are_read_in_blocks(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ def test_large_files_are_read_in_blocks(tmp_path: Path) -> None:
 
 
 def test_the_command_keeps_cells_as_ids_with_the_separator_that_it_names(tmp_path: Path) -> None:
-    shown = _written(tmp_path / "submission.csv", "customer_id,prediction\nc,07 08\n")
+    ranked = _written(tmp_path / "submission.csv", "customer_id,prediction\nc,07 08\n")
     truth = _written(tmp_path / "truth.csv", "customer_id,item\nc,08\n")
     named = ("--column", "recommendations.item=prediction", "-m", "mrr", "--format", "json")
-    call = ("evaluate", "--recommendations", shown, "--truth", truth, *named)
+    call = ("evaluate", "--recommendations", ranked, "--truth", truth, *named)
     split = run(*call)
     assert json.loads(split.stdout)[0]["value"] == 0.5
     assert "with --separator prediction= each is one id." in split.stderr
@@ -219,7 +219,7 @@ def test_the_command_keeps_cells_as_ids_with_the_separator_that_it_names(tmp_pat
 
 def test_commands_take_the_same_settings(tmp_path: Path) -> None:
     truth = _written(tmp_path / "u.data", "1\t10\t5\t881250949\n2\t11\t3\t891717742\n")
-    shown = _written(tmp_path / "shown.csv", "user,item\n1,9\n1,10\n2,11\n")
+    ranked = _written(tmp_path / "shown.csv", "user,item\n1,9\n1,10\n2,11\n")
     other = _written(tmp_path / "other.csv", "user,item\n1,10\n2,11\n")
     header = ("--header", "user,item,rating,time")
     with_header = _written(tmp_path / "shown.tsv", "1\t9\t2\t0\n1\t10\t1\t0\n2\t11\t1\t0\n")
@@ -227,7 +227,7 @@ def test_commands_take_the_same_settings(tmp_path: Path) -> None:
     named = ("--column", "score=rating", "--column", "rating=rating")
     done = run("evaluate", *both, *named, "-m", "mrr", "--format", "json")
     assert json.loads(done.stdout)[0]["value"] == 0.75, done.stderr
-    refused = run("compare", "--recommendations", shown, "--recommendations", other, "--truth",
+    refused = run("compare", "--recommendations", ranked, "--recommendations", other, "--truth",
                   truth, "-m", "mrr")  # fmt: skip
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "--header" in refused.stderr
@@ -235,13 +235,13 @@ def test_commands_take_the_same_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_row_groups_and_files_are_one_table(tmp_path: Path, form: str) -> None:
-    shown = pd.DataFrame({"user": [*range(9)] * 4, "item": range(36), "score": np.arange(36) % 7})
+    ranked = pd.DataFrame({"user": [*range(9)] * 4, "item": range(36), "score": np.arange(36) % 7})
     truth = pd.DataFrame({"user": range(9), "item": range(9, 18)})
     folder = tmp_path / "shown"
     folder.mkdir()
     if form == "parquet":
-        pq.write_table(pa.Table.from_pandas(shown), folder / "a.parquet", row_group_size=7)
+        pq.write_table(pa.Table.from_pandas(ranked), folder / "a.parquet", row_group_size=7)
     else:
-        shown[:20].to_csv(folder / "a.csv", index=False)
-        shown[20:].to_csv(folder / "b.csv", index=False)
-    assert mrr(folder, truth.astype(str)) == mrr(shown, truth)
+        ranked[:20].to_csv(folder / "a.csv", index=False)
+        ranked[20:].to_csv(folder / "b.csv", index=False)
+    assert mrr(folder, truth.astype(str)) == mrr(ranked, truth)

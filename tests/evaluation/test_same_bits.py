@@ -41,23 +41,23 @@ class FakeRun:
 class World(NamedTuple):
     """Lists of users with their interactions, in the order of first appearance."""
 
-    shown: dict[Any, list[Any]]
+    ranked: dict[Any, list[Any]]
     truth: dict[Any, list[Any]]
 
     def counted(self) -> bytes:
         """The state of an accumulator that was given one list after the other."""
         one = Accumulator(*METRICS, intervals=Intervals())
         for user in self.users():
-            one.update(self.shown.get(user, []), self.truth.get(user, []), user=user)
+            one.update(self.ranked.get(user, []), self.truth.get(user, []), user=user)
         return b"".join(one.dump())
 
     def users(self) -> list[Any]:
-        return list(dict.fromkeys([*self.shown, *self.truth]))
+        return list(dict.fromkeys([*self.ranked, *self.truth]))
 
     def events(self) -> list[dict[str, Any]]:
         return [
             {
-                "recommendations": self.shown.get(user, []),
+                "recommendations": self.ranked.get(user, []),
                 "interactions": self.truth.get(user, []),
                 "user": user,
             }
@@ -72,21 +72,21 @@ def world(seed: int) -> World:
     items: list[Any] = [f"{draw.choice('aé日')}{n}" for n in range(draw.randint(4, 15))]
     if seed % 2:
         users, items = [*range(90, 90 + len(users))], [*range(5, 5 + len(items))]
-    shown = {user: draw.sample(items, draw.randint(1, len(items))) for user in users[1:]}
+    ranked = {user: draw.sample(items, draw.randint(1, len(items))) for user in users[1:]}
     truth = {user: draw.sample(items, draw.randint(1, 4)) for user in users[:-1]}
-    return World(shown, truth)
+    return World(ranked, truth)
 
 
 def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """What `evaluate` is given, by name; the users of the first side come first."""
-    shown = [
+    ranked = [
         (user, item, 100.0 - rank)
-        for user, items in drawn.shown.items()
+        for user, items in drawn.ranked.items()
         for rank, item in enumerate(items)
     ]
-    acts = [(user, item) for user, items in drawn.truth.items() for item in items]
-    rows = pd.DataFrame(shown, columns=["user", "item", "score"])
-    truth = pd.DataFrame(acts, columns=["user", "item"])
+    clicks = [(user, item) for user, items in drawn.truth.items() for item in items]
+    rows = pd.DataFrame(ranked, columns=["user", "item", "score"])
+    truth = pd.DataFrame(clicks, columns=["user", "item"])
     rows.to_csv(folder / "shown.csv", index=False)
     truth.to_csv(folder / "truth.csv", index=False)
     pq.write_table(pa.Table.from_pandas(rows), folder / "shown.parquet", row_group_size=3)
@@ -101,14 +101,14 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
             truth.rename(columns={"user": "userId", "item": "movieId"}),
         ),
     )
-    yield "named tuples", ([Named(*row) for row in shown], truth)
+    yield "named tuples", ([Named(*row) for row in ranked], truth)
     yield "lists of the recommendations", (_lists(rows, "recommendations"), truth)
     yield "lists of the truth", (rows, _lists(truth, "interactions"))
-    yield "ranx", (FakeRun(drawn.shown), FakeRun(drawn.truth))
-    yield "mappings", (drawn.shown, drawn.truth)
+    yield "ranx", (FakeRun(drawn.ranked), FakeRun(drawn.truth))
+    yield "mappings", (drawn.ranked, drawn.truth)
     yield "pairs of item and score", (
         {user: [(item, 9.0 - at) for at, item in enumerate(items)]
-         for user, items in drawn.shown.items()},
+         for user, items in drawn.ranked.items()},
         drawn.truth,
     )  # fmt: skip
     events = drawn.events()
@@ -116,7 +116,7 @@ def doors(drawn: World, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     table = pa.Table.from_pylist(events)
     pq.write_table(table, folder / "events.parquet", row_group_size=2)
     yield "parquet of events", (folder / "events.parquet",)
-    if isinstance(acts[0][1], str):
+    if isinstance(clicks[0][1], str):
         lines = "".join(f"{json.dumps(event)}\n" for event in events)
         (folder / "events.ndjson").write_text(lines)
         yield "json lines", (folder / "events.ndjson",)

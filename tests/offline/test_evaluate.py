@@ -34,7 +34,7 @@ class Data(NamedTuple):
 
     scores: np.ndarray[Any, Any]
     gains: np.ndarray[Any, Any]
-    shown: pd.DataFrame
+    ranked: pd.DataFrame
     truth: pd.DataFrame
 
 
@@ -44,10 +44,12 @@ def data() -> Data:
     scores = draw.permutation(USERS * ITEMS).reshape(USERS, ITEMS) / 100.0
     gains = np.where(draw.random((USERS, ITEMS)) < 0.2, draw.integers(1, 5, (USERS, ITEMS)), 0)
     gains[np.arange(USERS), draw.integers(ITEMS, size=USERS)] = 1  # Every user has a truth.
-    shown = [(user, item, scores[user, item]) for user in range(USERS) for item in range(ITEMS)]
+    ranked = [(user, item, scores[user, item]) for user in range(USERS) for item in range(ITEMS)]
     owners, items = np.nonzero(gains)
     truth = {"user": owners, "item": items, "rating": gains[owners, items]}
-    shuffled = pd.DataFrame(shown, columns=["user", "item", "score"]).sample(frac=1, random_state=1)
+    shuffled = pd.DataFrame(ranked, columns=["user", "item", "score"]).sample(
+        frac=1, random_state=1
+    )
     return Data(scores, gains, shuffled, pd.DataFrame(truth))
 
 
@@ -173,18 +175,18 @@ def test_events_and_columns_need_no_truth() -> None:
 
 
 def test_users_without_items_count_in_every_form() -> None:
-    shown, truth = {"u1": ["a"], "u2": []}, {"u1": ["a"], "u2": [], "u3": ["b"]}
-    wide = pd.DataFrame({"user": list(shown), "recommendations": list(shown.values())})
-    for given in (shown, wide):
+    ranked, truth = {"u1": ["a"], "u2": []}, {"u1": ["a"], "u2": [], "u3": ["b"]}
+    wide = pd.DataFrame({"user": list(ranked), "recommendations": list(ranked.values())})
+    for given in (ranked, wide):
         with pytest.warns(SuspiciousEventsWarning, match="without recommendations: 1"):
             evaluation = evaluate(given, truth, "hit_rate")
         assert (evaluation["hit_rate"].value, evaluation["hit_rate"].lists) == (1 / 3, 3)
 
 
 def test_warnings_name_arguments_and_the_line_that_called() -> None:
-    shown = pd.DataFrame({"user": [1, 1], "item": [5, 5], "score": [0.9, 0.1]})
+    ranked = pd.DataFrame({"user": [1, 1], "item": [5, 5], "score": [0.9, 0.1]})
     with pytest.warns(SuspiciousEventsWarning, match="repeat an item") as caught:
-        evaluate(shown, pd.DataFrame({"user": [1], "item": [5]}), "mrr")
+        evaluate(ranked, pd.DataFrame({"user": [1], "item": [5]}), "mrr")
     assert caught[0].filename == __file__
 
 
@@ -200,7 +202,7 @@ def test_without_events_there_is_no_value(tmp_path: Path) -> None:
 class TestScores:
     @pytest.mark.parametrize("kind", [np.float64, np.float32])
     def test_a_matrix_has_the_values_of_its_rows(self, data: Data, kind: Any) -> None:
-        expected = values(evaluate(data.shown, data.truth, *METRICS))
+        expected = values(evaluate(data.ranked, data.truth, *METRICS))
         assert values(evaluate(data.scores.astype(kind), data.gains, *METRICS)) == expected
         assert len(set(expected.values())) > 3
 
@@ -264,15 +266,15 @@ class TestScores:
         by_hand = Accumulator("auc")
         for scores, gains in zip(data.scores, data.gains, strict=True):
             order = np.argsort(-scores)
-            shown, acts = order.tolist(), np.flatnonzero(gains).tolist()
-            by_hand.update(shown, acts, scores=scores[order].tolist())
+            ranked, clicks = order.tolist(), np.flatnonzero(gains).tolist()
+            by_hand.update(ranked, clicks, scores=scores[order].tolist())
         assert area == by_hand.read("auc").value
 
 
 class TestEvaluation:
     @pytest.fixture
     def evaluation(self, data: Data) -> Evaluation:
-        return evaluate(data.shown, data.truth, *METRICS)
+        return evaluate(data.ranked, data.truth, *METRICS)
 
     def test_it_is_a_mapping_of_readings_by_any_spelling(self, evaluation: Evaluation) -> None:
         assert list(evaluation) == list(METRICS)
@@ -311,7 +313,7 @@ class TestEvaluation:
     ) -> None:
         frame = evaluation.values("user", "pandas").set_index("user")
         assert frame["mrr"].mean() == pytest.approx(evaluation["mrr"].value, rel=1e-12)
-        of_one = (table[table["user"] == 3] for table in (data.shown, data.truth))
+        of_one = (table[table["user"] == 3] for table in (data.ranked, data.truth))
         alone = evaluate(*of_one, "ndcg@3")
         assert frame.loc[3, "ndcg@3"] == alone["ndcg@3"].value
 
@@ -327,15 +329,15 @@ class TestEvaluation:
         asked = (metric_at(hit_rate, k=2), "item_coverage@2", "novelty@2", "hits")
         popularity = dict.fromkeys(range(ITEMS), 3)
         evaluation = evaluate(
-            data.shown, data.truth, *asked, catalog=range(ITEMS), popularity=popularity
+            data.ranked, data.truth, *asked, catalog=range(ITEMS), popularity=popularity
         )
         assert evaluation["hit_rate@2"].value > 0
         assert evaluation["item_coverage@2"].value == 1.0
-        half = evaluate(data.shown, data.truth, "item_coverage@2", catalog=2 * ITEMS)
+        half = evaluate(data.ranked, data.truth, "item_coverage@2", catalog=2 * ITEMS)
         assert half["item_coverage@2"].value == 0.5
 
     def test_metrics_of_all_lists_have_no_value_of_one(self, data: Data) -> None:
-        evaluation = evaluate(data.shown, data.truth, "distinct_items@2")
+        evaluation = evaluate(data.ranked, data.truth, "distinct_items@2")
         with pytest.raises(MetricError, match="no value of a single list"):
             evaluation.values()
 
@@ -349,7 +351,7 @@ def test_the_module_finds_its_lazy_names_only() -> None:
 
 
 def test_a_reading_says_where_peers_divide_by_more() -> None:
-    truth = {"u": [f"i{place}" for place in range(20)]}
+    truth = {"u": [f"i{index}" for index in range(20)]}
     readings = evaluate({"u": {"i0": 1.0}}, truth, "map@10", "ranx:map@10", "map")
     assert [readings[text].value for text in readings] == [0.1, 0.05, 0.05]
     note = readings["map@10"].note
@@ -363,9 +365,9 @@ def test_a_reading_says_where_peers_divide_by_more() -> None:
 @pytest.mark.parametrize("ids", [(20, 21), ("a", "b")])
 def test_cells_of_items_with_scores_are_lists_by_score(column: str, ids: Sequence[Any]) -> None:
     low, high = ids
-    shown = pd.DataFrame({"user": [1, 2], column: [[(low, 0.7), (high, 0.8)], [(low, 0.7)]]})
+    ranked = pd.DataFrame({"user": [1, 2], column: [[(low, 0.7), (high, 0.8)], [(low, 0.7)]]})
     truth = pd.DataFrame({"user": [1, 2], "item": [high, high]})
-    assert evaluate(shown, truth, "mrr")["mrr"].value == 0.5
+    assert evaluate(ranked, truth, "mrr")["mrr"].value == 0.5
 
 
 def test_options_of_files_are_for_any_file_among_the_runs(tmp_path: Path) -> None:

@@ -51,17 +51,17 @@ BEGIN = datetime(2026, 3, 1, 22, 30, tzinfo=UTC)
 def events(number: int, seed: int = 1) -> list[dict[str, Any]]:
     """Lists of two variants over five hours, some without a label, a user or a time."""
     draw = random.Random(seed)
-    items = [f"i{place}" for place in range(12)]
+    items = [f"i{index}" for index in range(12)]
     listed = []
     for _ in range(number):
-        shown = draw.sample(items, 4)
+        ranked = draw.sample(items, 4)
         listed.append(
             {
-                "recommendations": shown,
+                "recommendations": ranked,
                 "interactions": draw.sample(items, draw.randint(0, 3)),
-                "scores": [draw.random() for _ in shown],
+                "scores": [draw.random() for _ in ranked],
                 "users": draw.choice([None, *(f"u{user}" for user in range(40))]),
-                "times": draw.choice([None, *(BEGIN + place * HOUR for place in range(5))]),
+                "times": draw.choice([None, *(BEGIN + index * HOUR for index in range(5))]),
                 "variant": draw.choice(["control", "treatment", None]),
                 "pro": draw.choice([True, False]),
             }
@@ -218,11 +218,11 @@ def test_what_holds_no_rows_is_refused(wrong: Any) -> None:
 
 
 def test_one_changed_bit_anywhere_in_a_row_is_found() -> None:
-    shown = table(events(3)).select(["recommendations", "interactions"])
-    (row,) = partials([shown], "mrr", "ndcg@3", intervals=INTERVALS)
-    for place, bit in itertools.product(range(len(row.state)), (0, 3, 7)):
+    ranked = table(events(3)).select(["recommendations", "interactions"])
+    (row,) = partials([ranked], "mrr", "ndcg@3", intervals=INTERVALS)
+    for index, bit in itertools.product(range(len(row.state)), (0, 3, 7)):
         state = bytearray(row.state)
-        state[place] ^= 1 << bit
+        state[index] ^= 1 << bit
         with pytest.raises((DamagedStateError, StateVersionError)):
             merged([row._replace(state=bytes(state))])
 
@@ -268,8 +268,8 @@ def test_frames_of_other_libraries_and_record_batches_are_tables() -> None:
 
 
 def test_a_catalogue_is_given_on_both_sides() -> None:
-    shown = table(events(30)).select(["recommendations", "interactions"])
-    rows = partials([shown], "item_coverage@2", catalog=12)
+    ranked = table(events(30)).select(["recommendations", "interactions"])
+    rows = partials([ranked], "item_coverage@2", catalog=12)
     (accumulator,) = merged(rows, catalog=12).values()
     assert accumulator.read("item_coverage@2").value == pytest.approx(1.0)
     with pytest.raises(MetricError, match="catalog"):
@@ -277,7 +277,7 @@ def test_a_catalogue_is_given_on_both_sides() -> None:
     with pytest.raises(UnlikeStateError):
         merged(rows, catalog=13)
     with pytest.raises(UnlikeStateError):
-        merged([*rows, *partials([shown], "item_coverage@2", catalog=13)], catalog=12)
+        merged([*rows, *partials([ranked], "item_coverage@2", catalog=13)], catalog=12)
 
 
 NANOSECONDS = 1_767_225_600_000_000_000
@@ -332,15 +332,15 @@ def test_other_input_is_refused_with_what_to_give() -> None:
 
 
 def test_rows_with_another_split_are_refused() -> None:
-    shown = table(events(20))
+    ranked = table(events(20))
     for options, detail in (({"every": "30m"}, "1800000000"), ({"by": ["pro"]}, "pro")):
         with pytest.raises(UnlikeStateError, match=detail):
-            merged([*counted(shown), *counted(shown, **options)])
+            merged([*counted(ranked), *counted(ranked, **options)])
 
 
 def test_rows_with_different_settings_are_refused() -> None:
-    shown = table(events(20)).select(["recommendations", "interactions"])
-    by_rank, other = (partials([shown], metric) for metric in ("mrr", "hit_rate@2"))
+    ranked = table(events(20)).select(["recommendations", "interactions"])
+    by_rank, other = (partials([ranked], metric) for metric in ("mrr", "hit_rate@2"))
     with pytest.raises(UnlikeStateError, match="hit_rate@2"):
         merged([*by_rank, *other])
     (row,) = by_rank

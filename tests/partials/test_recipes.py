@@ -46,5 +46,5 @@ def test_a_recipe_gives_the_bits_of_one_process(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(recipe(heading), str(PAGE), "exec"), names)
-    wanted = merged(partials([table(rows)], "ndcg@2", "ctr", by=["variant"]))
-    assert states(names["found"]) == states(wanted)
+    expected = merged(partials([table(rows)], "ndcg@2", "ctr", by=["variant"]))
+    assert states(names["found"]) == states(expected)

@@ -79,7 +79,7 @@ def evaluated(given: Any, **options: Any) -> Any:
     return evaluate(given, *METRICS, **(usual | options))
 
 
-WANTED = states(merged(counted(table(ROWS))))
+EXPECTED = states(merged(counted(table(ROWS))))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ WANTED = states(merged(counted(table(ROWS))))
     ids=str,
 )
 def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, split: Sequence[Any]) -> None:
-    assert states(evaluated(frame(spark).repartition(*split)).accumulators()) == WANTED
+    assert states(evaluated(frame(spark).repartition(*split)).accumulators()) == EXPECTED
 
 
 def test_the_examples_of_the_module_run(spark: Any) -> None:
@@ -118,10 +118,10 @@ def _with_shadows() -> Case:
     columns = ["recommendations", "interactions", "users"]
     lists = []
     for row in ROWS:
-        shown = {name: row[name] for name in columns} | {"ranker": "shown", "shown_instead": None}
+        ranked = {name: row[name] for name in columns} | {"ranker": "shown", "shown_instead": None}
         items = row["recommendations"]
         shadow = {"recommendations": items[::2], "ranker": "new", "shown_instead": items}
-        lists += [shown, shown | shadow]
+        lists += [ranked, ranked | shadow]
     schema = pa.schema([SCHEMA.field(name) for name in columns])
     schema = schema.append(pa.field("ranker", pa.string()))
     schema = schema.append(pa.field("shown_instead", SCHEMA.field("recommendations").type))
@@ -158,8 +158,8 @@ CASES = {
         ["item_coverage@3", "tail_percentage@3"],
         ["pro"],
         {
-            "catalog": [f"i{place}" for place in range(9)],
-            "popularity": Popularity({f"i{place}": place + 1 for place in range(12)}),
+            "catalog": [f"i{index}" for index in range(9)],
+            "popularity": Popularity({f"i{index}": index + 1 for index in range(12)}),
         },
     ),
 }
@@ -200,8 +200,8 @@ def test_records_of_a_topic_are_a_frame(spark: Any) -> None:
     given = topic.select(record.alias("event")).select("event.*")
     given = given.where("recommendations is not null and interactions is not null")
     evaluation = evaluate(given, "ndcg@3", "ctr", by=["variant"])
-    wanted = merged(partials([table(rows)], "ndcg@3", "ctr", by=["variant"]))
-    assert states(evaluation.accumulators()) == states(wanted)
+    expected = merged(partials([table(rows)], "ndcg@3", "ctr", by=["variant"]))
+    assert states(evaluation.accumulators()) == states(expected)
 
 
 def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
@@ -225,8 +225,8 @@ def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None
         batch = frame(spark, table(ROWS[begin : begin + 200]))
         for _ in range(1 + (number == 1)):
             count(batch, number)
-    kept = spark.read.parquet(str(tmp_path / "partials"))
-    assert states(merged(row.asDict() for row in kept.collect())) == WANTED
+    rows_left = spark.read.parquet(str(tmp_path / "partials"))
+    assert states(merged(row.asDict() for row in rows_left.collect())) == EXPECTED
 
 
 def test_errors_are_raised_before_anything_runs(spark: Any) -> None:
