@@ -13,7 +13,7 @@ import pytest
 from streameval.checkpoints.store import GRACE, Store, folder_store
 from streameval.events.errors import RefusedStateError, StoreError
 from tests.crashes.simulated_disk import Crash, SimulatedDisk, Step, failing_at
-from tests.durability.checkpointing import Kept, P, after, with_policy
+from tests.durability.checkpointing import LoneMember, P, after, with_policy
 from tests.durability.test_refusals import CASES
 from tests.effort import thorough
 from tests.stores.drafts import PLACE, STORE, MemoryStore, draft, restored, whole
@@ -140,11 +140,11 @@ def _restart(policy: str, at: Collection[int] = ()) -> tuple[MemoryStore, int]:
     case, store = CASES[policy], MemoryStore()
     after(10, store)
     policies = with_policy(policy, "restart")
-    kept = Kept(store, policies=policies, **case.settings)
+    member = LoneMember(store, policies=policies, **case.settings)
     store.disk.steps.clear()
     with store.disk.failing(failing_at(at, Crash)):
-        kept.assign(**case.given, committed=10)
-    return store, kept.commits[-1][P] if kept.commits else 10
+        member.assign(**case.changes, committed=10)
+    return store, member.commits[-1][P] if member.commits else 10
 
 
 @pytest.mark.parametrize("policy", ["on_truncated", "on_other_settings"])
@@ -154,5 +154,5 @@ def test_a_kill_at_any_step_of_a_restart_leaves_no_commit_that_looks_foreign(pol
     for step in range(len(whole.disk.steps)):
         store, committed = _restart(policy, [step])
         policies = with_policy(policy, "restart")
-        heir = Kept(store, policies=policies, **CASES[policy].settings)
-        assert heir.assign(**CASES[policy].given, committed=committed) == 0
+        heir = LoneMember(store, policies=policies, **CASES[policy].settings)
+        assert heir.assign(**CASES[policy].changes, committed=committed) == 0

@@ -49,7 +49,7 @@ class Recorded(MemoryStore):
         return [draft.header.offset for drafts in self.rounds for draft in drafts]
 
 
-class Kept(Member):
+class LoneMember(Member):
     """A process that owns a store alone.
 
     Attributes:
@@ -70,8 +70,8 @@ class Kept(Member):
 
     def assign(self, **changed: Any) -> int:
         """Assign partition 0; returns its start offset."""
-        given = assignment(**changed)
-        return self.checkpointer.assigned([given])[given.partition]
+        first = assignment(**changed)
+        return self.checkpointer.assigned([first])[first.partition]
 
     def count(self, start: int, stop: int, minute: int = 0) -> None:
         self.checkpointer.apply(batch(start, stop, minute=minute))
@@ -100,19 +100,19 @@ class Kept(Member):
         return self.trouble
 
 
-def owner(store: Store | None = None, **options: Any) -> Kept:
+def owner(store: Store | None = None, **options: Any) -> LoneMember:
     """A process that has been assigned partition 0."""
-    kept = Kept(store, **options)
-    kept.assign()
-    return kept
+    member = LoneMember(store, **options)
+    member.assign()
+    return member
 
 
 def after(offset: int, store: Store | None = None, **settings: Any) -> Store:
     """A store with a checkpoint at this offset, written by a process that has ended."""
-    kept = owner(store, **settings)
-    kept.count(0, offset)
-    kept.checkpointer.finish()
-    return kept.store
+    member = owner(store, **settings)
+    member.count(0, offset)
+    member.checkpointer.finish()
+    return member.store
 
 
 def with_policy(policy: str, choice: str) -> Policies:

@@ -18,7 +18,16 @@ from streameval.events.records import CommitAnswer, Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.batches import batch_of
-from tests.durability.checkpointing import OTHER, Kept, P, Recorded, after, assignment, batch, owner
+from tests.durability.checkpointing import (
+    OTHER,
+    LoneMember,
+    P,
+    Recorded,
+    after,
+    assignment,
+    batch,
+    owner,
+)
 from tests.durability.process import MINUTE, START, STORE, digests
 from tests.stores.drafts import MemoryStore
 
@@ -54,10 +63,10 @@ def _unreadable(entry: Entry) -> bytes:
 class Costly(Recorded):
     """A round takes two seconds of processor time."""
 
-    kept: Kept
+    member: LoneMember
 
     def save(self, drafts: Sequence[CheckpointDraft], *more: Any) -> frozenset[Place]:
-        self.kept.spent += 2.0
+        self.member.spent += 2.0
         return super().save(drafts, *more)
 
     @property
@@ -66,84 +75,84 @@ class Costly(Recorded):
 
 
 def test_rounds_take_no_more_than_a_twentieth_of_the_time() -> None:
-    kept = Kept(store := Costly())
-    store.kept = kept
-    kept.assign()
-    before = kept.now
+    member = LoneMember(store := Costly())
+    store.member = member
+    member.assign()
+    before = member.now
     for offset in range(100):
-        kept.count(offset, offset + 1)
-        kept.checkpoint()
-    assert 2.0 < store.took <= 3 * 2.0 + (kept.now - before) / 20
+        member.count(offset, offset + 1)
+        member.checkpoint()
+    assert 2.0 < store.took <= 3 * 2.0 + (member.now - before) / 20
 
 
 def test_a_starved_process_spends_no_larger_share_of_its_work_on_rounds() -> None:
-    kept = Kept(store := Costly())
-    store.kept = kept
-    kept.assign()
+    member = LoneMember(store := Costly())
+    store.member = member
+    member.assign()
     for offset in range(400):
-        kept.count(offset, offset + 1)
+        member.count(offset, offset + 1)
         # It gets a tenth of a processor, and always has work to do.
-        kept.now += 10.0
-        kept.spent += 1.0
-        kept.checkpointer.advance()
-    assert 2.0 < store.took <= 3 * 2.0 + kept.spent / 20
+        member.now += 10.0
+        member.spent += 1.0
+        member.checkpointer.advance()
+    assert 2.0 < store.took <= 3 * 2.0 + member.spent / 20
 
 
 def test_a_checkpoint_that_is_damaged_after_planning_is_skipped() -> None:
     store = Rotting()
     store.rotten = 0
-    kept = owner(store)
-    kept.count(0, 5)
-    kept.checkpoint()
-    kept.count(5, 9)
-    kept.checkpoint()
+    member = owner(store)
+    member.count(0, 5)
+    member.checkpoint()
+    member.count(5, 9)
+    member.checkpoint()
     store.rotten = 1
-    heir = Kept(store)
+    heir = LoneMember(store)
     assert heir.assign() == 5
     for start in (5, 9):
         heir.count(start, start + 4)
         heir.checkpoint()
     store.rotten = 2
     with pytest.raises(DamagedStateError, match="a bit has flipped"):
-        Kept(store).assign()
+        LoneMember(store).assign()
 
 
 def test_a_partition_resumes_from_its_checkpoint_and_its_counters_start_at_zero() -> None:
-    kept = Kept(after(10))
-    assert kept.assign(committed=10) == 10
-    assert kept.shown == 0
-    kept.count(10, 14)
-    assert kept.shown == 0
-    kept.checkpoint()
-    assert (kept.shown, kept.commits) == (4, [{P: 14}])
+    member = LoneMember(after(10))
+    assert member.assign(committed=10) == 10
+    assert member.shown == 0
+    member.count(10, 14)
+    assert member.shown == 0
+    member.checkpoint()
+    assert (member.shown, member.commits) == (4, [{P: 14}])
 
 
 def test_a_partition_that_starts_empty_has_a_checkpoint_at_once() -> None:
     store = MemoryStore()
-    Kept(store).assign(start=40)
-    assert Kept(store).assign(start=90) == 40
+    LoneMember(store).assign(start=40)
+    assert LoneMember(store).assign(start=90) == 40
 
 
 def test_checkpoints_are_written_at_the_interval_if_the_partition_changed() -> None:
-    kept = owner(store := Recorded())
-    kept.count(0, 5)
-    kept.now = 9.9
-    kept.checkpointer.advance()
+    member = owner(store := Recorded())
+    member.count(0, 5)
+    member.now = 9.9
+    member.checkpointer.advance()
     assert store.offsets == [0]
-    kept.now = 10.0
-    kept.checkpointer.advance()
+    member.now = 10.0
+    member.checkpointer.advance()
     assert store.offsets == [0, 5]
-    kept.checkpoint()
+    member.checkpoint()
     assert store.offsets == [0, 5]
 
 
 def test_a_round_without_a_change_says_each_minute_that_the_process_lives() -> None:
-    kept = owner(store := Recorded())
+    member = owner(store := Recorded())
     for _ in range(12):
-        kept.checkpoint()
+        member.checkpoint()
     assert [len(drafts) for drafts in store.rounds] == [1, 0, 0]
     assert store.rounds[0][0].header.offset == store.offset(store.places()[0])
-    idle = Kept(other := Recorded())
+    idle = LoneMember(other := Recorded())
     idle.checkpointer.assigned([])
     for _ in range(12):
         idle.checkpoint()
@@ -151,35 +160,35 @@ def test_a_round_without_a_change_says_each_minute_that_the_process_lives() -> N
 
 
 def test_all_changed_partitions_are_one_round() -> None:
-    kept = Kept(store := Recorded())
+    member = LoneMember(store := Recorded())
     logs = [Partition("events", number) for number in range(64)]
-    kept.checkpointer.assigned([assignment(partition=log, partitions=64) for log in logs])
+    member.checkpointer.assigned([assignment(partition=log, partitions=64) for log in logs])
     for log in logs[:63]:
-        kept.checkpointer.apply(batch(0, 3, log))
-    kept.checkpoint()
+        member.checkpointer.apply(batch(0, 3, log))
+    member.checkpoint()
     assert [len(drafts) for drafts in store.rounds] == [64, 63]
-    assert kept.commits[-1] == dict.fromkeys(logs[:63], 3)
-    assert kept.checkpointer.durable == {**dict.fromkeys(logs, 3), logs[63]: 0}
-    kept.checkpointer.apply(batch(0, 3, logs[63]))
-    kept.checkpointer.finish()
+    assert member.commits[-1] == dict.fromkeys(logs[:63], 3)
+    assert member.checkpointer.durable == {**dict.fromkeys(logs, 3), logs[63]: 0}
+    member.checkpointer.apply(batch(0, 3, logs[63]))
+    member.checkpointer.finish()
     assert [len(drafts) for drafts in store.rounds] == [64, 63, 1]
 
 
 def test_sections_that_did_not_change_are_not_copied_but_by_a_new_owner() -> None:
-    kept = owner(store := Recorded())
+    member = owner(store := Recorded())
 
     def unchanged() -> list[str]:
         return [part.name for part in store.rounds[-1][0].parts if part.content is None]
 
     for start in (0, 5, 10):
-        kept.count(start, start + 5)
-        kept.checkpoint()
+        member.count(start, start + 5)
+        member.checkpoint()
     assert "labels/past" in unchanged()
     assert PANES[0] not in unchanged()
-    kept.count(15, 16, minute=1)
-    kept.checkpoint()
+    member.count(15, 16, minute=1)
+    member.checkpoint()
     assert PANES[0] in unchanged()
-    heir = Kept(store)
+    heir = LoneMember(store)
     heir.assign(committed=16)
     heir.checkpoint()
     assert [draft.header.offset for draft in store.rounds[-1]] == [16]
@@ -189,7 +198,7 @@ def test_a_partition_that_was_taken_over_is_copied_although_nothing_changed() ->
     first = owner(MemoryStore())
     first.count(0, 5)
     first.checkpoint()
-    heir = Kept(folder_store(STORE, first.store.disk))  # type: ignore[attr-defined]  # a store in memory
+    heir = LoneMember(folder_store(STORE, first.store.disk))  # type: ignore[attr-defined]  # a store in memory
     heir.assign(committed=5)
     place = heir.store.places()[0]
     (before,) = {at.writer for at in heir.store.listing().places[place]}
@@ -200,7 +209,7 @@ def test_a_partition_that_was_taken_over_is_copied_although_nothing_changed() ->
 
 def test_records_are_tried_until_a_checkpoint_has_some_of_them() -> None:
     """A record that ended the process before may come long after the takeover."""
-    heir = Kept(after(10))
+    heir = LoneMember(after(10))
     heir.assign(committed=10)
     state = heir.ingest.partitions[P]
     heir.checkpoint()
@@ -211,33 +220,33 @@ def test_records_are_tried_until_a_checkpoint_has_some_of_them() -> None:
 
 
 def test_a_missing_round_fails_one_round_and_the_next_writes_everything_again() -> None:
-    kept = owner(store := Recorded())
-    kept.checkpointer.assigned([assignment(partition=OTHER)])
+    member = owner(store := Recorded())
+    member.checkpointer.assigned([assignment(partition=OTHER)])
     for minute in range(3):
-        kept.count(minute, minute + 1, minute)
-        kept.checkpoint()
+        member.count(minute, minute + 1, minute)
+        member.checkpoint()
     for path in store.disk.files():
         if path.suffix == ".round":
             store.disk.remove(path)
-    kept.count(3, 4, minute=3)
-    kept.checkpoint()
-    (news,) = kept.news()
+    member.count(3, 4, minute=3)
+    member.checkpoint()
+    (news,) = member.news()
     assert "the next round writes it again" in str(news.fields["problem"])
     # Also what has not changed since.
-    kept.checkpoint()
-    assert kept.events == ["checkpoints recovered"]
-    heir = Kept(folder_store(STORE, store.disk))
+    member.checkpoint()
+    assert member.events == ["checkpoints recovered"]
+    heir = LoneMember(folder_store(STORE, store.disk))
     assert heir.assign() == 4
-    assert digests(heir.ingest, P) == digests(kept.ingest, P)
+    assert digests(heir.ingest, P) == digests(member.ingest, P)
     assert heir.checkpointer.assigned([assignment(partition=OTHER)]) == {OTHER: 0}
 
 
 def test_panes_folded_by_a_restart_are_in_its_first_checkpoint() -> None:
     store = MemoryStore()
-    kept = owner(store, spans=(3 * MINUTE,))
+    member = owner(store, spans=(3 * MINUTE,))
     for minute in range(4):
-        kept.count(minute, minute + 1, minute)
-        kept.checkpoint()
+        member.count(minute, minute + 1, minute)
+        member.checkpoint()
     heir = owner(store, spans=(MINUTE,))
     heir.count(4, 5, minute=3)
     heir.checkpoint()
@@ -246,12 +255,12 @@ def test_panes_folded_by_a_restart_are_in_its_first_checkpoint() -> None:
 
 
 def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
-    kept = owner(store := Recorded())
-    kept.count(0, 5)
-    kept.letters.failing = True
-    kept.checkpoint()
+    member = owner(store := Recorded())
+    member.count(0, 5)
+    member.letters.failing = True
+    member.checkpoint()
     assert store.offsets == [0]
-    kept.checkpoint()
+    member.checkpoint()
     assert store.offsets == [0, 5]
 
 
@@ -259,10 +268,10 @@ def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
 def test_a_commit_that_never_came_is_made_up_for(
     committed: int | None, commits: list[Mapping[Partition, int]]
 ) -> None:
-    kept = Kept(after(5))
-    kept.assign(committed=committed, end=5)
-    kept.checkpoint()
-    assert (kept.shown, kept.commits) == (0, commits)
+    member = LoneMember(after(5))
+    member.assign(committed=committed, end=5)
+    member.checkpoint()
+    assert (member.shown, member.commits) == (0, commits)
 
 
 @pytest.mark.parametrize(
@@ -277,14 +286,14 @@ def test_a_commit_that_never_came_is_made_up_for(
 def test_a_commit_that_never_came_is_made_up_for_where_a_joined_log_lacks_it(
     committed: tuple[int | None, int | None], commits: list[Mapping[Partition, int]]
 ) -> None:
-    leaver = Kept(frontend=_join())
+    leaver = LoneMember(frontend=_join())
     _assign_joined(leaver)
     for log, records, time in ((SHOWN, 3, 5), (CLICKS, 2, 1)):
         record = {"ts": time, "request_id": "r", "shown": ["a"], "item": "a"}
         values = [json.dumps(record).encode()] * records
         leaver.checkpointer.apply(batch_of(log, values))
     leaver.checkpointer.finish()
-    heir = Kept(leaver.store, frontend=_join())
+    heir = LoneMember(leaver.store, frontend=_join())
     # A join counts no further than to the time that its slowest log has reached.
     assert _assign_joined(heir, committed) == {SHOWN: 1, CLICKS: 2}
     heir.checkpoint()
@@ -303,100 +312,100 @@ def _join() -> JoinFrontend:
 
 
 def _assign_joined(
-    kept: Kept, committed: tuple[int | None, int | None] = (None, None)
+    member: LoneMember, committed: tuple[int | None, int | None] = (None, None)
 ) -> Mapping[Partition, int]:
     logs = zip((SHOWN, CLICKS), committed, strict=True)
     members = tuple(assignment(partition=log, committed=offset) for log, offset in logs)
-    return kept.checkpointer.assigned([assignment(partition=SHOWN, members=members)])
+    return member.checkpointer.assigned([assignment(partition=SHOWN, members=members)])
 
 
 def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
-    kept = owner()
-    kept.checkpoint()
-    kept.count(0, 5)
-    kept.trouble = "the group refused the commit"
-    kept.checkpoint()
-    kept.checkpoint()
-    assert (kept.shown, kept.checkpointer.health.commit_failures) == (0, 2)
-    assert kept.checkpointer.durable == {P: 5}
-    kept.trouble = None
-    kept.checkpoint()
-    assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
-    assert kept.events == ["offsets were not committed", "commits recovered"]
+    member = owner()
+    member.checkpoint()
+    member.count(0, 5)
+    member.trouble = "the group refused the commit"
+    member.checkpoint()
+    member.checkpoint()
+    assert (member.shown, member.checkpointer.health.commit_failures) == (0, 2)
+    assert member.checkpointer.durable == {P: 5}
+    member.trouble = None
+    member.checkpoint()
+    assert (member.shown, member.commits[-1]) == (5, {P: 5})
+    assert member.events == ["offsets were not committed", "commits recovered"]
 
 
 def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:
-    kept = owner()
-    kept.checkpoint()
-    kept.count(0, 5)
-    kept.trouble = CommitAnswer.PENDING
-    kept.checkpoint()
-    assert (kept.shown, kept.checkpointer.health.commit_failures, kept.events) == (0, 0, [])
-    kept.trouble = None
-    kept.checkpointer.advance()
-    assert (kept.shown, kept.commits) == (5, [{P: 0}, {P: 5}])
+    member = owner()
+    member.checkpoint()
+    member.count(0, 5)
+    member.trouble = CommitAnswer.PENDING
+    member.checkpoint()
+    assert (member.shown, member.checkpointer.health.commit_failures, member.events) == (0, 0, [])
+    member.trouble = None
+    member.checkpointer.advance()
+    assert (member.shown, member.commits) == (5, [{P: 0}, {P: 5}])
 
 
 def test_a_late_answer_shows_the_evidence_it_is_about_and_the_next_commit_follows() -> None:
-    kept = Kept()
-    kept.assign()
-    kept.checkpoint()
-    kept.count(0, 5)
-    kept.trouble = CommitAnswer.PENDING
-    kept.checkpoint()
-    kept.count(5, 8)
-    kept.checkpoint()
-    kept.trouble = None
-    kept.checkpointer.advance()
-    assert (kept.shown, kept.commits) == (5, [{P: 0}, {P: 5}])
-    kept.checkpointer.advance()
-    assert (kept.shown, kept.commits) == (8, [{P: 0}, {P: 5}, {P: 8}])
+    member = LoneMember()
+    member.assign()
+    member.checkpoint()
+    member.count(0, 5)
+    member.trouble = CommitAnswer.PENDING
+    member.checkpoint()
+    member.count(5, 8)
+    member.checkpoint()
+    member.trouble = None
+    member.checkpointer.advance()
+    assert (member.shown, member.commits) == (5, [{P: 0}, {P: 5}])
+    member.checkpointer.advance()
+    assert (member.shown, member.commits) == (8, [{P: 0}, {P: 5}, {P: 8}])
 
 
 def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> None:
-    kept = owner(store := MemoryStore())
-    kept.count(0, 5)
-    kept.checkpointer.revoked([P])
-    assert (kept.shown, kept.commits) == (5, [{P: 5}])
-    assert not kept.ingest.positions
-    assert Kept(store).assign(committed=5) == 5
+    member = owner(store := MemoryStore())
+    member.count(0, 5)
+    member.checkpointer.revoked([P])
+    assert (member.shown, member.commits) == (5, [{P: 5}])
+    assert not member.ingest.positions
+    assert LoneMember(store).assign(committed=5) == 5
 
 
 def test_a_lost_partition_is_dropped_without_a_checkpoint() -> None:
-    kept = owner(store := MemoryStore())
-    kept.count(0, 5)
-    kept.checkpointer.lost([P])
-    assert (kept.shown, kept.commits, kept.ingest.positions) == (0, [], {})
-    assert Kept(store).assign() == 0
+    member = owner(store := MemoryStore())
+    member.count(0, 5)
+    member.checkpointer.lost([P])
+    assert (member.shown, member.commits, member.ingest.positions) == (0, [], {})
+    assert LoneMember(store).assign() == 0
 
 
 def test_without_budget_the_next_owner_counts_again() -> None:
     store: Store = MemoryStore()
-    kept = owner(store, budget=0.0)
-    kept.count(0, 5)
-    kept.checkpointer.revoked([P])
-    assert kept.shown == 0
-    heir = Kept(store)
+    member = owner(store, budget=0.0)
+    member.count(0, 5)
+    member.checkpointer.revoked([P])
+    assert member.shown == 0
+    heir = LoneMember(store)
     assert heir.assign() == 0
 
 
 def test_a_partition_that_returns_with_an_older_checkpoint_is_not_shown_twice() -> None:
-    kept = owner()
-    kept.count(0, 5)
-    kept.checkpoint()
-    assert isinstance(kept.store, MemoryStore)
-    kept.store.lose_round(kept.store.places()[0])
-    kept.checkpointer.lost([P])
-    assert kept.assign() == 0
-    kept.count(0, 7)
-    kept.checkpoint()
-    assert kept.shown == 7
+    member = owner()
+    member.count(0, 5)
+    member.checkpoint()
+    assert isinstance(member.store, MemoryStore)
+    member.store.lose_round(member.store.places()[0])
+    member.checkpointer.lost([P])
+    assert member.assign() == 0
+    member.count(0, 7)
+    member.checkpoint()
+    assert member.shown == 7
 
 
 def test_after_abandoning_not_even_revoked_partitions_are_saved() -> None:
-    kept = owner(store := Recorded())
-    kept.count(0, 5)
-    kept.checkpointer.abandon()
-    kept.checkpoint()
-    kept.checkpointer.revoked([P])
+    member = owner(store := Recorded())
+    member.count(0, 5)
+    member.checkpointer.abandon()
+    member.checkpoint()
+    member.checkpointer.revoked([P])
     assert store.offsets == [0]

@@ -19,7 +19,7 @@ from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.crashes.simulated_disk import Step
 from tests.dead_letters.places import letter
-from tests.durability.checkpointing import OTHER, Kept, P, assignment, batch, owner
+from tests.durability.checkpointing import OTHER, LoneMember, P, assignment, batch, owner
 from tests.durability.process import Inline, Letters, ingest
 from tests.stores.drafts import MemoryStore
 
@@ -47,156 +47,156 @@ class Untidy(MemoryStore):
 
 
 def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
-    kept = owner(store := Failing())
-    kept.count(0, 5)
+    member = owner(store := Failing())
+    member.count(0, 5)
     store.full = True
-    kept.checkpoint()
-    assert (kept.shown, kept.commits[-1]) == (0, {P: 0})
-    assert kept.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
-    (news,) = kept.news()
+    member.checkpoint()
+    assert (member.shown, member.commits[-1]) == (0, {P: 0})
+    assert member.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
+    (news,) = member.news()
     assert "no space left on device" in news.fields["problem"]
     assert news.fields["partitions"] == 1
     store.full = False
-    kept.checkpoint()
-    assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
-    assert kept.checkpointer.durable == {P: 5}
+    member.checkpoint()
+    assert (member.shown, member.commits[-1]) == (5, {P: 5})
+    assert member.checkpointer.durable == {P: 5}
 
 
 def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
-    kept = owner(store := Failing())
-    kept.checkpointer.assigned([assignment(partition=OTHER)])
-    kept.news()
+    member = owner(store := Failing())
+    member.checkpointer.assigned([assignment(partition=OTHER)])
+    member.news()
     store.full = True
     for offset in range(3):
-        kept.count(offset, offset + 1)
-        kept.checkpointer.apply(batch(offset, offset + 1, OTHER))
-        kept.checkpoint()
-    (begin,) = kept.news()
+        member.count(offset, offset + 1)
+        member.checkpointer.apply(batch(offset, offset + 1, OTHER))
+        member.checkpoint()
+    (begin,) = member.news()
     assert (begin.level, begin.event) == ("warning", "a checkpoint was not written")
-    assert kept.checkpointer.health.failures["store"] == 3
-    assert str(kept.checkpointer.trouble).startswith("checkpoints fail: ")
+    assert member.checkpointer.health.failures["store"] == 3
+    assert str(member.checkpointer.trouble).startswith("checkpoints fail: ")
     store.full = False
-    kept.checkpoint()
-    assert kept.checkpointer.trouble is None
-    (end,) = kept.news()
+    member.checkpoint()
+    assert member.checkpointer.trouble is None
+    (end,) = member.news()
     assert (end.level, end.event) == ("info", "checkpoints recovered")
-    kept.count(3, 4)
-    kept.checkpoint()
-    assert kept.events == []
+    member.count(3, 4)
+    member.checkpoint()
+    assert member.events == []
     store.full = True
-    kept.count(4, 5)
-    kept.checkpoint()
-    assert kept.events == ["a checkpoint was not written"]
+    member.count(4, 5)
+    member.checkpoint()
+    assert member.events == ["a checkpoint was not written"]
 
 
 def test_a_failed_cleanup_is_logged_once_until_it_succeeds() -> None:
-    kept = owner(store := Untidy())
+    member = owner(store := Untidy())
     told = []
-    for place, trouble in enumerate(["permission denied", "permission denied", None, "read-only"]):
-        store.reason = trouble
-        kept.count(5 * place, 5 * place + 5)
-        kept.checkpoint()
-        told.append([log_event.fields["problem"] for log_event in kept.news()])
+    for row, reason in enumerate(["permission denied", "permission denied", None, "read-only"]):
+        store.reason = reason
+        member.count(5 * row, 5 * row + 5)
+        member.checkpoint()
+        told.append([log_event.fields["problem"] for log_event in member.news()])
     assert told == [["permission denied"], [], [], ["read-only"]]
 
 
 def test_a_failed_last_checkpoint_is_an_error() -> None:
-    kept = owner(store := Failing())
-    kept.checkpointer.finish()
-    kept.count(0, 5)
+    member = owner(store := Failing())
+    member.checkpointer.finish()
+    member.count(0, 5)
     store.full = True
     with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
-        kept.checkpointer.finish()
+        member.checkpointer.finish()
     assert raised.value.kept == {"events[0]": True}
     assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
 
 
 def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None:
-    kept = Kept(store := MemoryStore(), budget=10.0)
+    member = LoneMember(store := MemoryStore(), budget=10.0)
     logs = [Partition("events", number) for number in range(40)]
-    kept.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
+    member.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
     for log in logs:
-        kept.checkpointer.apply(batch(0, 1, log))
+        member.checkpointer.apply(batch(0, 1, log))
 
     def slowly(step: Step) -> None:
-        kept.now += 0.1 * (step.call == "write")
+        member.now += 0.1 * (step.call == "write")
 
     store.disk.before = slowly
-    kept.checkpointer.revoked(logs)
+    member.checkpointer.revoked(logs)
     offsets = [store.offset(place) for place in store.places()]
     assert len(offsets) == 40
     assert 0 < offsets.count(1) < 40
-    assert [kept.commits[-1][log] for log in logs] == offsets
+    assert [member.commits[-1][log] for log in logs] == offsets
 
 
 def test_the_last_round_has_all_partitions_however_long_that_takes() -> None:
-    kept = Kept(store := MemoryStore())
+    member = LoneMember(store := MemoryStore())
     logs = [Partition("events", number) for number in range(40)]
-    kept.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
+    member.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
     for log in logs:
-        kept.checkpointer.apply(batch(0, 1, log))
+        member.checkpointer.apply(batch(0, 1, log))
 
     def slowly(step: Step) -> None:
-        kept.now += 0.5 * (step.call == "write")
+        member.now += 0.5 * (step.call == "write")
 
     store.disk.before = slowly
-    kept.checkpointer.finish()
+    member.checkpointer.finish()
     assert {store.offset(place) for place in store.places()} == {1}
-    (saved,) = kept.news()
+    (saved,) = member.news()
     assert (saved.event, saved.fields["partitions"]) == ("state saved", 40)
 
 
 def test_a_last_checkpoint_without_an_earlier_one_does_not_promise_to_resume(
     tmp_path: Path,
 ) -> None:
-    kept = owner(folder_store(tmp_path / "state"))
-    kept.count(0, 5)
-    kept.checkpoint()
-    kept.count(5, 10)
+    member = owner(folder_store(tmp_path / "state"))
+    member.count(0, 5)
+    member.checkpoint()
+    member.count(5, 10)
     shutil.rmtree(tmp_path / "state")
     with pytest.raises(UnsavedStateError) as raised:
-        kept.checkpointer.finish()
+        member.checkpointer.finish()
     assert raised.value.kept == {"events[0]": False}
     no_promise = "The store has no earlier checkpoint of events[0] to resume at."
     assert str(raised.value).endswith(no_promise)
 
 
 def test_a_recovery_after_a_rebalance_is_logged() -> None:
-    kept = owner(store := Failing())
+    member = owner(store := Failing())
     store.full = True
-    kept.count(0, 5)
-    kept.checkpoint()
-    assert kept.events == ["a checkpoint was not written"]
+    member.count(0, 5)
+    member.checkpoint()
+    assert member.events == ["a checkpoint was not written"]
     store.full = False
-    kept.checkpointer.lost([P])
-    kept.assign()
-    kept.count(0, 5)
-    kept.checkpoint()
-    assert kept.events == ["checkpoints recovered"]
+    member.checkpointer.lost([P])
+    member.assign()
+    member.count(0, 5)
+    member.checkpoint()
+    assert member.events == ["checkpoints recovered"]
 
 
 def test_full_dead_letters_are_written_although_no_partition_can_change() -> None:
-    kept = owner()
-    kept.checkpoint()
-    kept.letters.send([letter(1)])
-    kept.letters.full = kept.letters.failing = True
-    kept.checkpoint()
-    assert not kept.safe
-    kept.letters.full = False
-    kept.checkpoint()
-    assert (kept.safe, kept.checkpointer.health.failures["dead_letters"]) == (set(), 1)
-    kept.letters.full = True
-    kept.checkpoint()
-    assert kept.safe == {letter(1).identity}
+    member = owner()
+    member.checkpoint()
+    member.letters.send([letter(1)])
+    member.letters.full = member.letters.failing = True
+    member.checkpoint()
+    assert not member.safe
+    member.letters.full = False
+    member.checkpoint()
+    assert (member.safe, member.checkpointer.health.failures["dead_letters"]) == (set(), 1)
+    member.letters.full = True
+    member.checkpoint()
+    assert member.safe == {letter(1).identity}
 
 
 def test_a_partition_starts_while_dead_letters_of_others_cannot_be_written() -> None:
-    kept = owner()
-    kept.letters.send([letter(1)])
-    kept.letters.failing = True
-    kept.checkpointer.assigned([assignment(partition=OTHER)])
-    assert kept.checkpointer.durable == {P: 0, OTHER: 0}
-    assert not kept.safe
+    member = owner()
+    member.letters.send([letter(1)])
+    member.letters.failing = True
+    member.checkpointer.assigned([assignment(partition=OTHER)])
+    assert member.checkpointer.durable == {P: 0, OTHER: 0}
+    assert not member.safe
 
 
 WHOLE = RecordBatch(

@@ -17,7 +17,7 @@ from streameval.engine.ingest import Frontend
 from streameval.events.errors import RefusedStateError
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Intervals
-from tests.durability.checkpointing import Kept, P, after, with_policy
+from tests.durability.checkpointing import LoneMember, P, after, with_policy
 from tests.durability.process import FIELDS, digests
 
 RESTART = with_policy("on_other_inputs", "restart")
@@ -66,9 +66,9 @@ READERS = (
 of_each_reader = pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.metric)
 
 
-def _values(kept: Kept) -> dict[str, tuple[int, float]]:
+def _values(member: LoneMember) -> dict[str, tuple[int, float]]:
     """Lists of the mean and value of each metric over the lifetime, all variants together."""
-    (state,) = kept.ingest.partitions.values()
+    (state,) = member.ingest.partitions.values()
     family = state.families["labels"]
     sums = {}
     for metric in family.spec.metrics:
@@ -94,9 +94,9 @@ def test_another_input_is_refused_by_its_name_and_with_its_policy(
     tmp_path: Path, reader: Reader, rows: str, versions: tuple[str | None, str | None]
 ) -> None:
     store = after(10, frontend=reader.frontend(tmp_path, FEW, versions[0]))
-    kept = Kept(store, frontend=reader.frontend(tmp_path, rows, versions[1]))
+    member = LoneMember(store, frontend=reader.frontend(tmp_path, rows, versions[1]))
     with pytest.raises(RefusedStateError, match=f"{reader.table} ") as refused:
-        kept.assign()
+        member.assign()
     assert reader.metric in str(refused.value)
     assert refused.value.policy == "on_other_inputs"
     assert "or give a `version`" in str(refused.value)
@@ -107,20 +107,20 @@ def test_a_restart_empties_only_the_metrics_that_read_the_input(
     tmp_path: Path, reader: Reader
 ) -> None:
     store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
-    kept = Kept(store, frontend=reader.frontend(tmp_path, FEW, "july"), policies=RESTART)
-    assert kept.assign() == 10
-    assert _values(kept)["ndcg@1"] == (10, 10.0)
-    assert _values(kept)[reader.metric] == (0, 0.0)
-    (news,) = kept.news()
+    member = LoneMember(store, frontend=reader.frontend(tmp_path, FEW, "july"), policies=RESTART)
+    assert member.assign() == 10
+    assert _values(member)["ndcg@1"] == (10, 10.0)
+    assert _values(member)[reader.metric] == (0, 0.0)
+    (news,) = member.news()
     assert news.event == "metrics of other inputs start over"
-    (state,) = kept.ingest.partitions.values()
+    (state,) = member.ingest.partitions.values()
     assert [*state.since] == [reader.statistic]
-    kept.count(10, 20)
-    never_changed = Kept(frontend=reader.frontend(tmp_path, FEW, "july"))
+    member.count(10, 20)
+    never_changed = LoneMember(frontend=reader.frontend(tmp_path, FEW, "july"))
     never_changed.assign()
     never_changed.count(0, 20)
-    assert _values(kept)["ndcg@1"] == _values(never_changed)["ndcg@1"]
-    assert _values(kept)[reader.metric][0] == 10
+    assert _values(member)["ndcg@1"] == _values(never_changed)["ndcg@1"]
+    assert _values(member)[reader.metric][0] == 10
 
 
 @of_each_reader
@@ -128,9 +128,9 @@ def test_intervals_of_a_restarted_metric_forget_what_the_old_input_counted(
     tmp_path: Path, reader: Reader
 ) -> None:
     store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
-    kept = Kept(store, frontend=reader.frontend(tmp_path, FEW, "july"), policies=RESTART)
-    kept.assign()
-    (state,) = kept.ingest.partitions.values()
+    member = LoneMember(store, frontend=reader.frontend(tmp_path, FEW, "july"), policies=RESTART)
+    member.assign()
+    (state,) = member.ingest.partitions.values()
     days = state.families["labels"].copied().users
     assert days is not None
     for table in days.days.values():
@@ -146,24 +146,24 @@ def test_a_restart_is_saved_so_that_the_next_start_has_no_other_input(
 ) -> None:
     store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
     july = reader.frontend(tmp_path, FEW, "july")
-    kept = Kept(store, frontend=july, policies=RESTART)
-    kept.assign()
-    kept.checkpointer.finish()
-    again = Kept(store, frontend=reader.frontend(tmp_path, FEW, "july"))
+    member = LoneMember(store, frontend=july, policies=RESTART)
+    member.assign()
+    member.checkpointer.finish()
+    again = LoneMember(store, frontend=reader.frontend(tmp_path, FEW, "july"))
     assert again.assign() == 10
-    assert digests(again.ingest, P) == digests(kept.ingest, P)
+    assert digests(again.ingest, P) == digests(member.ingest, P)
 
 
 @of_each_reader
 def test_items_that_are_added_under_a_version_keep_all_bits(tmp_path: Path, reader: Reader) -> None:
     store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
     before = _digests(store)
-    kept = Kept(store, frontend=reader.frontend(tmp_path, MORE, "june"))
-    assert kept.assign() == 10
-    assert digests(kept.ingest, P) == before
-    kept.count(10, 20)
-    replayed = Kept(frontend=reader.frontend(tmp_path, MORE, "june"))
+    member = LoneMember(store, frontend=reader.frontend(tmp_path, MORE, "june"))
+    assert member.assign() == 10
+    assert digests(member.ingest, P) == before
+    member.count(10, 20)
+    replayed = LoneMember(frontend=reader.frontend(tmp_path, MORE, "june"))
     replayed.assign()
     replayed.count(0, 20)
-    assert _values(kept) == _values(replayed)
-    assert digests(kept.ingest, P) != digests(replayed.ingest, P), "the replay read another table"
+    assert _values(member) == _values(replayed)
+    assert digests(member.ingest, P) != digests(replayed.ingest, P), "the replay read another table"

@@ -21,7 +21,7 @@ from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from tests.crashes.simulated_disk import Step
 from tests.durability.checkpointing import (
-    Kept,
+    LoneMember,
     P,
     Recorded,
     after,
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
     Attributes:
         store: with the checkpoints.
-        given: changes of the assignment.
+        changes: of the assignment.
         settings: changes of the settings.
         says: part of the message.
         begins: start offset if the policy allows it.
@@ -48,7 +48,7 @@ class Case(NamedTuple):
     """
 
     store: Callable[[], Store]
-    given: dict[str, Any]
+    changes: dict[str, Any]
     says: str
     begins: int
     state: int
@@ -67,10 +67,10 @@ def newer() -> MemoryStore:
 
 def torn(*numbers: int) -> MemoryStore:
     """A store with three rounds of one process, at 0, 10 and 20, of which these are damaged."""
-    kept = owner(store := MemoryStore())
+    member = owner(store := MemoryStore())
     for start in (0, 10):
-        kept.count(start, start + 10)
-        kept.checkpoint()
+        member.count(start, start + 10)
+        member.checkpoint()
     for path in store.disk.files():
         if path.suffix == ".round" and int(path.stem) in numbers:
             store.disk.overwrite(path, b"")
@@ -109,40 +109,40 @@ CASES = {
 @pytest.mark.parametrize("policy", CASES)
 def test_the_default_policy_refuses_with_a_sentence_that_names_it(policy: str) -> None:
     case = CASES[policy]
-    kept = Kept(case.store(), **case.settings)
+    member = LoneMember(case.store(), **case.settings)
     with pytest.raises(RefusedStateError, match=case.says) as refused:
-        kept.assign(**case.given)
+        member.assign(**case.changes)
     assert refused.value.policy == policy
     for choice, does in CHOICES[policy].items():
         assert f'{policy} = "{choice}" ({does})' in str(refused.value)
     assert refused.value.where.startswith("events[")
-    assert not kept.ingest.positions
+    assert not member.ingest.positions
 
 
 @pytest.mark.parametrize("policy", CASES)
 def test_the_policy_allows_resuming_and_logs_it(policy: str) -> None:
     case = CASES[policy]
-    kept = Kept(
+    member = LoneMember(
         case.store(), policies=with_policy(policy, next(iter(CHOICES[policy]))), **case.settings
     )
-    assert kept.assign(**case.given) == case.begins
-    (state,) = kept.ingest.partitions.values()
+    assert member.assign(**case.changes) == case.begins
+    (state,) = member.ingest.partitions.values()
     assert state.tally.valid == case.state
-    assert kept.checkpointer.health.skipped == case.skipped
-    news = kept.news()[-1]
+    assert member.checkpointer.health.skipped == case.skipped
+    news = member.news()[-1]
     assert case.says in news.fields["problem"]
 
 
 def test_another_first_line_of_a_file_is_not_called_a_topic(tmp_path: Path) -> None:
     log = tmp_path / "events.ndjson"
     log.write_bytes(record(1, minute=0, variant="x") + b"\n")
-    kept = Kept()
-    _assign(kept, log)
-    kept.checkpointer.finish()
+    member = LoneMember()
+    _assign(member, log)
+    member.checkpointer.finish()
     for content in ("", '{"recommendations": ["b"]}\n'):
         log.write_text(content)
         with pytest.raises(RefusedStateError) as refused:
-            _assign(Kept(kept.store), log)
+            _assign(LoneMember(member.store), log)
         assert refused.value.policy == "on_recreated"
         assert refused.value.problem == (
             f"the first line of {log} is not the one that was counted: the file was truncated, "
@@ -150,12 +150,12 @@ def test_another_first_line_of_a_file_is_not_called_a_topic(tmp_path: Path) -> N
         )
 
 
-def _assign(kept: Kept, log: Path) -> None:
+def _assign(member: LoneMember, log: Path) -> None:
     source = FilesSource(FilesOptions(paths=[str(log)]))
-    source.open(kept.checkpointer)
+    source.open(member.checkpointer)
     with closing(source):
         for batch_read in source.poll(0.0):
-            kept.checkpointer.apply(batch_read)
+            member.checkpointer.apply(batch_read)
 
 
 def test_every_policy_has_a_case_and_fails_by_default() -> None:
@@ -168,27 +168,29 @@ ACCEPT = with_policy("on_other_settings", "accept")
 
 
 def test_other_decoding_can_be_accepted_and_earlier_counts_stay() -> None:
-    kept = Kept(after(10), fingerprint={"pane": "1m", "event": {"time": "at"}}, policies=ACCEPT)
-    assert kept.assign() == 10
-    (state,) = kept.ingest.partitions.values()
+    member = LoneMember(
+        after(10), fingerprint={"pane": "1m", "event": {"time": "at"}}, policies=ACCEPT
+    )
+    assert member.assign() == 10
+    (state,) = member.ingest.partitions.values()
     assert state.tally.valid == 10
-    (news,) = kept.news()
+    (news,) = member.news()
     assert news.event == "other decoding was accepted"
 
 
 def test_accepted_decoding_is_saved_even_without_new_records() -> None:
     store, settings = after(10), {"pane": "1m", "event": {"time": "at"}}
-    kept = Kept(store, fingerprint=settings, policies=ACCEPT)
-    kept.assign()
-    kept.checkpointer.finish()
-    assert Kept(store, fingerprint=settings).assign() == 10
+    member = LoneMember(store, fingerprint=settings, policies=ACCEPT)
+    member.assign()
+    member.checkpointer.finish()
+    assert LoneMember(store, fingerprint=settings).assign() == 10
 
 
 def test_other_settings_than_decoding_are_never_accepted() -> None:
-    kept = Kept(after(10), fingerprint={"pane": "5m"}, policies=ACCEPT)
+    member = LoneMember(after(10), fingerprint={"pane": "5m"}, policies=ACCEPT)
     with pytest.raises(RefusedStateError, match="pane is"):
-        kept.assign()
-    assert not kept.ingest.positions
+        member.assign()
+    assert not member.ingest.positions
 
 
 RANKED: Final = {"event": {"rankers": {"challenger": "challenger"}}}
@@ -202,14 +204,14 @@ JOINED: Final = {"attribution": {"window": "30m"}}
 def test_other_rankers_are_more_than_decoding_where_a_state_depends_on_them(
     saved: dict[str, Any], here: dict[str, Any]
 ) -> None:
-    kept = Kept(after(10, fingerprint=saved), fingerprint=here, policies=ACCEPT)
+    member = LoneMember(after(10, fingerprint=saved), fingerprint=here, policies=ACCEPT)
     with pytest.raises(RefusedStateError, match=r"event\.rankers"):
-        kept.assign()
+        member.assign()
 
 
 def test_another_ranker_can_be_accepted_where_no_list_waits() -> None:
-    kept = Kept(after(10, fingerprint=RANKED), fingerprint=RENAMED, policies=ACCEPT)
-    assert kept.assign() == 10
+    member = LoneMember(after(10, fingerprint=RANKED), fingerprint=RENAMED, policies=ACCEPT)
+    assert member.assign() == 10
 
 
 def test_a_restart_is_not_undone_by_the_next_start() -> None:
@@ -217,10 +219,10 @@ def test_a_restart_is_not_undone_by_the_next_start() -> None:
     after(10, store)
     policies = with_policy("on_other_settings", "restart")
     settings: dict[str, Any] = {"fingerprint": {"pane": "5m"}, "policies": policies}
-    kept = owner(MemoryStore(store.disk), **settings)
-    kept.count(0, 4)
-    kept.checkpointer.finish()
-    again = Kept(MemoryStore(store.disk), fingerprint={"pane": "5m"})
+    member = owner(MemoryStore(store.disk), **settings)
+    member.count(0, 4)
+    member.checkpointer.finish()
+    again = LoneMember(MemoryStore(store.disk), fingerprint={"pane": "5m"})
     assert again.assign(committed=4) == 4
     assert again.events == []
 
@@ -230,53 +232,53 @@ def test_the_store_is_listed_once_for_all_partitions_that_start_over() -> None:
 
     The first round of a process lists it, too, for what others have left.
     """
-    given = [assignment(partition=Partition("events", other)) for other in range(4)]
+    assignments = [assignment(partition=Partition("events", other)) for other in range(4)]
     store = MemoryStore()
-    before = Kept(store)
-    before.checkpointer.assigned(given)
-    before.checkpointer.apply(*(batch(0, 10, each.partition) for each in given))
+    before = LoneMember(store)
+    before.checkpointer.assigned(assignments)
+    before.checkpointer.apply(*(batch(0, 10, each.partition) for each in assignments))
     before.checkpointer.finish()
-    again = Kept(MemoryStore(store.disk), policies=with_policy("on_truncated", "restart"))
+    again = LoneMember(MemoryStore(store.disk), policies=with_policy("on_truncated", "restart"))
     store.disk.steps.clear()
-    again.checkpointer.assigned([msgspec.structs.replace(each, end=7) for each in given])
+    again.checkpointer.assigned([msgspec.structs.replace(each, end=7) for each in assignments])
     assert store.disk.steps.count(Step("names", STORE)) == 2
     assert [at[0].generation for at in store.listing().places.values()] == [1] * 4
 
 
 def test_a_restart_moves_the_commit_of_the_group_back() -> None:
-    kept = Kept(after(10), policies=with_policy("on_truncated", "restart"))
-    kept.assign(end=7)
-    kept.checkpoint()
-    assert kept.commits == [{Partition("events", 0): 0}]
+    member = LoneMember(after(10), policies=with_policy("on_truncated", "restart"))
+    member.assign(end=7)
+    member.checkpoint()
+    assert member.commits == [{Partition("events", 0): 0}]
 
 
 def test_a_restart_continues_and_logs_if_the_group_refuses_its_commit() -> None:
-    kept = Kept(after(10), policies=with_policy("on_truncated", "restart"))
-    kept.trouble = "the group has another owner"
-    assert kept.assign(end=7, committed=10) == 0
-    assert kept.events == ["offsets were not committed", "state was archived"]
-    assert kept.checkpointer.health.commit_failures == 1
+    member = LoneMember(after(10), policies=with_policy("on_truncated", "restart"))
+    member.trouble = "the group has another owner"
+    assert member.assign(end=7, committed=10) == 0
+    assert member.events == ["offsets were not committed", "state was archived"]
+    assert member.checkpointer.health.commit_failures == 1
 
 
 def test_records_below_a_foreign_commit_enter_the_state_and_no_counter() -> None:
-    kept = Kept(after(10), policies=with_policy("on_foreign_progress", "rebuild"))
-    kept.assign(committed=30)
-    kept.count(10, 25)
-    kept.checkpoint()
-    assert (kept.shown, kept.commits) == (0, [])
-    kept.count(25, 37)
-    kept.checkpoint()
-    assert kept.shown == 7
-    assert kept.ingest.partitions[Partition("events", 0)].tally.valid == 37
+    member = LoneMember(after(10), policies=with_policy("on_foreign_progress", "rebuild"))
+    member.assign(committed=30)
+    member.count(10, 25)
+    member.checkpoint()
+    assert (member.shown, member.commits) == (0, [])
+    member.count(25, 37)
+    member.checkpoint()
+    assert member.shown == 7
+    assert member.ingest.partitions[Partition("events", 0)].tally.valid == 37
 
 
 def test_an_interrupted_rebuild_continues_without_counting_twice() -> None:
     store = after(10)
-    kept = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
-    kept.assign(committed=30)
-    kept.count(10, 25)
-    kept.checkpointer.finish()
-    heir = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
+    member = LoneMember(store, policies=with_policy("on_foreign_progress", "rebuild"))
+    member.assign(committed=30)
+    member.count(10, 25)
+    member.checkpointer.finish()
+    heir = LoneMember(store, policies=with_policy("on_foreign_progress", "rebuild"))
     assert heir.assign(committed=30) == 25
     heir.count(25, 37)
     heir.checkpoint()
@@ -284,46 +286,46 @@ def test_an_interrupted_rebuild_continues_without_counting_twice() -> None:
 
 
 def test_a_commit_explained_by_a_damaged_checkpoint_needs_no_policy() -> None:
-    kept = Kept(torn(2))
-    assert kept.assign(committed=20) == 10
-    assert kept.events == [
+    member = LoneMember(torn(2))
+    assert member.assign(committed=20) == 10
+    assert member.events == [
         "a damaged checkpoint was skipped",
         "state is rebuilt up to the group's commit",
     ]
-    kept.count(10, 23)
-    kept.checkpoint()
-    assert kept.shown == 3
+    member.count(10, 23)
+    member.checkpoint()
+    assert member.shown == 3
 
 
 def test_a_commit_without_any_checkpoint_is_foreign() -> None:
     with pytest.raises(RefusedStateError, match="none is valid"):
-        Kept().assign(committed=1)
-    assert Kept().assign(committed=0) == 0
+        LoneMember().assign(committed=1)
+    assert LoneMember().assign(committed=0) == 0
 
 
 def test_partitions_of_the_first_start_are_not_new() -> None:
     store = after(10)
-    assert Kept(store).assign(partition=Partition("events", 3)) == 0
+    assert LoneMember(store).assign(partition=Partition("events", 3)) == 0
 
 
 def test_a_store_of_another_group_is_refused() -> None:
     with pytest.raises(RefusedStateError, match="'g2'"):
-        Kept(after(10), group="g2").assign()
+        LoneMember(after(10), group="g2").assign()
 
 
 def test_a_partition_is_new_by_the_oldest_state_of_its_topic_even_if_another_was_accepted() -> None:
     store = after(10)
-    accepting = Kept(store, policies=with_policy("on_new_partitions", "accept"))
+    accepting = LoneMember(store, policies=with_policy("on_new_partitions", "accept"))
     accepting.assign(partition=Partition("events", 5), partitions=6)
     with pytest.raises(RefusedStateError, match="the topic had 4 partitions"):
-        Kept(store).assign(partition=Partition("events", 4), partitions=6)
+        LoneMember(store).assign(partition=Partition("events", 4), partitions=6)
 
 
 def test_a_recreated_topic_with_more_partitions_has_no_new_ones() -> None:
-    kept = Kept(after(10), policies=with_policy("on_recreated", "restart"))
-    assert kept.assign(partition=Partition("events", 5), identity="id-2", partitions=6) == 0
+    member = LoneMember(after(10), policies=with_policy("on_recreated", "restart"))
+    assert member.assign(partition=Partition("events", 5), identity="id-2", partitions=6) == 0
     # What the store has of the former topic stays where it is.
-    assert kept.events == ["state starts over, and nothing was archived"]
+    assert member.events == ["state starts over, and nothing was archived"]
 
 
 @pytest.mark.parametrize(
@@ -332,9 +334,9 @@ def test_a_recreated_topic_with_more_partitions_has_no_new_ones() -> None:
 def test_a_state_that_cannot_be_copied_is_not_called_archived(
     policy: str, store: Callable[[], MemoryStore]
 ) -> None:
-    kept = Kept(store(), policies=with_policy(policy, "restart"))
-    assert kept.assign() == 0
-    (event,) = [event for event in kept.news() if "policy" in event.fields]
+    member = LoneMember(store(), policies=with_policy(policy, "restart"))
+    assert member.assign() == 0
+    (event,) = [event for event in member.news() if "policy" in event.fields]
     assert (event.event, event.fields["policy"]) == (
         "state starts over, and nothing was archived",
         policy,
@@ -343,12 +345,12 @@ def test_a_state_that_cannot_be_copied_is_not_called_archived(
 
 def test_no_partition_starts_unless_all_can() -> None:
     store = after(10)
-    kept = Kept(store)
+    member = LoneMember(store)
 
     fresh = assignment(partition=Partition("events", 1))
     with pytest.raises(RefusedStateError):
-        kept.checkpointer.assigned([fresh, assignment(end=7)])
-    assert not kept.ingest.positions
+        member.checkpointer.assigned([fresh, assignment(end=7)])
+    assert not member.ingest.positions
     assert [place.number for place in store.places()] == [0]
 
 
@@ -367,18 +369,18 @@ def test_offsets_that_retention_skipped_are_committed_with_a_checkpoint_only(
 ) -> None:
     policies = with_policy("on_retention", next(iter(CHOICES["on_retention"])))
     store = MemoryStore()
-    kept = Kept(after(10, store), policies=policies)
-    assert kept.assign(begin=15, committed=9) == 15
+    member = LoneMember(after(10, store), policies=policies)
+    assert member.assign(begin=15, committed=9) == 15
 
     def full(*_: object) -> None:
         raise StoreError("memory", "no space left on device", "make room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept.store, "save", full)
-        kept.checkpoint()
-    assert kept.commits == []
-    kept.checkpoint()
-    assert kept.commits == [{P: 15}]
+        patch.setattr(member.store, "save", full)
+        member.checkpoint()
+    assert member.commits == []
+    member.checkpoint()
+    assert member.commits == [{P: 15}]
 
 
 def test_limits_that_are_constants_now_are_no_other_settings() -> None:

@@ -9,7 +9,7 @@ from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.ingest import Ingest
 from streameval.events.errors import DamagedStateError
 from streameval.events.records import Partition
-from tests.durability.checkpointing import Kept, P, after, batch
+from tests.durability.checkpointing import LoneMember, P, after, batch
 from tests.durability.process import digests, ingest
 
 ELSEWHERE = Partition("restored", 7)
@@ -24,10 +24,10 @@ def newest(store: Store) -> SavedCheckpoint:
 
 def counted(stop: int) -> Ingest:
     """The counts of a process that never stopped."""
-    kept = Kept()
-    kept.assign()
-    kept.count(0, stop)
-    return kept.ingest
+    member = LoneMember()
+    member.assign()
+    member.count(0, stop)
+    return member.ingest
 
 
 def test_a_state_goes_on_as_if_it_had_never_stopped_under_any_name() -> None:

@@ -12,7 +12,7 @@ from streameval.checkpoints.storage import Disk, Folder
 from streameval.checkpoints.store import folder_store
 from streameval.events.errors import StateVersionError
 from tests.crashes.simulated_disk import SimulatedDisk
-from tests.durability.checkpointing import Kept, batch
+from tests.durability.checkpointing import LoneMember, batch
 from tests.durability.process import digests
 from tests.effort import sampled
 from tests.present import present
@@ -99,7 +99,7 @@ def test_a_version_before_it_is_refused(disk: SimulatedDisk, storage: Folder) ->
 
 def test_a_process_goes_on_from_it_and_so_does_one_of_the_release_before(tmp_path: Path) -> None:
     """Two releases in one group: each goes on from the highest offset, and bytes are equal."""
-    now = Kept(folder_store(tmp_path / "now"))
+    now = LoneMember(folder_store(tmp_path / "now"))
     now.assign()
     now.count(0, 10)
     now.checkpoint()
@@ -112,7 +112,7 @@ def test_a_process_goes_on_from_it_and_so_does_one_of_the_release_before(tmp_pat
         saved.header,
         {name: saved.read(name) for name in saved.digests},
     )
-    heir = Kept(folder_store(tmp_path / "both"))
+    heir = LoneMember(folder_store(tmp_path / "both"))
     assert heir.assign(committed=10) == 10
     heir.checkpoint()
     heir.checkpointer.apply(batch(10, 15))
@@ -126,7 +126,7 @@ def test_a_process_goes_on_from_it_and_so_does_one_of_the_release_before(tmp_pat
         saved.header,
         {name: saved.read(name) for name in saved.digests},
     )
-    again = Kept(folder_store(tmp_path / "both"))
+    again = LoneMember(folder_store(tmp_path / "both"))
     assert again.assign(committed=20) == 20
     partition = next(iter(now.ingest.positions))
     assert digests(again.ingest, partition) == digests(now.ingest, partition)

@@ -7,7 +7,7 @@ written; these stay in the queue, and the next flush retries them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -127,32 +127,31 @@ class Queue:
         with self._writing:
             left = len(self._waiting)
             while left > 0:
-                left -= self._write(min(left, CHUNK))
+                self._write(min(left, CHUNK))
+                left -= CHUNK
 
     def close(self) -> None:
         """Close the destination without flushing; may be called twice."""
         with self._writing:
             self._writer.close()
 
-    def _write(self, count: int) -> int:
-        """Write the oldest letters and remove them from the queue; returns their number."""
+    def _write(self, count: int) -> None:
+        """Write the oldest letters; those that are not durable stay first in the queue."""
         with self._lock:
-            letters = tuple(self._waiting[:count])
+            letters = self._waiting[:count]
+        durable: Collection[int] = ()
         try:
             self._writer.write(letters)
+            durable = range(count)
         except DeadLetterError as error:
-            self._requeue(letters, [n for n in range(count) if n not in error.durable])
+            durable = error.durable
             raise
-        self._requeue(letters, [])
-        return count
-
-    def _requeue(self, letters: Sequence[DeadLetter], places: Sequence[int]) -> None:
-        """Keep only these places of the oldest letters, for a retry."""
-        kept = [letters[place] for place in places]
-        with self._lock:
-            self._waiting[: len(letters)] = kept
-            self.written += len(letters) - len(kept)
-            self._bytes -= sum(map(_size, letters)) - sum(map(_size, kept))
+        finally:
+            with self._lock:
+                retried = [letter for row, letter in enumerate(letters) if row not in durable]
+                self._waiting[:count] = retried
+                self.written += count - len(retried)
+                self._bytes -= sum(map(_size, letters)) - sum(map(_size, retried))
 
 
 def _size(letter: DeadLetter) -> int:

@@ -71,7 +71,7 @@ MAX_RECORD: Final = 64 * 1024 * 1024
 _HEADER_ROOM: Final = 8 * 1024
 """Most bytes that the headers of a letter add to a record."""
 
-_KEPT_BYTES: Final = (64 * 1024, 1024, 0)
+_VALUE_BYTES: Final = (64 * 1024, 1024, 0)
 """Most bytes of the value in a truncated letter; the next is tried if one is still too large."""
 
 _LONGEST_KEY: Final = 1024
@@ -112,9 +112,7 @@ class DeadLetterTopics:
             self.close()
             # One letter that is always rejected must not cause the others to be sent again.
             error.durable = frozenset(
-                place
-                for place, future in enumerate(sent)
-                if future is not None and future.succeeded()
+                row for row, future in enumerate(sent) if future is not None and future.succeeded()
             )
             raise
 
@@ -123,9 +121,9 @@ class DeadLetterTopics:
         try:
             self._prepare(letters)
             sent += map(self._send, letters)
-            for place, letter in enumerate(letters):
-                if not self._accepted(sent[place], deadline):
-                    sent[place] = self._send_truncated(letter, deadline)
+            for row, letter in enumerate(letters):
+                if not self._accepted(sent[row], deadline):
+                    sent[row] = self._send_truncated(letter, deadline)
         except (KafkaError, OSError, *SETTINGS_ERRORS) as error:
             raise self._failure(error) from error
 
@@ -170,7 +168,7 @@ class DeadLetterTopics:
     def _send_truncated(self, letter: DeadLetter, deadline: float) -> Any:
         """Write as much of a letter as its topic accepts."""
         name, size = self._names[letter.partition.topic], len(letter.value)
-        for most in _KEPT_BYTES:
+        for most in _VALUE_BYTES:
             future = self._send(truncate(letter, most))
             if self._accepted(future, deadline):
                 _LOG.warning(
@@ -295,30 +293,27 @@ class DeadLetterReader:
         self._config = config
         self._topics = topics
         self.foreign = 0
-        with self._errors_explained():
-            self._begins, self._ends = self._bounds(inputs)
+        with self._errors_explained(), closing(Cluster(config)) as cluster:
+            described = cluster.topics([*topics, *inputs])
+            described.require(inputs)
+            partitions = [
+                partition for partition in described.partitions if partition.topic in topics
+            ]
+            self._begins = cluster.offsets(partitions, EARLIEST)
+            self._ends = cluster.offsets(partitions, LATEST)
 
     def __iter__(self) -> Iterator[DeadLetter]:
         """The letters, in order within each partition."""
         self.foreign = 0
         with self._errors_explained():
-            ranges = self._begins, self._ends
-            for _, records in records_between(self._config, *ranges, _READ_TIMEOUT):
+            ranges = records_between(self._config, self._begins, self._ends, _READ_TIMEOUT)
+            for _, records in ranges:
                 for record in records:
                     letter = letter_of(record.key, record.value, record.headers)
                     if letter is None:
                         self.foreign += 1
                     else:
                         yield letter
-
-    def _bounds(self, inputs: Sequence[str]) -> tuple[dict[Partition, int], dict[Partition, int]]:
-        with closing(Cluster(self._config)) as cluster:
-            described = cluster.topics([*self._topics, *inputs])
-            described.require(inputs)
-            wanted = [
-                partition for partition in described.partitions if partition.topic in self._topics
-            ]
-            return cluster.offsets(wanted, EARLIEST), cluster.offsets(wanted, LATEST)
 
     def _errors_explained(self) -> AbstractContextManager[None]:
         return as_source_errors(self._config, f"topic {', '.join(self._topics)}")
