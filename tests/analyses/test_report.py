@@ -24,25 +24,25 @@ by = "country"
 """
 
 
-def test_a_report_has_the_sections_of_the_configured_analyses(tmp_path: Path) -> None:
-    log = json_lines(tmp_path / "events.ndjson", events(30, lists=60))
-    config = write_file(tmp_path / "streameval.toml", CONFIG)
-    done = run("evaluate", log, "--config", config, "--format", "html")
+def _report(folder: Path, *options: str) -> str:
+    """The report of a log in HTML."""
+    log = json_lines(folder / "events.ndjson", events(30, lists=60))
+    config = write_file(folder / "streameval.toml", CONFIG)
+    done = run("evaluate", log, "--config", config, *options, "--format", "html")
     assert done.returncode == 0, done.stderr
-    sections = re.findall(r'<section id="(\w+)"><h2>(\w+)</h2>', done.stdout)
+    return done.stdout
+
+
+def test_a_report_has_the_sections_of_the_configured_analyses(tmp_path: Path) -> None:
+    html = _report(tmp_path)
+    sections = re.findall(r'<section id="(\w+)"><h2>(\w+)</h2>', html)
     assert sections == [("changes", "Changes"), ("gaps", "Gaps")], "an experiment has `compare`"
-    tables = [text for text in _captions(done.stdout) if text.startswith(("Gap", "Watched"))]
+    captions = re.findall(r"<caption[^>]*>([^<]*)<", html)
     gaps = [f"Gap of ctr by country, variant={variant}" for variant in "ab"]
+    tables = [text for text in captions if text.startswith(("Gap", "Watched"))]
     assert tables == ["Watched series", *gaps]
 
 
-def _captions(html: str) -> list[str]:
-    return re.findall(r"<caption[^>]*>([^<]*)<", html)
-
-
 def test_an_analysis_that_does_not_fit_the_options_is_left_out(tmp_path: Path) -> None:
-    log = json_lines(tmp_path / "events.ndjson", events(30, lists=60))
-    config = write_file(tmp_path / "streameval.toml", CONFIG)
-    done = run("evaluate", log, "--config", config, "--by", "model", "--format", "html")
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r'<section id="(\w+)">', done.stdout) == ["gaps"], "changes are by variant"
+    html = _report(tmp_path, "--by", "model")
+    assert re.findall(r'<section id="(\w+)">', html) == ["gaps"], "changes are by variant"

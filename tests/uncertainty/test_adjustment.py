@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -49,49 +49,32 @@ from tests.present import present
 GROUPS = 16
 
 
-class Golden(NamedTuple):
+def golden(arm: int) -> tuple[GroupSums, GroupSums, GroupSums]:
     """Counts of one arm that anybody can write down.
 
-    Attributes:
-        metric: by day and group.
-        clicks: before the experiment over users, by first day and group.
-        lists: likewise.
+    Those of the metric, by day and group; and clicks and lists before the experiment over users, by
+    first day and group.
     """
-
-    metric: GroupSums
-    clicks: GroupSums
-    lists: GroupSums
-
-    @classmethod
-    def of(cls, arm: int) -> Golden:
-        day, group = np.meshgrid(np.arange(3), np.arange(GROUPS), indexing="ij")
-        counts = 40 + (7 * day + 11 * group + 5 * arm) % 23
-        values = counts * (3 + (5 * group + 3 * day + 2 * arm) % 7) // 40
-        first, group = np.meshgrid(np.arange(2), np.arange(GROUPS), indexing="ij")
-        users = (10 + (3 * group + 5 * arm + 4 * first) % 7) * (1 + 2 * arm * first)
-        clicks = users * (8 + (5 * group + 2 * arm + 3 * first) % 7) // 4
-        lists = users * (10 + (4 * group + arm) % 5)
-        return cls(
-            GroupSums(np.arange(3), values.astype(float), counts),
-            GroupSums(np.arange(2), clicks.astype(float), users),
-            GroupSums(np.arange(2), lists.astype(float), users),
-        )
-
-
-def golden() -> tuple[Golden, Golden]:
-    return Golden.of(0), Golden.of(1)
+    day, group = np.meshgrid(np.arange(3), np.arange(GROUPS), indexing="ij")
+    counts = 40 + (7 * day + 11 * group + 5 * arm) % 23
+    values = counts * (3 + (5 * group + 3 * day + 2 * arm) % 7) // 40
+    first, group = np.meshgrid(np.arange(2), np.arange(GROUPS), indexing="ij")
+    users = (10 + (3 * group + 5 * arm + 4 * first) % 7) * (1 + 2 * arm * first)
+    clicks = users * (8 + (5 * group + 2 * arm + 3 * first) % 7) // 4
+    lists = users * (10 + (4 * group + arm) % 5)
+    return (
+        GroupSums(np.arange(3), values.astype(float), counts),
+        GroupSums(np.arange(2), clicks.astype(float), users),
+        GroupSums(np.arange(2), lists.astype(float), users),
+    )
 
 
 def adjusted_golden() -> tuple[Contrast, Contrast]:
     """Before and after."""
-    control, treatment = golden()
-    (raw,) = contrasts(control.metric, treatment.metric)
-    covariates = [
-        contrasts(control.clicks, treatment.clicks)[0],
-        contrasts(control.lists, treatment.lists)[0],
-    ]
-    users = [int(arm.clicks.denominators.sum()) for arm in (control, treatment)]
-    return raw, adjust(raw, covariates, users[1] / sum(users))
+    metric, *before = zip(golden(0), golden(1), strict=True)
+    (raw,) = contrasts(*metric)
+    users = [int(arm.denominators.sum()) for arm in before[0]]
+    return raw, adjust(raw, [contrasts(*pair)[0] for pair in before], users[1] / sum(users))
 
 
 def exactly(*values: float) -> object:
@@ -127,10 +110,11 @@ def test_the_golden_bounds() -> None:
 
 
 def test_the_golden_balance() -> None:
-    pairs = [
-        GroupSums(arm.clicks.days, arm.clicks.numerators, arm.lists.numerators) for arm in golden()
-    ]
-    row = judge(contrast_of(*pairs), Settings("anytime", 0.02, 0.95))
+    first, other = (
+        GroupSums(clicks.days, clicks.numerators, lists.numerators)
+        for _, clicks, lists in (golden(0), golden(1))
+    )
+    row = judge(contrast_of(first, other), Settings("anytime", 0.02, 0.95))
     assert (present(row.control), present(row.treatment), row.groups, row.evidence) == exactly(
         0.230046366401, 0.229096793272, 14.6800183481, 0.787016761383
     )
