@@ -74,6 +74,15 @@ def test_anytime_is_wider_than_fixed() -> None:
     assert (fixed.kind, anytime.kind) == ("fixed", "anytime")
 
 
+def test_lists_without_a_user_are_not_trusted() -> None:
+    arm = Accumulator("mrr", intervals=Intervals())
+    arm.update_many(
+        event_of(["a"], ["a"] if user % 3 else [], user=f"u{user}" if user % 4 else None)
+        for user in range(400)
+    )
+    assert compare(arm, arm, "mrr").verdict == "do not trust"
+
+
 def test_a_metric_that_cannot_be_compared_gives_the_reason() -> None:
     plain, kept = Accumulator("mrr"), Accumulator("mrr", "gini@3", intervals=Intervals())
     with pytest.raises(NotComparableError, match="with intervals"):
