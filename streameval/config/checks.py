@@ -105,20 +105,18 @@ def analysis_problems(config: Config) -> Iterator[Problem]:
 
 def extent_problems(config: Config) -> Iterator[Problem]:
     """A [[metric]] with windows, labels or segments that are not configured."""
-    windows = config.windows.spans if config.windows is not None else []
+    windows = [] if config.windows is None else config.windows.spans
     spans = {duration_of(text) for text in windows}
     for number, metric in enumerate(config.metric):
-        for index, text in enumerate(metric.windows or []):
-            if duration_of(text) not in spans:
-                yield (
-                    f"metric[{number}].windows[{index}]",
-                    f"{text!r} is {unknown_name_problem(text, windows, '[windows] spans')}",
-                )
-        named = {"labels": (metric.labels, config.series_labels())}
-        named["segments"] = (metric.segments, config.segments)
-        for what, (names, allowed) in named.items():
+        for what, names, allowed, where in (
+            ("windows", metric.windows, windows, "[windows] spans"),
+            ("labels", metric.labels, config.series_labels(), "`labels`"),
+            ("segments", metric.segments, config.segments, "`segments`"),
+        ):
             for index, name in enumerate(names or []):
-                if problem := unknown_name_problem(name, allowed, f"`{what}`"):
+                # A window is known by its length, however it is written.
+                known = what == "windows" and duration_of(name) in spans
+                if not known and (problem := unknown_name_problem(name, allowed, where)):
                     yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
 
 
@@ -174,8 +172,11 @@ def _key_problem(error: MetricError) -> str:
 
 def label_problems(config: Config) -> Iterator[Problem]:
     """Labels and segments that are repeated or have invalid names."""
-    named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
-    named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
+    named = [
+        (f"{table}[{index}]", name)
+        for table, names in (("labels", config.labels), ("segments", config.segments))
+        for index, name in enumerate(names)
+    ]
     metric_of_parameter: dict[str, str] = {}
     for text in _places(config).values():
         # Unknown metrics are reported elsewhere.

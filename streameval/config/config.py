@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -53,6 +53,8 @@ from streameval.statistics.options import MAX_ITEMS
 
 MOST_SERIES: Final = 65_536
 """Combinations that a daemon exports."""
+
+T = TypeVar("T")
 
 _DURATIONS: Final = ("labels_idle", "max_ahead", "dedup")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -386,27 +388,27 @@ def relabel(config: Config, labels: Sequence[str]) -> Config:
     if config.event.rankers:
         labels = [name for name in labels if name != RANKER]
     segments = [name for name in config.segments if name not in labels]
-    kept_names = {*labels, *segments}
-    tables = [
-        change(
-            options, labels=options.labels and [name for name in options.labels if name in labels]
-        )
-        for options in config.metric
-    ]
-    mapped = {name: path for name, path in config.event.labels.items() if name in kept_names}
-    values = {
-        name: label_value for name, label_value in config.label_values.items() if name in kept_names
-    }
+
+    def among(names: list[str] | None, allowed: Sequence[str]) -> list[str] | None:
+        return names and [name for name in names if name in allowed]
+
+    def within(table: Mapping[str, T]) -> dict[str, T]:
+        return {name: table[name] for name in table if name in labels or name in segments}
+
     return change(
         config,
         labels=list(labels),
         segments=segments,
         metric=[
-            change(table, segments=table.segments and [x for x in table.segments if x in segments])
-            for table in tables
+            change(
+                table,
+                labels=among(table.labels, labels),
+                segments=among(table.segments, segments),
+            )
+            for table in config.metric
         ],
-        label_values=values,
-        event=change(config.event, labels=mapped),
+        label_values=within(config.label_values),
+        event=change(config.event, labels=within(config.event.labels)),
     )
 
 

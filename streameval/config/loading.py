@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -17,8 +17,8 @@ from streameval.events.errors import ConfigError
 from streameval.events.problems import Problem, problems
 from streameval.sources.options import SourceOptions
 
-T = TypeVar("T", bound=msgspec.Struct | None)
-
+_TABLES_WITH_FILES: Final = ("popularity", "similarity", "state", "registry", "web")
+_FILES: Final = ("path", "vectors", "pairs", "config_file", "ca_file")
 _INTEGERS = range(-(2**63), 2**63)
 _LITERAL = re.compile(
     r"(state|web|popularity|similarity|attributes)\.|source\.(group|topics|paths)|catalog$"
@@ -58,7 +58,12 @@ def _table(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(str(path), text, error) from None
+        remedy = "put text in quotes, and define each key and table once"
+        if any(line.strip() == "[[metrics]]" for line in text.splitlines()):
+            remedy = (
+                "`metrics` is a list of texts; a metric with its own table goes under [[metric]]"
+            )
+        raise ConfigError(str(path), "", f"invalid TOML: {error}; {remedy}.") from None
     for key, problem in _invalid_values(table):
         raise ConfigError(str(path), key, problem)
     return table
@@ -97,44 +102,32 @@ def text_of(path: Path) -> str:
         raise ConfigError(str(path), "", problem) from error
 
 
-def _syntax_error(path: str, text: str, error: tomllib.TOMLDecodeError) -> ConfigError:
-    remedy = "put text in quotes, and define each key and table once"
-    if any(line.strip() == "[[metrics]]" for line in text.splitlines()):
-        remedy = "`metrics` is a list of texts; a metric with its own table goes under [[metric]]"
-    return ConfigError(path, "", f"invalid TOML: {error}; {remedy}.")
-
-
 def _with_paths_below(path: Path, config: Config) -> Config:
     catalog = config.catalog
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
     source, there = config.source.below(path.parent)
     attribution = config.attribution and config.attribution.renamed(there)
-    tables = {
-        name: _files_below(path, getattr(config, name))
-        for name in ("popularity", "similarity", "state", "registry", "web")
-    }
-    tables["attributes"] = {
-        name: _files_below(path, options) for name, options in config.attributes.items()
-    }
+
+    def below(table: msgspec.Struct | None) -> msgspec.Struct | None:
+        if table is None:
+            return None
+        named = {name: getattr(table, name, None) for name in _FILES}
+        files = {
+            name: file if is_url(file) else str(path.parent / file)
+            for name, file in named.items()
+            if file is not None
+        }
+        return msgspec.structs.replace(table, **files)
+
     return msgspec.structs.replace(
-        config, catalog=catalog, source=source, attribution=attribution, **tables
+        config,
+        catalog=catalog,
+        source=source,
+        attribution=attribution,
+        attributes={name: below(options) for name, options in config.attributes.items()},
+        **{name: below(getattr(config, name)) for name in _TABLES_WITH_FILES},
     )
-
-
-def _files_below(path: Path, options: T) -> T:
-    if options is None:
-        return options
-    named = {
-        name: getattr(options, name, None)
-        for name in ("path", "vectors", "pairs", "config_file", "ca_file")
-    }
-    there = {
-        name: file if is_url(file) else str(path.parent / file)
-        for name, file in named.items()
-        if file is not None
-    }
-    return msgspec.structs.replace(options, **there)
 
 
 def config_error(

@@ -24,7 +24,22 @@ def web_security(options: WebOptions) -> Security:
 
 def web_config(path: str) -> WebConfig:
     """The content of a web configuration file; certificates are not read yet."""
-    table = _table(path)
+    try:
+        content = _Loader(text_of(Path(path))).get_single_data() or {}
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = f"invalid YAML: {error.problem or error.context}."
+        raise ConfigError(path, where, problem) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(path, "", f"invalid YAML: {str(error).splitlines()[0]}.") from None
+    if not isinstance(content, dict):
+        problem = f"found {msgspec.json.encode(content).decode()[:60]}; give keys with values."
+        raise ConfigError(path, "", problem)
+    # A key without a value is as if absent; a user without a hash stays, and is rejected.
+    table = _without_blanks(content)
+    if isinstance(tls := table.get("tls_server_config"), dict):
+        table["tls_server_config"] = _without_blanks(tls)
     try:
         # The loader keeps scalars as text, so that a user may be named 123 or "no".
         return msgspec.convert(table, WebConfig, strict=False)
@@ -32,34 +47,8 @@ def web_config(path: str) -> WebConfig:
         raise config_error(path, error, table, WebConfig, strict=False) from None
 
 
-def _table(path: str) -> dict[str, Any]:
-    try:
-        loader = _Loader(text_of(Path(path)))
-        content = loader.get_single_data() or {}
-    except yaml.MarkedYAMLError as error:
-        raise _syntax_error(path, error) from None
-    except yaml.YAMLError as error:
-        first = str(error).splitlines()[0]
-        raise ConfigError(path, "", f"invalid YAML: {first}.") from None
-    if not isinstance(content, dict):
-        problem = f"found {msgspec.json.encode(content).decode()[:60]}; give keys with values."
-        raise ConfigError(path, "", problem)
-    return _without_blanks(content)
-
-
-def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
-    mark = error.problem_mark or error.context_mark
-    where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return ConfigError(path, where, f"invalid YAML: {error.problem or error.context}.")
-
-
 def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
-    """Drop keys without a value; a user without a hash stays, and is rejected later."""
-    content = {name: option for name, option in table.items() if option != ""}
-    tls = content.get("tls_server_config")
-    if isinstance(tls, dict):
-        content["tls_server_config"] = {key: option for key, option in tls.items() if option != ""}
-    return content
+    return {key: value for key, value in table.items() if value != ""}
 
 
 class _Loader(yaml.BaseLoader):

@@ -257,7 +257,8 @@ class Clock:
     @property
     def votes(self) -> list[int]:
         """The event times that vote, microseconds."""
-        return self._join().votes(len(self._join().times), self.size)[0]
+        events = self._join()
+        return events.votes(len(events.times), self.size)[0]
 
     @property
     def unconfirmed(self) -> list[int]:
@@ -277,7 +278,8 @@ class Clock:
 
         `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
-        events, held = self._join().followed_by((times, voters)), len(self._join().times)
+        before = self._join()
+        events, held = before.followed_by((times, voters)), len(before.times)
         usual = not len(times) or int(times.max()) <= self._limit
         accepted = times if usual else self._accepted(events, held)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
@@ -356,9 +358,9 @@ class Clock:
 
     def _undecided(self) -> _Events:
         """The events that may still vote."""
-        stop = len(self._join().times)
-        run, _ = self._join().run(stop, self.size)
-        return self._join().newest(sum(map(len, run.values())))
+        events = self._join()
+        run, _ = events.run(len(events.times), self.size)
+        return events.newest(sum(map(len, run.values())))
 
 
 def provisional(votes: Sequence[int], max_ahead: int) -> int | None:
