@@ -226,9 +226,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         `given`: as in `inputs`.
         """
         inputs = self.inputs(given)
-        needs = [need for need in map(self._users_kept, self.families()) if need]
-        users = needs[0] if needs else False
-        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=users)
+        needs = map(self._users_kept, self.families())
+        users = next((need for need in needs if need), False)
+        metrics = *self._named(), *self._overlap()
+        return Accumulator(*metrics, **inputs, depth=self.depth, experiment=users)
 
     def accumulators(
         self, given: Mapping[str, Any] = _NOTHING
@@ -294,19 +295,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def input_files(self) -> list[str]:
         """The files with what is known of items."""
-        named = [options.path for options in self.attributes.values()]
-        named += [self.popularity.path] if self.popularity is not None else []
-        if self.similarity is not None:
-            named += [self.similarity.vectors, self.similarity.pairs]
-        named += [self.catalog] if isinstance(self.catalog, str) else []
-        return [path for path in named if path is not None]
+        tables = (*self.attributes.values(), self.popularity, self.similarity)
+        names = ("path", "vectors", "pairs")
+        named = [getattr(table, name, None) for table in tables for name in names]
+        return [path for path in (*named, self.catalog) if isinstance(path, str)]
 
     @property
     def _as_id(self) -> Callable[[str], Id]:
         return int if self.event.ids == "integer" else str
-
-    def _all(self) -> list[Metric]:
-        return [*self._named(), *self._overlap()]
 
     def _named(self) -> list[Metric]:
         return [parse(text) for text in (*self.metrics, *(options.name for options in self.metric))]

@@ -69,7 +69,7 @@ def frontend_of(config: Config, settings: Layout, schemas: Schemas | None = None
         return join_frontend(config, config.attribution, settings, schemas)
     search = widest_search(settings.families)
     decoder = Decoder(config.event, config.dimensions(), search)
-    return EventFrontend(_frame_decoder(decoder, _of_events(config), schemas), settings)
+    return EventFrontend(_frame_decoder(decoder, _encoding(config), schemas), settings)
 
 
 def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
@@ -98,7 +98,7 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
                 spans=group.spans,
                 metrics=group.metrics,
                 table=empty.table.empty(),
-                folding=folding_of(config, group),
+                folding=_folding_of(config, group),
             )
             for group, empty in config.accumulators(given)
         ],
@@ -111,14 +111,12 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
     )
 
 
-def folding_of(config: Config, group: KeptFamily) -> FoldingOptions:
-    """How many label values of a family have series of their own."""
-    named = map(config.named_values, group.dimensions)
+def _folding_of(config: Config, group: KeptFamily) -> FoldingOptions:
     # Lists that were shown are read alone, also of the combinations above the cap.
     rankers = {at for at, name in enumerate(group.dimensions) if name == RANKER}
     return FoldingOptions(
         cap=config.label_cap,
-        named=tuple(named),
+        named=tuple(map(config.named_values, group.dimensions)),
         max_series=config.max_series,
         kept=frozenset(rankers if config.event.rankers else ()),
     )
@@ -130,8 +128,7 @@ def join_frontend(
     """The frontend that joins impressions and interactions."""
 
     def framed(decoder: BatchDecoder[T], stream: InteractionOptions | None) -> BatchDecoder[T]:
-        of_stream = _of_events(config) if stream is None else _of_interactions(config, stream)
-        return _frame_decoder(decoder, of_stream, schemas)
+        return _frame_decoder(decoder, _encoding(config, stream), schemas)
 
     return JoinFrontend(
         options, config.event, config.dimensions(), layout, users=config.by_user, framed=framed
@@ -160,14 +157,11 @@ def _to_text(encoding: Encoding) -> ToText | None:
     return remove_frame if encoding.format == "json-schema" else None
 
 
-def _of_events(config: Config) -> Encoding:
+def _encoding(config: Config, stream: InteractionOptions | None = None) -> Encoding:
+    """The encoding of a stream of interactions; without one, of events."""
     event = config.event
-    return Encoding(event.format, event.time_unit or "iso8601", event.message, event.decoder)
-
-
-def _of_interactions(config: Config, stream: InteractionOptions) -> Encoding:
-    unit = stream.time_unit or config.event.time_unit or "iso8601"
-    format_, message, decoder = stream.encoding(config.event)
+    format_, message, decoder = event.encoding if stream is None else stream.encoding(event)
+    unit = (stream and stream.time_unit) or event.time_unit or "iso8601"
     return Encoding(format_, unit, message, decoder)
 
 
@@ -176,9 +170,9 @@ def _encodings(config: Config) -> dict[str, Encoding]:
     source, options = config.source, config.attribution
     if not source.has_topics:
         return {}
-    by_topic = dict.fromkeys(source.logs, _of_events(config))
+    by_topic = dict.fromkeys(source.logs, _encoding(config))
     for stream in () if options is None else options.interactions:
-        by_topic |= dict.fromkeys(stream.sources, _of_interactions(config, stream))
+        by_topic |= dict.fromkeys(stream.sources, _encoding(config, stream))
     return by_topic
 
 

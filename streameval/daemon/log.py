@@ -106,8 +106,8 @@ def _content(record: logging.LogRecord) -> Mapping[str, Any]:
             "logger": record.name,
             "message": without_user(record.getMessage()),
         }
-    given = {key: value for key, value in fields.items() if value is not None}
-    return {"event": record.getMessage(), **given}
+    present = {key: value for key, value in fields.items() if value is not None}
+    return {"event": record.getMessage(), **present}
 
 
 def _quote(value: object) -> str:

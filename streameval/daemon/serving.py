@@ -49,7 +49,7 @@ class LongWaits:
         """Whether a partition has had uncovered records for so long without a new checkpoint."""
         now, before = self._monotonic(), self._since
         behind = [(entry.log, entry.offset) for entry in stored if entry.lag]
-        self._since = {place: before.get(place, now) for place in behind}
+        self._since = {log: before.get(log, now) for log in behind}
         return any(now - since >= self._longest for since in self._since.values())
 
 
@@ -105,7 +105,8 @@ class StoreServer:
     def run(self, until: Callable[[], bool]) -> None:
         """Look at the store again and again until told to stop; `until`: whether to stop."""
         with self._site.open(f"reads {self._path}, and counts nothing"):
-            self._start_monitor()
+            if self._ends is not None:
+                self._ends.start()
             try:
                 while not until():
                     self._look(until)
@@ -172,19 +173,16 @@ class StoreServer:
                 # The file of a secret is absent while it is replaced: the next look tries again.
                 self._unasked = f"the ends of the logs are unknown: {error}"
                 return {}
-            self._start_monitor()
+            if self._ends is not None:
+                self._ends.start()
         return self._ends.ends if self._ends is not None and self._ends.answers else {}
-
-    def _start_monitor(self) -> None:
-        if self._ends is not None:
-            self._ends.start()
 
     def _trouble(self, stored: Sequence[StoredPartition], now: float) -> str | None:
         """What is wrong with the values, the worst first; None if nothing is."""
         waits = self._waits.any_in(stored)
         if self._reader.trouble is not None:
             shown = any(entry.offset is not None for entry in stored)
-            return f"{self._reader.trouble}{_READ_BEFORE if shown else ''}"
+            return f"{self._reader.trouble}{' The values are those read before.' if shown else ''}"
         if not stored:
             return f"{self._path} has no checkpoint of the configured topics yet."
         problems = [entry for entry in stored if entry.problem is not None]
@@ -194,6 +192,3 @@ class StoreServer:
         if self._unasked is not None:
             return self._unasked
         return uncovered_partitions(stored, now) if waits else None
-
-
-_READ_BEFORE: Final = " The values are those read before."

@@ -95,9 +95,7 @@ class Site:
             security=self._security,
         )
         self._server = Server(app, web.addresses, self._security)
-        self._otlp: AbstractContextManager[object] = nullcontext()
-        if _sends_otlp(environment):
-            self._otlp = self._otlp_exporter(exporter, environment, name)
+        self._otlp = self._otlp_exporter(exporter, environment, name)
 
     @property
     def addresses(self) -> list[str]:
@@ -122,7 +120,14 @@ class Site:
     def _otlp_exporter(
         self, exporter: PrometheusExporter, environment: Mapping[str, str], name: str
     ) -> AbstractContextManager[object]:
-        """What sends the families of /metrics by OTLP."""
+        """What sends the families of /metrics by OTLP, if the environment asks for it."""
+        exporters = [x.strip() for x in environment.get("OTEL_METRICS_EXPORTER", "").split(",")]
+        for exporter_name in exporters:
+            if exporter_name not in {"otlp", "prometheus", "none", ""}:
+                problem = f"found {exporter_name!r}; give otlp, prometheus or none."
+                raise UsageError(f"OTEL_METRICS_EXPORTER: {problem}")
+        if "otlp" not in exporters:
+            return nullcontext()
         with imports_of("OTEL_METRICS_EXPORTER=otlp", "otlp"):
             from streameval.exporters.otlp import OtlpExporter  # noqa: PLC0415  an extra
 
@@ -169,16 +174,16 @@ class MemoryWarning:
 
     def __init__(self, uses: Callable[[], Sequence[MemoryUse]] = memory_uses) -> None:
         self._uses = uses
-        self._given = False
+        self._logged = False
 
     def observe(self) -> None:
         """Compare the memory in use with each limit."""
         used, limit = max(self._uses(), key=lambda use: use.used / use.limit, default=(0, 1))
-        if used >= _NEAR * limit and not self._given:
-            self._given = True
+        if used >= _NEAR * limit and not self._logged:
+            self._logged = True
             emit(logging.WARNING, "memory_near_limit", used_bytes=used, limit_bytes=limit)
         elif used < _FAR * limit:
-            self._given = False
+            self._logged = False
 
 
 _FLOOD_SECONDS = 60.0
@@ -196,16 +201,6 @@ class PasswordFlood:
         if self._clock() >= self._next:
             self._next = self._clock() + _FLOOD_SECONDS
             emit(logging.WARNING, "password_flood", address=address)
-
-
-def _sends_otlp(environment: Mapping[str, str]) -> bool:
-    """Whether values are sent by OTLP; /metrics is served in any case."""
-    named = [name.strip() for name in environment.get("OTEL_METRICS_EXPORTER", "").split(",")]
-    for name in named:
-        if name not in {"otlp", "prometheus", "none", ""}:
-            problem = f"found {name!r}; give otlp, prometheus or none."
-            raise UsageError(f"OTEL_METRICS_EXPORTER: {problem}")
-    return "otlp" in named
 
 
 def _log_otlp(problem: str | None) -> None:

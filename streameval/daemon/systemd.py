@@ -85,14 +85,11 @@ class Supervisor:
                 sender.settimeout(_SEND_TIMEOUT)
                 sender.sendto(message.encode(), address)
         except OSError as error:
-            self._log_failure(error)
+            if self._reached:
+                emit(logging.WARNING, "supervisor_unreachable", socket=self._socket, error=error)
+            self._reached = False
         else:
             self._reached = True
-
-    def _log_failure(self, error: OSError) -> None:
-        if self._reached:
-            emit(logging.WARNING, "supervisor_unreachable", socket=self._socket, error=error)
-        self._reached = False
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:
