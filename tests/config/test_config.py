@@ -32,7 +32,6 @@ from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOpti
 from tests.effort import many_examples
 
 _SHORTEST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n'
-_WEB = f"{_SHORTEST}[web]\n"
 _KAFKA = 'metrics = ["ctr"]\n[source]\ntype = "kafka"\ntopics = ["t"]\n'
 
 
@@ -47,18 +46,17 @@ def test_a_minimal_configuration_has_three_lines(tmp_path: Path) -> None:
     assert config == configuration()(metrics=["ctr"], source=SimulatorOptions())
 
 
-def test_a_bucket_url_stays_unchanged(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_configuration_and_urls_stay(tmp_path: Path) -> None:
+    text = 'metrics = ["ctr"]\nstate.path = "state"\nweb.config_file = "web.yml"\n'
+    text += '[source]\ntype = "files"\npaths = ["a.ndjson", "/b.ndjson", "-"]\n'
+    config = _loaded(tmp_path, text)
+    assert config.source == FilesOptions(paths=[f"{tmp_path}/a.ndjson", "/b.ndjson", "-"])
+    assert config.web.config_file == f"{tmp_path}/web.yml"
+    assert config.state == StateOptions(path=f"{tmp_path}/state")
     state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"\n'
-    options = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
-    assert options is not None
-    assert options.path == "s3://bucket/prefix"
-    assert options.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
-
-
-def test_paths_are_relative_to_the_configuration(tmp_path: Path) -> None:
-    text = 'metrics = ["ctr"]\n[source]\ntype = "files"\npaths = ["a.ndjson", "/b.ndjson", "-"]\n'
-    source = _loaded(tmp_path, text).source
-    assert source == FilesOptions(paths=[f"{tmp_path}/a.ndjson", "/b.ndjson", "-"])
+    bucket = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
+    assert bucket == StateOptions(path="s3://bucket/prefix", region="eu-west-1", timeout="5s")
+    assert bucket.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
 
 
 def test_a_catalogue_of_ids_leaves_other_items_out(tmp_path: Path) -> None:
@@ -128,26 +126,18 @@ def test_similarity_comes_as_vectors_or_as_pairs(
     assert accumulator.read("list_diversity").value == diversity
 
 
-def test_a_server_has_one_address_or_several(tmp_path: Path) -> None:
+def test_a_server_has_one_address_or_several() -> None:
     several = ["127.0.0.1:1", "[::1]:1", "a:0", "a:0"]
-    assert _loaded(tmp_path, _SHORTEST).web.addresses == ["127.0.0.1:9877"]
-    assert _loaded(tmp_path, f'{_WEB}listen = "[::1]:1"').web.addresses == ["[::1]:1"]
-    assert _loaded(tmp_path, f"{_WEB}listen = {several}").web.addresses == several
+    assert WebOptions().addresses == ["127.0.0.1:9877"]
+    assert WebOptions(listen="[::1]:1").addresses == ["[::1]:1"]
+    assert WebOptions(listen=several).addresses == several
 
 
 @pytest.mark.parametrize(
-    ("given", "prefix"), [("/", ""), ("/eval", "/eval"), ("/eval/", "/eval"), ("/a/b", "/a/b")]
+    ("route", "prefix"), [("/", ""), ("/eval", "/eval"), ("/eval/", "/eval"), ("/a/b", "/a/b")]
 )
-def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: str) -> None:
-    assert _loaded(tmp_path, f'{_WEB}route_prefix = "{given}"').web.prefix == prefix
-
-
-def test_paths_of_other_tables_are_relative_to_the_configuration(tmp_path: Path) -> None:
-    tables = '[state]\npath = "state"\n'
-    config = _loaded(tmp_path, f'{_WEB}config_file = "web.yml"\n{tables}')
-    assert config.web.config_file == f"{tmp_path}/web.yml"
-    assert config.state is not None
-    assert config.state.path == f"{tmp_path}/state"
+def test_a_prefix_has_no_slash_at_its_end(route: str, prefix: str) -> None:
+    assert WebOptions(route_prefix=route).prefix == prefix
 
 
 _TABLES_OF = (WindowsOptions, MetricOptions, StateOptions, DeadLetterOptions)

@@ -46,13 +46,6 @@ def _summary(group: KeptFamily) -> tuple[str, tuple[str, ...], list[str], list[s
     return group.name, group.dimensions, metrics, [span_text(span) for span in group.spans]
 
 
-def test_metrics_without_a_table_share_one_family_and_one_for_each_segment() -> None:
-    assert [_summary(group) for group in _config().families()] == [
-        ("labels", ("variant", "model"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
-        ("country", ("variant", "model", "country"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
-    ]
-
-
 def test_a_metric_with_fewer_labels_and_windows_has_a_separate_family() -> None:
     coverage = MetricOptions(name="distinct_items@10", labels=["model"], windows=["1d"])
     assert [_summary(group) for group in _config(coverage).families()] == [

@@ -102,23 +102,18 @@ def test_windows_come_before_the_lifetime() -> None:
     assert lists == [("5m", 1), ("3h", 3), ("lifetime", 4)]
 
 
-def test_an_idle_label_value_is_left_out() -> None:
+def test_an_idle_label_value_is_left_out_with_its_counters() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
     assert {line.labels for line in Taking(ingest, idle=1_000_000_000).take().series} == {
         ("old",),
         ("new",),
     }
-    assert {line.labels for line in Taking(ingest, idle=999_000_000).take().series} == {("new",)}
-
-
-def test_counters_of_idle_label_values_are_left_out() -> None:
-    ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
-    ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
     counted: dict[CounterKey, CounterValue] = {
         (0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")
     }
     taken = Taking(ingest, idle=999_000_000).take(counted=counted)
+    assert {line.labels for line in taken.series} == {("new",)}
     assert [labels for _, labels, _ in taken.counted or {}] == [("new",), ("elsewhere",)]
 
 
@@ -233,14 +228,6 @@ def test_an_unchanged_pane_is_the_same_object() -> None:
     assert before[0] is after[0]
     assert [row[0][1] for pane in before for row in pane.rows.values()] == [1, 1]
     assert [row[0][1] for pane in after for row in pane.rows.values()] == [1, 2]
-
-
-def test_the_history_of_panes_survives_a_restart() -> None:
-    before, after = counting(HOUR), counting(HOUR)
-    before.apply(batch([record(ts=60 * minute) for minute in range(50)]))
-    place = batch([]).partition
-    after.restore(place, {place: 50}, parts(before))
-    assert rows(Taking(after).take().past) == rows(Taking(before).take().past)
 
 
 def test_a_long_history_is_read_in_steps_the_newest_first(
