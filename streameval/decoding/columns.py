@@ -17,24 +17,24 @@ from streameval.statistics.arrays import BoolArray
 
 
 class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
-    """The outcome of decoding a batch of records. A place is the index of a record in the batch.
+    """The outcome of decoding a batch of records. Indices are those of records in the batch.
 
     Attributes:
         batch: the events as columns, in record order; a join gives codes instead of ids.
         dimensions: label and segment values of each event; None if none are configured.
-        places: place of each valid record, ascending.
+        indices: of the valid records, ascending.
         rankers: for each event, the lists of the rankers that were not shown, in their order; None
             if none are configured.
         voters: key of each valid record, else its user, for the clock; None if none has any.
-        invalid: place and reason of each invalid record, ascending.
-        tombstones: places of the records without a value, ascending.
+        invalid: index and reason of each invalid record, ascending.
+        tombstones: indices of the records without a value, ascending.
     """
 
     whole: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
 
     batch: Batch
     dimensions: Sequence[tuple[str, ...]] | None
-    places: Any
+    indices: Any
     rankers: Sequence[Sequence[Sequence[Id]]] | None = None
     voters: Sequence[str | int | bytes | None] | None = None
     invalid: Sequence[tuple[int, InvalidEvent]] = ()
@@ -55,23 +55,23 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
 
         `keys`: of all records of the batch.
         """
-        voters = voters_of(self.places, keys, self.batch.users)
+        voters = voters_of(self.indices, keys, self.batch.users)
         return self if voters is None else msgspec.structs.replace(self, voters=voters)
 
     def with_others(self, others: Decoded, at: Sequence[int]) -> Decoded:
         """These records together with others of the batch, which were decoded apart from them.
 
-        `at`: the place of each of the others, ascending.
+        `at`: the index of each of the others, ascending.
         """
         decoded = self
-        if len(others.places):
-            places = [at[place] for place in others.places]
-            both = self.joined(msgspec.structs.replace(others, places=places))
-            decoded = both.take(np.argsort(both.places))
+        if len(others.indices):
+            indices = [at[index] for index in others.indices]
+            both = self.joined(msgspec.structs.replace(others, indices=indices))
+            decoded = both.take(np.argsort(both.indices))
         return msgspec.structs.replace(
             decoded,
-            invalid=[(at[place], event) for place, event in others.invalid],
-            tombstones=[at[place] for place in others.tombstones],
+            invalid=[(at[index], event) for index, event in others.invalid],
+            tombstones=[at[index] for index in others.tombstones],
         )
 
     @property
@@ -86,7 +86,7 @@ class Decoded(ColumnSet, frozen=True, kw_only=True, eq=False):
 
 
 def voters_of(
-    places: Any,
+    indices: Any,
     keys: Sequence[bytes | None] | None,
     users: Sequence[str | int | None] | None,
 ) -> Sequence[str | int | bytes | None] | None:
@@ -96,7 +96,7 @@ def voters_of(
     """
     if keys is None or not any(keys):
         return users
-    if len(places) == len(keys) and all(keys):
+    if len(indices) == len(keys) and all(keys):
         return keys
-    rows = zip(places, users or repeat(None), strict=False)
-    return [keys[place] or user for place, user in rows]
+    rows = zip(indices, users or repeat(None), strict=False)
+    return [keys[index] or user for index, user in rows]

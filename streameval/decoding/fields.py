@@ -111,7 +111,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         check_types(self, self._problems())
         if self.rankers is not None:
-            # A join keeps their lists by place, and settings are equal in any order.
+            # A join keeps their lists by index, and settings are equal in any order.
             msgspec.structs.force_setattr(self, "rankers", dict(sorted(self.rankers.items())))
 
     def _problems(self) -> Iterator[tuple[str, str]]:

@@ -67,11 +67,11 @@ class FramedDecoder(Generic[T]):
         """Decode a batch to columns; a record that does not match its schema is invalid."""
         refused: dict[int, InvalidEvent] = {}
         texts: list[bytes | None] = []
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             try:
                 texts.append(None if value is None else self._to_text(value))
             except Refusal as refusal:
-                refused[place] = refusal.invalid
+                refused[index] = refusal.invalid
                 texts.append(None)
         decoded = self._decoder.decode_many(texts)
         if refused:
@@ -111,12 +111,12 @@ def _finite(value: Any) -> Any:
 def with_invalid(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:
     """The columns with these records as invalid ones; if they are tombstones, instead of those.
 
-    `refused`: place in the batch -> why the record is invalid.
+    `refused`: index in the batch -> why the record is invalid.
     """
     return msgspec.structs.replace(
         decoded,
         invalid=sorted([*decoded.invalid, *refused.items()], key=lambda entry: entry[0]),
-        tombstones=[place for place in decoded.tombstones if place not in refused],
+        tombstones=[index for index in decoded.tombstones if index not in refused],
     )
 
 

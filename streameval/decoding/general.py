@@ -110,8 +110,8 @@ class RecommendationReader:
         if set(map(type, scores_found)) == {float}:  # JSON numbers are finite
             return scores_found if len(scores_found) == len(values) else None
         numbers = [
-            finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")
-            for place, value in enumerate(values)
+            finite(score, f"{self._field}[{index}].{self._score.text}", "invalid_score")
+            for index, value in enumerate(values)
             if type(value) is dict and (score := self._score.of(value)) is not None
         ]
         return numbers if numbers and len(numbers) == len(values) else None
@@ -254,17 +254,17 @@ class GeneralDecoder:
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
-        events, places = list[DecodedEvent](), list[int]()
+        events, indices = list[DecodedEvent](), list[int]()
         invalid, tombstones = list[tuple[int, InvalidEvent]](), list[int]()
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             event = None if value is None else self.decode(value)
             if event is None:
-                tombstones.append(place)
+                tombstones.append(index)
             elif isinstance(event, InvalidEvent):
-                invalid.append((place, event))
+                invalid.append((index, event))
             else:
                 events.append(event)
-                places.append(place)
+                indices.append(index)
         batch = columns_of(events)
         if "time" in self._paths:
             times = np.array([event.ts for event in events], dtype=np.int64)
@@ -274,7 +274,7 @@ class GeneralDecoder:
             batch = msgspec.structs.replace(batch, event_ids=ids)
         return Decoded(
             batch=batch,
-            places=places,
+            indices=indices,
             dimensions=[event.labels for event in events] if self._dimensions else None,
             rankers=[event.rankers for event in events] if self._rankers else None,
             invalid=invalid,
@@ -282,21 +282,21 @@ class GeneralDecoder:
         )
 
     def _event(self, record: dict[str, Any]) -> DecodedEvent:
-        shown = self._read_recommendations(self._paths["recommendations"].of(record))
+        listed = self._read_recommendations(self._paths["recommendations"].of(record))
         outcome = _NONE
         if not self._shown_only:
             outcome = self._read_interactions(self._paths["interactions"].of(record))
-            if are_marks(shown.items, outcome.items):
+            if are_marks(listed.items, outcome.items):
                 raise marks_error(self._fields.interactions)
-        read, items = partial(self._read, record), (len(shown.items), shown.padded)
+        read, items = partial(self._read, record), (len(listed.items), listed.padded)
         return DecodedEvent(
-            recommendations=shown.items,
+            recommendations=listed.items,
             interactions=outcome.items,
             user=read("user", self._name.one, optional=True) or None,
             ts=read("time", self._moment),
             labels=tuple(label_text(path.of(record), path.text) for path in self._dimensions),
             positions=read("positions", positions, *items, optional=True),
-            scores=read("scores", scores, *items) if "scores" in self._paths else shown.scores,
+            scores=read("scores", scores, *items) if "scores" in self._paths else listed.scores,
             baseline=read("baseline", self._read_baseline),
             history=read("history", self._read_history, optional=True),
             typed=outcome.typed,

@@ -132,10 +132,12 @@ class Path:
         walked = [self._walk(element, depth) for element in value]
         return [inner for outer in walked for inner in outer or ()] if lists_follow else walked
 
-    def _refusal(self, wanted: str, value: object, depth: int) -> Refusal:
+    def _refusal(self, expected: str, value: object, depth: int) -> Refusal:
         steps = (name + "[]" * is_each for name, is_each in self.segments[:depth])
-        where = ".".join(steps).removesuffix("[]") if wanted == "an array" else ".".join(steps)
-        return Refusal("wrong_type", f"{where}: found {shortened_json(value)} instead of {wanted}")
+        where = ".".join(steps).removesuffix("[]") if expected == "an array" else ".".join(steps)
+        return Refusal(
+            "wrong_type", f"{where}: found {shortened_json(value)} instead of {expected}"
+        )
 
 
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:

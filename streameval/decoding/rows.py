@@ -65,28 +65,28 @@ class RowDecoder:
         """Decode a batch of records to columns, with the hits of the lists of plain ones."""
         rows, others = list[Any](), list[int]()
         decode, append = self._decode, rows.append  # looked up once: this is the hot loop
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             try:
                 append(decode(value))
             except (TypeError, *FAILURES):  # a tombstone raises TypeError
-                others.append(place)
-        places: Sequence[int] = range(len(values))
+                others.append(index)
+        indices: Sequence[int] = range(len(values))
         if others:
-            places = np.delete(np.arange(len(values)), others).tolist()
-        decoded = self._columns(rows, places) if rows else None
+            indices = np.delete(np.arange(len(values)), others).tolist()
+        decoded = self._columns(rows, indices) if rows else None
         odd = [] if decoded is None else self._odd(rows, decoded.batch)
         if decoded is None or len(odd) == len(rows):
             return self._general.decode_many(values)
         if odd:
             decoded = decoded.take(np.delete(np.arange(len(rows)), odd))
-            others = sorted([*others, *(places[row] for row in odd)])
+            others = sorted([*others, *(indices[row] for row in odd)])
         if not others:
             return decoded
         return decoded.with_others(
-            self._general.decode_many([values[place] for place in others]), others
+            self._general.decode_many([values[index] for index in others]), others
         )
 
-    def _columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
+    def _columns(self, rows: Sequence[Any], indices: Sequence[int]) -> Decoded:
         users = self._column(rows, "user")
         if users is not None:
             if int in set(map(type, users)):
@@ -120,19 +120,20 @@ class RowDecoder:
         )
         depth, every = (self._search or Search()).of(batch)
         lists: Sequence[Any] = batch.recommendations
-        acts: Sequence[Any] = batch.interactions
-        matches = match(lists, acts, self._kind, depth, every=every)
+        interactions: Sequence[Any] = batch.interactions
+        matches = match(lists, interactions, self._kind, depth, every=every)
         if self._are_text and matches.odd.size:
             # Some may be odd for their integers alone.
-            lists, acts = list(map(_as_text, lists)), list(map(_as_text, acts))
-            matches = match(lists, acts, self._kind, depth, every=every)
+            lists = list(map(_as_text, lists))
+            interactions = list(map(_as_text, interactions))
+            matches = match(lists, interactions, self._kind, depth, every=every)
         labels = [[getattr(row, slot) for row in rows] for slot in self._dimensions]
         rankers = [self._ids(rows, slot) for slot in self._rankers]
         return Decoded(
             batch=msgspec.structs.replace(
-                batch, recommendations=lists, interactions=acts, matches=matches
+                batch, recommendations=lists, interactions=interactions, matches=matches
             ),
-            places=places,
+            indices=indices,
             dimensions=list(map(_texts, zip(*labels, strict=True))) if labels else None,
             rankers=list(zip(*rankers, strict=True)) if rankers else None,
         )
@@ -191,25 +192,25 @@ def plain_row(
     text, identity = short_text(MAX_ID_BYTES), short_text(MAX_ID_BYTES, 1) | INTEGER
     # An empty text is padding, which the general decoder removes.
     item = identity if fields.ids == "string" else INTEGER
-    shown, acts = (
+    listed, interacted = (
         _list_of(item, most) for most in (fields.max_recommendations, fields.max_interactions)
     )
     if fields.ids == "string":  # keys of JSON objects are text
-        acts |= _gains_of(short_text(MAX_ID_BYTES, 1), fields.max_interactions)
+        interacted |= _gains_of(short_text(MAX_ID_BYTES, 1), fields.max_interactions)
     word: Any = short_text(MAX_LABEL_BYTES)
     # With a default, the field is optional.
     kinds: dict[str, tuple[Any, ...]] = {
-        "recommendations": (shown,),
-        "interactions": (acts,),
+        "recommendations": (listed,),
+        "interactions": (interacted,),
         "user": (text | INTEGER | None, None),
         "time": (KINDS[fields.time_unit or "s"],),
         "event_id": (identity,),
         "positions": (list[_RANK] | None, None),
         "scores": (list[float],),
-        "baseline": (shown,),
+        "baseline": (listed,),
         "history": (_list_of(item, MAX_HISTORY) | None, None),
         "per_item": (list[float | word | None] | None, None),
-        "rankers": (shown,),
+        "rankers": (listed,),
         "labels": (word | INTEGER | None, None),  # `label_texts` makes text of it
     }
     columns, paths = list[Any](), dict[str, str]()

@@ -62,10 +62,10 @@ class RecordScanner:
             # Most are read by the decoder, which need not read their lists a second time.
             return self._decoder.decode_many(values)
         plain: Sequence[Any] = values
-        places: Sequence[int] = range(len(values))
+        indices: Sequence[int] = range(len(values))
         if odd.size:
-            places = np.delete(np.arange(len(values)), odd).tolist()
-            plain = [values[place] for place in places]
+            indices = np.delete(np.arange(len(values)), odd).tolist()
+            plain = [values[index] for index in indices]
         batch = Batch(
             recommendations=(),
             interactions=(),
@@ -79,13 +79,13 @@ class RecordScanner:
         decoded = Decoded(
             batch=self._with_lists(batch, plain),
             dimensions=dimensions if labels else None,
-            places=places,
+            indices=indices,
         )
         if not odd.size:
             return decoded
-        others = self._decoder.decode_many([values[place] for place in odd.tolist()])
+        others = self._decoder.decode_many([values[index] for index in odd.tolist()])
         # Their hits and lists in the form of the plain ones, none of which is read to join.
-        valid: list[Any] = [values[odd[place]] for place in others.places]
+        valid: list[Any] = [values[odd[index]] for index in others.indices]
         batch = self._with_lists(matched(others.batch, self._search), valid)
         return decoded.with_others(replace(others, batch=batch), odd.tolist())
 

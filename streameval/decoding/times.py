@@ -91,8 +91,8 @@ def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     nearest = np.rint(tenths)
     sure = (seconds >= 2.0**29) & (seconds < 2.0**32) & (np.abs(tenths - nearest) != 0.5)
     result = whole.astype(np.int64) * _PER_SECOND + np.rint(nearest / 10).astype(np.int64)
-    for place in np.flatnonzero(~sure).tolist():
-        result[place] = _from_seconds(seconds[place].item())
+    for index in np.flatnonzero(~sure).tolist():
+        result[index] = _from_seconds(seconds[index].item())
     return result
 
 

@@ -156,9 +156,9 @@ def positions(content: Any, field: str, items: int, padded: int) -> list[int] | 
     ranks = _cut(as_list(content, field), items, padded)
     if ranks and ranks.count(None) == len(ranks) == items:
         return None
-    for place, value in enumerate(ranks):
+    for index, value in enumerate(ranks):
         if type(value) is not int or not 1 <= value <= LARGEST_RANK:
-            problem = f"{field}[{place}]: {shortened_json(value)} is not in 1 to {LARGEST_RANK:,}"
+            problem = f"{field}[{index}]: {shortened_json(value)} is not in 1 to {LARGEST_RANK:,}"
             raise Refusal("invalid_positions", problem)
     check_length(ranks, items, field, "invalid_positions")
     return ranks
@@ -168,7 +168,7 @@ def scores(content: Any, field: str, items: int, padded: int) -> list[float]:
     """Scores of the items shown; see `positions`."""
     listed = _cut(as_list(content, field), items, padded)
     numbers = [
-        finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(listed)
+        finite(value, f"{field}[{index}]", "invalid_score") for index, value in enumerate(listed)
     ]
     check_length(numbers, items, field, "invalid_score")
     return numbers

@@ -351,11 +351,11 @@ def count_each(decoded: Decoded, count: Callable[[Decoded], T]) -> tuple[Decoded
     def alone(row: int) -> object:
         return count(decoded.take(np.array([row])))
 
-    counted, failures = _without_failures(lambda: count(decoded), alone, len(decoded.places))
+    counted, failures = _without_failures(lambda: count(decoded), alone, len(decoded.indices))
     if not failures:
         return decoded, counted
-    rest = decoded.take(np.delete(np.arange(len(decoded.places)), [*failures]))
-    refused = {int(decoded.places[row]): event for row, event in failures.items()}
+    rest = decoded.take(np.delete(np.arange(len(decoded.indices)), [*failures]))
+    refused = {int(decoded.indices[row]): event for row, event in failures.items()}
     remaining = with_invalid(rest, refused)
     return remaining, count(remaining)
 

@@ -542,8 +542,8 @@ class EventCounter:
         for state, batch in zip(states, batches, strict=True):
             state.check_follows(batch)
         edges = records = [0, *accumulate(len(batch.values) for batch in batches)]
-        if len(decoded.places) < records[-1]:
-            edges = np.searchsorted(np.asarray(decoded.places, np.int64), records).tolist()
+        if len(decoded.indices) < records[-1]:
+            edges = np.searchsorted(np.asarray(decoded.indices, np.int64), records).tolist()
         events = LogRows(edges, decoded, self.layout.windowing, paned=self.sink is None)
         self._count(states, events, lists, dedup=True)
         applied = _outcomes(records, events)
@@ -556,7 +556,7 @@ class EventCounter:
         if self.sink is not None:
             self.sink(lists.lists)
             return
-        events = LogRows([0, len(decoded.places)], decoded, self.layout.windowing, paned=True)
+        events = LogRows([0, len(decoded.indices)], decoded, self.layout.windowing, paned=True)
         self._count([state], events, lists, dedup=False)
         state.add(Tally(late=events.late[0], future=events.future[0]))
 

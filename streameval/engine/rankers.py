@@ -64,7 +64,7 @@ def lists_by_ranker(events: Decoded, rankers: Sequence[str]) -> Decoded:
     Example:
         >>> from streameval.events import Batch
         >>> shown = Batch(recommendations=[["a", "b"]], interactions=[["b"]])
-        >>> events = Decoded(batch=shown, dimensions=None, places=[0], rankers=[[["b", "c"]]])
+        >>> events = Decoded(batch=shown, dimensions=None, indices=[0], rankers=[[["b", "c"]]])
         >>> lists = lists_by_ranker(events, ["challenger"])
         >>> lists.batch.recommendations, lists.dimensions
         ([['a', 'b'], ['b', 'c']], [('shown',), ('challenger',)])

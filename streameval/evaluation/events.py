@@ -224,7 +224,7 @@ class EventRows:
         if self._labels:
             named = [_label(block, fields.labels.get(name, name)) for name in self._labels]
             dimensions = list(zip(*named, strict=True))
-        return Decoded(batch=batch, dimensions=dimensions, places=np.arange(len(batch)))
+        return Decoded(batch=batch, dimensions=dimensions, indices=np.arange(len(batch)))
 
     def _check_block(self, block: RowBlock, columns: Mapping[str, Any], search: Search) -> Batch:
         """The events as a batch; an error names the first row that is none."""

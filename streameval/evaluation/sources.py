@@ -403,7 +403,7 @@ class EventsInMemory:
             batch = msgspec.structs.replace(batch, times=np.full(len(batch), start, np.int64))
         elif batch.times is not None:
             batch = msgspec.structs.replace(batch, times=np.array(batch.times, np.int64))
-        decoded = Decoded(batch=batch, dimensions=None, places=np.arange(len(batch)))
+        decoded = Decoded(batch=batch, dimensions=None, indices=np.arange(len(batch)))
         yield _with_records(decoded, Partition("recommendations", part), 0)
 
 

@@ -50,7 +50,7 @@ def closed_events(
     )
     return Decoded(
         batch=batch,
-        places=range(len(batch)),
+        indices=range(len(batch)),
         dimensions=lists.dimensions,
         voters=users,
         rankers=rankers and [of_list or [] for of_list in rankers],
@@ -66,14 +66,14 @@ def are_inside(
     lists: OpenLists, attributed: Sequence[Sequence[Interaction]], items: ItemNumbers
 ) -> list[bool]:
     """Whether each interaction, list by list, is with an item of the list."""
-    numbers = items.number(act.item for of_list in attributed for act in of_list)
+    numbers = items.number(interaction.item for of_list in attributed for interaction in of_list)
     if not numbers.size:
         return []
     owners = np.repeat(np.arange(len(lists)), [*map(len, attributed)])
-    shown = lists.items.take(owners)
-    matches = shown.values == shown.spread(numbers)
+    items_of_lists = lists.items.take(owners)
+    matches = items_of_lists.values == items_of_lists.spread(numbers)
     inside = np.zeros(numbers.size, dtype=np.bool_)
-    inside[shown.owners(np.flatnonzero(matches))] = True
+    inside[items_of_lists.owners(np.flatnonzero(matches))] = True
     return inside.tolist()
 
 

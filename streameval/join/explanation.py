@@ -91,14 +91,14 @@ class KeyListener:
         rows = joiner.open_lists(self._key)
         lists = [*self._lists, *(self._list(*joiner.lists.at(row), "open") for row in rows)]
         for found, matched in joiner.matched(joiner.interactions.between(NEVER, FOREVER)):
-            interactions, place = joiner.interactions.at(found.row)
-            is_about = interactions.keys[place] == self._key or not set(rows).isdisjoint(matched)
-            if is_about and self._origin(interactions, place) not in self._records:
+            interactions, index = joiner.interactions.at(found.row)
+            is_about = interactions.keys[index] == self._key or not set(rows).isdisjoint(matched)
+            if is_about and self._origin(interactions, index) not in self._records:
                 why = "It waits, because an older record may still come."
-                if interactions.times[place] < joiner.watermark:
+                if interactions.times[index] < joiner.watermark:
                     why = "It is attributed to a list, which is counted when its window is over."
-                shown = self._list(*joiner.lists.at(matched[-1]), "open").items if matched else ()
-                self._note(interactions, place, "open", why, shown)
+                items = self._list(*joiner.lists.at(matched[-1]), "open").items if matched else ()
+                self._note(interactions, index, "open", why, items)
         if not lists and not self._records:
             return None
         return Explanation(
@@ -135,13 +135,13 @@ class KeyListener:
         )
 
     def _note(
-        self, records: OpenRecords, row: int, outcome: Status, why: str, shown: Sequence[Id] = ()
+        self, records: OpenRecords, row: int, outcome: Status, why: str, items: Sequence[Id] = ()
     ) -> None:
-        """Note the outcome of a record; `shown`: the items of its list."""
+        """Note the outcome of a record; `items`: of its list."""
         item = rank = kind = None
         if isinstance(records, OpenInteractions):
             (item,), kind = self._items(records, row), records.types[row]
-            rank = shown.index(item) + 1 if item in shown else None
+            rank = items.index(item) + 1 if item in items else None
         if outcome == "counted":
             place = f"at rank {rank}" if rank else "with an item that the list did not show"
             why = f"It is part of the event, {place}."

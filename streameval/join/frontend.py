@@ -48,8 +48,8 @@ class JoinFrontend:
     ) -> None:
         self.layout = layout
         self.rules = options.rules(dimensions, users=users)
-        shown = Decoder(options.fields(event), dimensions, search=None)
-        self._impressions: BatchDecoder[Decoded] = framed(shown, None)
+        impressions = Decoder(options.fields(event), dimensions, search=None)
+        self._impressions: BatchDecoder[Decoded] = framed(impressions, None)
         self._interactions: list[BatchDecoder[InteractionColumns]] = [
             framed(InteractionDecoder(interaction, event, options.key), interaction)
             for interaction in options.interactions
@@ -69,7 +69,7 @@ class JoinFrontend:
         if stream:
             clicks = self._interactions[stream - 1].decode_many(batch.values)
             users = clicks.keys if self._by_user else None
-            voters = voters_of(clicks.places, batch.keys, users)
+            voters = voters_of(clicks.indices, batch.keys, users)
             return msgspec.structs.replace(clicks, voters=voters)
         voting = self._impressions.decode_many(batch.values).voting(batch.keys)
         return _with_users(voting) if self._by_user else voting
@@ -101,13 +101,13 @@ class JoinFrontend:
 
 def _with_users(decoded: Decoded) -> Decoded:
     """The lists with a user; the others are invalid."""
-    users = decoded.batch.users or [None] * len(decoded.places)
+    users = decoded.batch.users or [None] * len(decoded.indices)
     missing = [row for row, user in enumerate(users) if user is None]
     if not missing:
         return decoded
     reason = InvalidEvent("missing_field", "the user is absent or empty, and the join needs it")
-    kept = decoded.take(np.delete(np.arange(len(users)), missing))
-    joined: Decoded = with_invalid(kept, {decoded.places[row]: reason for row in missing})
+    with_user = decoded.take(np.delete(np.arange(len(users)), missing))
+    joined: Decoded = with_invalid(with_user, {decoded.indices[row]: reason for row in missing})
     return joined
 
 
@@ -171,12 +171,12 @@ class CopartitionedOwner:
 
 def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -> None:
     """Raise RefusedRecordsError if a key of a sample is in partitions with different numbers."""
-    places: dict[str, dict[str, int]] = {}
+    numbers_of: dict[str, dict[str, int]] = {}
     by_user = frontend.rules.key == "user_item"
     for batch in sample:
         # Counting reports records that cannot be decoded.
         for key in _keys(decode_each(frontend.decode, batch), by_user=by_user):
-            numbers = places.setdefault(key, {})
+            numbers = numbers_of.setdefault(key, {})
             numbers.setdefault(batch.partition.topic, batch.partition.number)
             if set(numbers.values()) != {batch.partition.number}:
                 numbers[batch.partition.topic] = batch.partition.number

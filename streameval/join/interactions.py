@@ -30,12 +30,12 @@ class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
     Attributes:
         keys: request id or user of each interaction.
         counts: whether its type counts.
-        places, voters, invalid, tombstones: as in `Decoded`.
+        indices, voters, invalid, tombstones: as in `Decoded`.
     """
 
     whole: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
 
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     times: NDArray[np.int64]
     keys: Sequence[str]
     items: Sequence[Id]
@@ -92,22 +92,22 @@ class InteractionDecoder:
     def decode_many(self, values: Sequence[bytes | None]) -> InteractionColumns:
         """Decode a batch of records to columns; never raises for invalid bytes."""
         rows: list[Any] = []
-        places: list[int] = []
+        indices: list[int] = []
         invalid: list[tuple[int, InvalidEvent]] = []
         tombstones: list[int] = []
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             if value is None:
-                tombstones.append(place)
+                tombstones.append(index)
                 continue
             try:
                 rows.append(self._decode(value))
             except Refusal as refusal:
-                invalid.append((place, refusal.invalid))
+                invalid.append((index, refusal.invalid))
             except InvalidEventError as error:
-                invalid.append((place, invalid_of(error)))
+                invalid.append((index, invalid_of(error)))
             else:
-                places.append(place)
-        return self._columns(rows, places, invalid=invalid, tombstones=tombstones)
+                indices.append(index)
+        return self._columns(rows, indices, invalid=invalid, tombstones=tombstones)
 
     def _decode(self, value: bytes) -> Any:
         try:
@@ -146,7 +146,7 @@ class InteractionDecoder:
             fields["event_id"] = self._names.identity(fields["event_id"], path)
         return self._row(**fields)
 
-    def _columns(self, rows: list[Any], places: list[int], **refused: Any) -> InteractionColumns:
+    def _columns(self, rows: list[Any], indices: list[int], **refused: Any) -> InteractionColumns:
         options, types = self._options, [row.type for row in rows]
         gains = [float(options.types.get(kind or "", 1.0)) for kind in types]
         if options.gain is not None:
@@ -158,7 +158,7 @@ class InteractionDecoder:
         ]
         has_ids = options.event_id is not None
         return InteractionColumns(
-            places=np.array(places, dtype=np.int64),
+            indices=np.array(indices, dtype=np.int64),
             times=microsecond_column([row.time for row in rows], self._unit),
             keys=[str(row.key) for row in rows],
             items=self._ids.each([row.item for row in rows], options.item),

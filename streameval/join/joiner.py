@@ -106,7 +106,7 @@ class Joiner:
                 early = self._open(stream, part._replace(content=part.future))
                 for row in range(len(early)):
                     self._refuse(stream, "future", early, row)
-        slices = [part for part in slices if len(part.content.places)]
+        slices = [part for part in slices if len(part.content.indices)]
         if not slices:
             return
         opened: list[Any] = [self._open(stream, part) for part in slices]
@@ -209,19 +209,19 @@ class Joiner:
         latest = dict[tuple[str, ...], tuple[int, str, int, int, int]]()
         earliest, ahead = time - self.rules.window, self._patience
         for row in reversed(self.lists.by["users"].rows(key)):
-            lists, place = self.lists.at(row)
-            shown_at = int(lists.times[place])
+            lists, index = self.lists.at(row)
+            shown_at = int(lists.times[index])
             if shown_at < earliest - self._slack:
                 # Earlier rows are older still, except for lists that were ahead of the clock.
                 ahead -= 1
                 if ahead < 0:
                     break
-            start, stop = lists.items.offsets[place : place + 2]
+            start, stop = lists.items.offsets[index : index + 2]
             if earliest <= shown_at <= time and item in lists.items.values[start:stop]:
-                labels = lists.dimensions[place]
+                labels = lists.dimensions[index]
                 group = tuple(labels[index] for index in self.rules.per)
-                origin = int(lists.logs[place]), int(lists.offsets[place])
-                touch = (shown_at, lists.requests[place], *origin, row)
+                origin = int(lists.logs[index]), int(lists.offsets[index])
+                touch = (shown_at, lists.requests[index], *origin, row)
                 latest[group] = max(latest.get(group, touch), touch)
         return [row for *_, row in sorted(latest.values())]
 
@@ -251,7 +251,7 @@ class Joiner:
     def _open(self, stream: int, part: RecordSlice) -> OpenRecords:
         """The records of a slice, with the numbers of their items."""
         content = part.content
-        offsets = part.offsets[content.places]
+        offsets = part.offsets[content.indices]
         if isinstance(content, Decoded):
             users = self.rules.keeps_users
             return as_open_lists(content, self.items, part.log, offsets, users=users)
@@ -307,23 +307,23 @@ class Joiner:
         inside = iter(are_inside(lists, interactions, self.items))
         failures = count(closed_events(lists, interactions, self.items, self.rules))
         self.outcomes[0].counted += len(rows) - len(failures)
-        for place, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):
-            if place in failures:
-                self._refuse(0, "invalid", lists, place)
+        for index, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):
+            if index in failures:
+                self._refuse(0, "invalid", lists, index)
             elif self.listener is not None:
-                self.listener.counted(lists, place, [found.row for found in of_list])
+                self.listener.counted(lists, index, [found.row for found in of_list])
             for found in of_list:
                 outside = not next(inside)
                 if (row, found.row) in self._counted_later:
                     self._counted_later.remove((row, found.row))
-                elif place in failures:
+                elif index in failures:
                     self._refuse(found.stream, "orphan", *self.interactions.at(found.row))
                 else:
                     self.outcomes[found.stream].counted += 1
                     self.outcomes[found.stream].outside += outside
         return [
-            (int(lists.logs[place]), int(lists.offsets[place]), failure)
-            for place, failure in failures.items()
+            (int(lists.logs[index]), int(lists.offsets[index]), failure)
+            for index, failure in failures.items()
         ]
 
     def _closing_time(self, watermark: int) -> int:
@@ -355,7 +355,7 @@ class Joiner:
 def _ignored(content: Decoded | InteractionColumns) -> BoolArray:
     if isinstance(content, InteractionColumns):
         return ~content.counts
-    return np.zeros(len(content.places), dtype=np.bool_)
+    return np.zeros(len(content.indices), dtype=np.bool_)
 
 
 def _hashes(stream: int, content: InteractionColumns) -> IntArray:

@@ -33,7 +33,7 @@ class RecordSlice(NamedTuple):
 
     Attributes:
         before: clock of the log before each record of the content; NEVER before the first.
-        offsets: of all records of the batch, by place.
+        offsets: of all records of the batch.
         future: the valid records from the future, or None.
     """
 
@@ -53,7 +53,7 @@ class _Chunk(msgspec.Struct, gc=False):
     Attributes:
         before: clock of the log before each record.
         clock_after: the clock of the log after the batch.
-        refuted: places of the records from the future.
+        refuted: indices of the records from the future.
         done: number of records that wait no more.
     """
 
@@ -76,7 +76,7 @@ class _Unconfirmed(NamedTuple):
     event: int
     time: int
     chunk: _Chunk
-    place: int
+    at: int
 
 
 class LogCursor:
@@ -119,15 +119,15 @@ class LogCursor:
             return FOREVER
         if self._unconfirmed:
             first = self._unconfirmed[0]
-            return int(first.chunk.before[first.place])
+            return int(first.chunk.before[first.at])
         return self._tail.now
 
-    def clock_before(self, place: int) -> int:
+    def clock_before(self, index: int) -> int:
         """Its clock before the waiting record with this index; FOREVER if fewer wait."""
         for chunk in self._chunks:
-            if place < chunk.waiting:
-                return int(chunk.before[chunk.done + place])
-            place -= chunk.waiting
+            if index < chunk.waiting:
+                return int(chunk.before[chunk.done + index])
+            index -= chunk.waiting
         return FOREVER
 
     def skip(self, offset: int) -> None:
@@ -141,9 +141,9 @@ class LogCursor:
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
         times[0] = self._tail.now
         ticks = None
-        if len(content.places):
+        if len(content.indices):
             ticks = self._tail.advance(_times(content), content.voters)
-            times[content.places + 1] = ticks.clocks
+            times[content.indices + 1] = ticks.clocks
         before = np.maximum.accumulate(times)[:-1]
         self.expected = batch.next_offset
         if batch.values or self._chunks:
@@ -166,7 +166,7 @@ class LogCursor:
             chunk = self._chunks[0]
             stop = int(np.searchsorted(chunk.before, bound, "right" if including else "left"))
             if self._unconfirmed and self._unconfirmed[0].chunk is chunk:
-                stop = min(stop, self._unconfirmed[0].place)
+                stop = min(stop, self._unconfirmed[0].at)
             if stop > chunk.done:
                 slices.append(self._slice(chunk, stop))
             if chunk.waiting:
@@ -179,22 +179,22 @@ class LogCursor:
         """Find records ahead of the clock; confirm or refute earlier ones."""
         times, first, clocks = _times(chunk.content), ticks.first, ticks.clocks
         for row in np.flatnonzero(times > clocks).tolist():
-            place = int(chunk.content.places[row])
-            self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
+            index = int(chunk.content.indices[row])
+            self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, index))
         waiting, self._unconfirmed = self._unconfirmed, deque()
         for record in waiting:
             verdict = ticks.verdict(record.event)
             if clocks[-1 if verdict is None else verdict] >= record.time:
                 continue
             if verdict is not None:
-                record.chunk.refuted.add(record.place)
+                record.chunk.refuted.add(record.at)
             else:
                 self._unconfirmed.append(record)
 
     def _slice(self, chunk: _Chunk, stop: int) -> RecordSlice:
         start, chunk.done = chunk.done, stop
-        places = chunk.content.places
-        first, last = np.searchsorted(places, (start, stop)).tolist()
+        indices = chunk.content.indices
+        first, last = np.searchsorted(indices, (start, stop)).tolist()
         content, future = chunk.content.rows(first, last), None
         if stop == len(chunk.offsets):
             self.time, self.position = chunk.clock_after, chunk.next_offset
@@ -202,17 +202,17 @@ class LogCursor:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
                 self.time.advance(_times(content), content.voters)
-        ahead = np.isin(content.places, list(chunk.refuted))
+        ahead = np.isin(content.indices, list(chunk.refuted))
         if ahead.any():
             content, future = content.keep(~ahead), content.keep(ahead)
         return RecordSlice(
             log=self.number,
             content=content,
-            before=chunk.before[content.places],
+            before=chunk.before[content.indices],
             offsets=chunk.offsets,
             records=stop - start,
             invalid=[entry for entry in content.invalid if start <= entry[0] < stop],
-            tombstones=sum(start <= place < stop for place in content.tombstones),
+            tombstones=sum(start <= index < stop for index in content.tombstones),
             future=future,
         )
 

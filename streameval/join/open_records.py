@@ -25,10 +25,10 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import decode_column, encode_column, next_version
 from streameval.statistics.vocabulary import Codes, decode_id, encode_id
 
-_PLACES: Final = 24
-"""Bits of a row that are the place in its bucket; the others number buckets up to the year 9999."""
+_INDEX_BITS: Final = 24
+"""Bits of a row that are the index in its bucket; the others number buckets up to the year 9999."""
 
-_PLACE: Final = (1 << _PLACES) - 1
+_LARGEST_INDEX: Final = (1 << _INDEX_BITS) - 1
 
 _MANY: Final = 262_144
 """Fewer items are never numbered anew: that would cost more than they take."""
@@ -235,7 +235,7 @@ class _Bucket(Generic[R]):
 
 
 class OpenTable(Generic[R]):
-    """Open records of one side, and those that closed recently; a row is a bucket and a place.
+    """Open records of one side, and those that closed recently; a row is a bucket and an index.
 
     Args:
         prefix: of the names of its sections.
@@ -280,32 +280,32 @@ class OpenTable(Generic[R]):
             part = rows if selected.size == numbers.size else rows.take(selected)
             bucket = self.buckets.get(number)
             begin = 0 if bucket is None else len(bucket)
-            if begin + selected.size > _PLACE:
-                raise too_many_open("max_open", begin + selected.size, _PLACE)
+            if begin + selected.size > _LARGEST_INDEX:
+                raise too_many_open("max_open", begin + selected.size, _LARGEST_INDEX)
             if bucket is None:
                 self.buckets[number] = _Bucket(part)
             else:
                 bucket.append(part)
-            self._index(part, (number << _PLACES) + begin)
+            self._index(part, (number << _INDEX_BITS) + begin)
 
     def at(self, row: int) -> tuple[R, int]:
-        """The bucket of a row, and the place in it."""
-        return self.buckets[row >> _PLACES].rows, row & _PLACE
+        """The bucket of a row, and the index in it."""
+        return self.buckets[row >> _INDEX_BITS].rows, row & _LARGEST_INDEX
 
     def time(self, row: int) -> int:
         """The event time of a row."""
-        return int(self.buckets[row >> _PLACES].rows.times[row & _PLACE])
+        return int(self.buckets[row >> _INDEX_BITS].rows.times[row & _LARGEST_INDEX])
 
     def take(self, rows: Sequence[int]) -> R:
         """These rows, at least one, in this order."""
         # Bucket by bucket, then back into their order.
         order = np.argsort(rows, kind="stable")
         ordered = np.array(rows, dtype=np.int64)[order]
-        numbers, places = ordered >> _PLACES, ordered & _PLACE
+        numbers, indices = ordered >> _INDEX_BITS, ordered & _LARGEST_INDEX
         edges: IntArray = np.flatnonzero(np.diff(numbers)) + 1
         parts = [
             self.buckets[int(numbers[start])].rows.take(part)
-            for start, part in zip([0, *edges.tolist()], np.split(places, edges), strict=True)
+            for start, part in zip([0, *edges.tolist()], np.split(indices, edges), strict=True)
         ]
         return parts[0].joined(*parts[1:]).take(np.argsort(order))
 
@@ -314,9 +314,9 @@ class OpenTable(Generic[R]):
         rows: list[int] = []
         for number, times in self._times_in(begin, end):
             bucket = self.buckets[number].rows
-            places = np.flatnonzero((begin <= times) & (times < end))
-            columns = (bucket.offsets[places], bucket.logs[places], times[places])
-            rows += ((number << _PLACES) + places[np.lexsort(columns)]).tolist()
+            indices = np.flatnonzero((begin <= times) & (times < end))
+            columns = (bucket.offsets[indices], bucket.logs[indices], times[indices])
+            rows += ((number << _INDEX_BITS) + indices[np.lexsort(columns)]).tolist()
         return rows
 
     def moment_after(self, begin: int, end: int, most: int) -> int:
@@ -346,7 +346,7 @@ class OpenTable(Generic[R]):
             rows = self.buckets.pop(number).rows
             self.size -= size_of(rows)
             for key, index in self.by.items():
-                index.forget(_listed(getattr(rows, key)), number << _PLACES)
+                index.forget(_listed(getattr(rows, key)), number << _INDEX_BITS)
 
     def sections(self) -> Iterator[Section]:
         """One section for each bucket."""
@@ -361,7 +361,7 @@ class OpenTable(Generic[R]):
                 number = int(name.removeprefix(self._prefix))
                 rows = _decode(content, self._kind, self._items)
                 self.buckets[number] = _Bucket(rows)
-                self._index(rows, number << _PLACES)
+                self._index(rows, number << _INDEX_BITS)
 
     def _index(self, rows: R, first: int) -> None:
         self.size += size_of(rows)

@@ -227,8 +227,8 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     @property
     def streams(self) -> list[list[str]]:
         """Topics or files of each stream, that of impressions first."""
-        shown = [self.impressions] if isinstance(self.impressions, str) else self.impressions
-        return [shown, *(interaction.sources for interaction in self.interactions)]
+        impressions = [self.impressions] if isinstance(self.impressions, str) else self.impressions
+        return [impressions, *(interaction.sources for interaction in self.interactions)]
 
     @property
     def names(self) -> list[str]:
@@ -258,12 +258,14 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     def renamed(self, names: Mapping[str, str]) -> AttributionOptions:
         """The options with renamed topics or files; other names stay."""
-        shown, *others = [[names.get(name, name) for name in stream] for stream in self.streams]
+        impressions, *others = [
+            [names.get(name, name) for name in stream] for stream in self.streams
+        ]
         streams = zip(self.interactions, others, strict=True)
         interactions = [
             msgspec.structs.replace(options, source=there) for options, there in streams
         ]
-        return msgspec.structs.replace(self, impressions=shown, interactions=interactions)
+        return msgspec.structs.replace(self, impressions=impressions, interactions=interactions)
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be the same to resume from a checkpoint."""
@@ -273,5 +275,5 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
             for key in ("format", "message", "decoder"):
                 if plain_options[key] is None:
                     del plain_options[key]
-        kept = {name: value for name, value in plain.items() if name not in may_change}
-        return kept | {"layout": LAYOUT}
+        fixed = {name: value for name, value in plain.items() if name not in may_change}
+        return fixed | {"layout": LAYOUT}

@@ -97,7 +97,7 @@ class JoinedState(PartitionState):
         self.logs.push(batch, columns)
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
-        tally.valid = len(content.places)
+        tally.valid = len(content.indices)
         tally.add_invalid([event for _, event in content.invalid])
         return Applied(content.invalid, tally)
 
@@ -108,8 +108,8 @@ class JoinedState(PartitionState):
         batch = msgspec.structs.replace(
             lists.batch, recommendations=IdColumn(ragged, items.codes.names), matches=None
         )
-        places = np.array(lists.places, dtype=np.int64)
-        return msgspec.structs.replace(lists, batch=batch, places=places)
+        indices = np.array(lists.indices, dtype=np.int64)
+        return msgspec.structs.replace(lists, batch=batch, indices=indices)
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Mark logs as ended; the others no longer wait for them."""
@@ -136,9 +136,9 @@ class JoinedState(PartitionState):
         if self.joiner.watermark >= self._goal[0]:
             for stream, slices in self.logs.take(AT_ONCE).items():
                 for part in slices:
-                    future = 0 if part.future is None else len(part.future.places)
+                    future = 0 if part.future is None else len(part.future.indices)
                     tally = Tally(consumed=part.records, tombstones=part.tombstones, future=future)
-                    tally.valid = len(part.content.places) + future
+                    tally.valid = len(part.content.indices) + future
                     tally.add_invalid([event for _, event in part.invalid])
                     self.add(tally)
                 self.joiner.add(stream, slices)
@@ -227,7 +227,7 @@ class JoinedState(PartitionState):
     def _count_closed(self, events: Decoded) -> Mapping[int, InvalidEvent]:
         """Count the events of closed lists; returns the rows of those that cannot be counted."""
         countable, lists = self._counter.countable([self], events)
-        if len(countable.places):
+        if len(countable.indices):
             self._counter.count(self, countable, lists)
         return dict(countable.invalid)
 

@@ -54,7 +54,7 @@ def reader(message: type[Message], unit: TimeUnit) -> ToText:
 
 
 def _path(descriptor: Descriptor) -> list[int]:
-    """The place of a message in its file, outermost first, which each record names."""
+    """The index of a message in its file, outermost first, which each record names."""
     outer = descriptor.containing_type
     if outer is None:
         names = list(descriptor.file.message_types_by_name)

@@ -96,10 +96,10 @@ def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
         ['r0-0', 'r0-0', 'r0-1']
     """
     random = np.random.default_rng([seed, _SEED])
-    shown = list(_show(lists, seed))
-    done = _interactions(random, shown, seed)
+    clicked_lists = list(_show(lists, seed))
+    done = _interactions(random, clicked_lists, seed)
     share = _INVALID if invalid else 0.0
-    impressions = [impression for impression, _ in shown]
+    impressions = [impression for impression, _ in clicked_lists]
 
     def retry(impression: Impression) -> Impression:
         """The same request again: the same record, or one with a slightly later time."""
@@ -162,27 +162,31 @@ def _path(random: _Random) -> Iterator[tuple[str, int]]:
             yield "purchase", after + _up_to(random, _DELAY - after)
 
 
-def _outside(random: _Random, shown: Impression) -> SimulatedInteraction:
-    while (item := f"item-{random.integers(ITEMS)}") in shown.recommendations:
+def _outside(random: _Random, impression: Impression) -> SimulatedInteraction:
+    while (item := f"item-{random.integers(ITEMS)}") in impression.recommendations:
         pass
-    return _interaction(shown, item, "click", _up_to(random, _DELAY))
+    return _interaction(impression, item, "click", _up_to(random, _DELAY))
 
 
-def _orphan(random: _Random, shown: Impression, *, gone: bool) -> SimulatedInteraction:
-    item = shown.recommendations[random.integers(LENGTH)]
+def _orphan(random: _Random, impression: Impression, *, gone: bool) -> SimulatedInteraction:
+    item = impression.recommendations[random.integers(LENGTH)]
     if gone:
-        never = msgspec.structs.replace(shown, request_id=f"{shown.request_id}-never-shown")
+        never = msgspec.structs.replace(
+            impression, request_id=f"{impression.request_id}-never-shown"
+        )
         return _interaction(never, item, "click", _up_to(random, _CLICK))
-    return _interaction(shown, item, "purchase", WINDOW + 1 + _up_to(random, WINDOW))
+    return _interaction(impression, item, "purchase", WINDOW + 1 + _up_to(random, WINDOW))
 
 
-def _view(random: _Random, shown: Impression) -> SimulatedInteraction:
-    item = shown.recommendations[random.integers(LENGTH)]
-    return _interaction(shown, item, IGNORED, _up_to(random, _VIEW))
+def _view(random: _Random, impression: Impression) -> SimulatedInteraction:
+    item = impression.recommendations[random.integers(LENGTH)]
+    return _interaction(impression, item, IGNORED, _up_to(random, _VIEW))
 
 
-def _interaction(shown: Impression, item: str, kind: str, after: int) -> SimulatedInteraction:
-    return SimulatedInteraction(shown.ts + after, shown.request_id, shown.user, item, kind)
+def _interaction(impression: Impression, item: str, kind: str, after: int) -> SimulatedInteraction:
+    return SimulatedInteraction(
+        impression.ts + after, impression.request_id, impression.user, item, kind
+    )
 
 
 def _log(
@@ -193,14 +197,14 @@ def _log(
     written: list[tuple[int, T | bytes]] = [
         (record.ts + _up_to(random, _DISORDER), record) for record in records
     ]
-    for place in _sample(random, _LATE, size):
-        at, record = written[place]
-        written[place] = at + LATENESS + _up_to(random, _LATER), record
-    for place in _sample(random, _DUPLICATE, size):
-        twin = again(records[place])
+    for index in _sample(random, _LATE, size):
+        at, record = written[index]
+        written[index] = at + LATENESS + _up_to(random, _LATER), record
+    for index in _sample(random, _DUPLICATE, size):
+        twin = again(records[index])
         written.append((twin.ts + _up_to(random, _DISORDER), twin))
-    for number, place in enumerate(_sample(random, invalid, size)):
-        written.append((records[place].ts, _break(line(records[place]), number)))
+    for number, index in enumerate(_sample(random, invalid, size)):
+        written.append((records[index].ts, _break(line(records[index]), number)))
     return [record for _, record in sorted(written, key=itemgetter(0))]
 
 

@@ -30,7 +30,6 @@ from tests.decoding.records import (
     mutilated,
     plain_records,
     records,
-    rows_of,
 )
 from tests.effort import many_examples
 
@@ -93,16 +92,6 @@ def test_padding_and_marks_in_any_list_of_a_row_mean_what_they_do_alone(
     assert_as_alone(fields, [], [None, b"{", *odd, json.dumps(plain).encode()])
 
 
-@given(some_fields, some_labels, st.lists(records()), st.integers(0, 40))
-def test_earlier_records_never_change_how_a_record_is_decoded(
-    fields: EventFields, labels: list[str], values: list[bytes], cut: int
-) -> None:
-    decoder = Decoder(fields, labels)
-    first, second = (decoder.decode_many(half) for half in (values[:cut], values[cut:]))
-    whole = Decoder(fields, labels).decode_many(values)
-    assert rows_of(first) + rows_of(second, len(values[:cut])) == rows_of(whole)
-
-
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 usual = st.integers(536_000_000, 4_400_000_000)
 written_seconds = (
@@ -124,14 +113,6 @@ def test_a_column_of_seconds_equals_its_values_one_by_one(written: list[float]) 
     assert column.tolist() == [microseconds(text, "s") for text in written]
 
 
-def test_thousands_of_seconds_as_programs_write_them_are_exact() -> None:
-    rng = np.random.default_rng(5)
-    seconds = rng.uniform(2.0**29, 2.0**32, 20_000)
-    for written in (seconds, np.round(seconds, 7), np.floor(seconds * 1e6) / 1e6 + 5e-7):
-        listed = written.tolist()
-        assert microsecond_column(listed, "s").tolist() == [microseconds(x, "s") for x in listed]
-
-
 @given(st.lists(st.integers(FIRST * 1_000, LAST * 1_000)))
 def test_a_column_of_integers_equals_its_values_one_by_one(written: list[int]) -> None:
     units: tuple[TimeUnit, ...] = ("ms", "us")
@@ -151,30 +132,20 @@ def test_kept_events_equal_those_of_their_records_alone(
     fields: EventFields, labels: list[str], values: list[bytes], data: st.DataObject
 ) -> None:
     whole = Decoder(fields, labels).decode_many(values)
-    size = len(whole.places)
+    size = len(whole.indices)
     rows = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
-    kept = whole.keep(rows)
-    places = [place for place, wanted in zip(whole.places, rows, strict=True) if wanted]
-    alone = Decoder(fields, labels).decode_many([values[place] for place in places])
-    assert kept.places == places
-    assert alike(kept.batch, alone.batch)
-    assert kept.dimensions == alone.dimensions
-    assert (kept.invalid, kept.tombstones) == (whole.invalid, whole.tombstones)
+    taken = whole.keep(rows)
+    indices = [index for index, is_kept in zip(whole.indices, rows, strict=True) if is_kept]
+    alone = Decoder(fields, labels).decode_many([values[index] for index in indices])
+    assert taken.indices == indices
+    assert alike(taken.batch, alone.batch)
+    assert taken.dimensions == alone.dimensions
+    assert (taken.invalid, taken.tombstones) == (whole.invalid, whole.tombstones)
 
 
-def test_a_kept_event_of_another_form_is_as_decoded_alone() -> None:
-    values = [
-        b'{"recommendations": ["a"], "interactions": [], "ts": 7, "id": "x"}',
-        b'{"recommendations": [0], "interactions": [], "ts": 8, "id": "y"}',
-    ]
-    decoder = Decoder(EventFields(time="ts", time_unit="s", event_id="id"), [])
-    kept = decoder.decode_many(values).keep(np.array([False, True]))
-    assert alike(kept.batch, decoder.decode_many(values[1:]).batch)
-
-
-def test_a_steady_batch_has_its_places_as_a_range() -> None:
+def test_a_steady_batch_has_its_indices_as_a_range() -> None:
     value = b'{"recommendations": ["a"], "interactions": []}'
-    assert Decoder(EventFields(), []).decode_many([value] * 5).places == range(5)
+    assert Decoder(EventFields(), []).decode_many([value] * 5).indices == range(5)
 
 
 @pytest.mark.parametrize("rows", [[], [0], [1], [2, 0], [0, 0, 1]])

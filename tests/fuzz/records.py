@@ -226,7 +226,7 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
         decoded = FramedDecoder(Decoder(_FIELDS, ["country"]), readers[kind]).decode_many(
             [framed(1, payload) for payload in payloads]
         )
-        places = sorted([*decoded.places, *(place for place, _ in decoded.invalid)])
+        places = sorted([*decoded.indices, *(place for place, _ in decoded.invalid)])
         assert places == list(range(len(payloads)))
         _compiled(text.decode("utf-8", "replace"), [framed(1, payload) for payload in payloads])
 

@@ -45,7 +45,8 @@ class Joined(NamedTuple):
 
     Attributes:
         events: time, labels, items shown, gain by item, gain by item and type.
-        outcomes: outcome -> number of records, for each stream.
+        outcomes: outcome -> number of records, for each stream; "outside" are those of the counted
+            whose item their list did not show.
     """
 
     events: list[tuple[Any, ...]]
@@ -62,6 +63,7 @@ def joined(case: Case) -> Joined:
             outcomes[stream]["counted" if rows else "orphan"] += 1
             for row in rows:
                 joined_records[row].append(interaction)
+                outcomes[stream]["outside"] += interaction["item"] not in shown[row]["shown"]
     outcomes[0]["counted"] += len(shown)
     events = [_event(case, shown_list, joined_records[row]) for row, shown_list in enumerate(shown)]
     return Joined(sorted(events), outcomes)

@@ -199,7 +199,9 @@ class Run(Fed):
         assert tally.consumed - tally.valid == sum(
             outcome.invalid + outcome.tombstone for outcome in outcomes
         )
-        return Joined(sorted(self.events), [_counter(outcome) for outcome in outcomes])
+        return Joined(
+            sorted(self.events), [Counter(msgspec.to_builtins(outcome)) for outcome in outcomes]
+        )
 
     def _keep(self, decoded: Decoded) -> None:
         self.events.extend(_events(decoded))
@@ -219,8 +221,3 @@ def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
             tuple(sorted(gains.items())),
             tuple(sorted(((act.item, act.type), act.gain) for act in event.typed)),
         )
-
-
-def _counter(counts: Any) -> Counter[str]:
-    plain: dict[str, int] = msgspec.to_builtins(counts)
-    return Counter({name: n for name, n in plain.items() if name != "outside"})

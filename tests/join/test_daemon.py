@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
 from tests.batches import batch_of
-from tests.cli.program import printed, run, spawn
+from tests.cli.program import run, spawn
 from tests.daemon.running import Running, exact, readings, running
 from tests.datasets import dataset
 from tests.durability.checkpointing import assignment
-from tests.join.offline import Case, joined
+from tests.join.offline import Case
 from tests.join.streams import join_frontend
 from tests.kafka.members import RecordingOwner
 from tests.kafka.topics import create, fill, lines, published
@@ -165,94 +164,3 @@ def test_a_stream_whose_topic_is_created_later_is_waited_for(
         fill(broker, clicked, {0: [json.dumps({**CLICK, "ts": at}).encode()]})
         daemon.until(lambda: ended(daemon, 2))
         assert daemon.stop() == 0
-
-
-CONFIG = """
-metrics = {metrics}
-labels = {labels}
-[event]
-time = "ts"
-time_unit = "{unit}"
-{more}
-[source]
-type = "files"
-paths = ["{folder}/impressions.ndjson.gz", "{folder}/interactions.ndjson.gz"]
-[attribution]
-impressions = "{folder}/impressions.ndjson.gz"
-{rules}
-[[attribution.interactions]]
-source = "{folder}/interactions.ndjson.gz"
-types = {types}
-"""
-WINDOW, LATENESS = 1_800_000, 120_000
-
-
-def evaluated(path: Path, config: str, *arguments: str) -> list[dict[str, Any]]:
-    (path / "config.toml").write_text(config)
-    evaluation: list[dict[str, Any]] = json.loads(
-        printed("evaluate", *arguments, "--config", str(path / "config.toml"), "--format", "json")
-    )
-    return evaluation
-
-
-def test_joined_impressions_and_clicks_equal_their_joined_file(tmp_path: Path) -> None:
-    common = {
-        "metrics": '["ctr", "hit_rate@3", "ndcg@3", "item_coverage@3"]\ncatalog = 100',
-        "labels": '["variant", "campaign"]',
-        "unit": "iso8601",
-        "more": 'positions = "positions"',
-        "rules": 'window = "30m"',
-        "types": "{ click = 1 }",
-    }
-    folder = dataset("slots")
-    config = CONFIG.format(folder=folder, **common)
-    joined_here = evaluated(tmp_path, config)
-    plain = config.partition("[source]")[0] + '[source]\ntype = "simulator"\n'
-    assert exact(joined_here) == exact(evaluated(tmp_path, plain, str(folder / "events.ndjson.gz")))
-
-
-def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> None:
-    """The interactions name no request; clicks, carts and orders are worth 1, 3 and 10."""
-    gains = {"clicks": 1.0, "carts": 3.0, "orders": 10.0}
-    config = CONFIG.format(
-        folder=dataset("sessions"),
-        metrics='["hit_rate", "value_per_list", "hit_rate(type=orders)"]',
-        labels='["variant"]',
-        unit="ms",
-        more="",
-        rules='key = "user_item"\nrequest_id = "request_id"\nper = ["variant"]\nwindow = "30m"',
-        types="{ clicks = 1, carts = 3, orders = 10 }",
-    )
-    measured = {
-        (reading["metric"], reading["labels"]["variant"]): (reading["value"], reading["count"])
-        for reading in evaluated(tmp_path, config)
-    }
-    expected = joined(_case(gains))
-    lists, hits, worth = Counter[str](), Counter[str](), Counter[str]()
-    for _, (variant,), _, of, _ in expected.events:
-        lists[variant] += 1
-        hits[variant] += bool(of)
-        worth[variant] += sum(gain for _, gain in of)
-    for variant in ("recent", "pop"):
-        count = lists[variant]
-        assert measured["hit_rate", variant] == (hits[variant] / count, count)
-        assert measured["value_per_list", variant] == (worth[variant] / count, count)
-    assert hits["recent"] > hits["pop"] > 0
-
-
-def _case(gains: dict[str, float]) -> Case:
-    folder = dataset("sessions")
-    shown = [json.loads(line) for line in lines(folder / "impressions.ndjson.gz")]
-    done = [json.loads(line) for line in lines(folder / "interactions.ndjson.gz")]
-    for record in shown:
-        record["shown"] = record["recommendations"]
-    for number, record in enumerate(done):
-        record |= {"request_id": "", "event_id": str(number)}
-    return Case(
-        streams=[[shown], [done]],
-        key="user_item",
-        window=WINDOW,
-        lateness=LATENESS,
-        per_variant=True,
-        gains=gains,
-    )

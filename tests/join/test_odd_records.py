@@ -76,7 +76,7 @@ def test_an_interaction_with_an_empty_or_too_long_name_is_invalid(
     decoded = InteractionDecoder(options, event, "request_id").decode_many(
         [json.dumps(good).encode(), json.dumps(good | {field: value}).encode()]
     )
-    assert list(decoded.places) == [0]
+    assert list(decoded.indices) == [0]
     assert [(place, record.reason) for place, record in decoded.invalid] == [(1, reason)]
 
 

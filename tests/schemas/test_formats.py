@@ -144,7 +144,7 @@ def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None
     assert plain(decoder.decode_many(values)) == json_of(events(20))
     bare = decoder.decode_many([as_json(events(1))[0], values[0], None])
     assert [(place, invalid.reason) for place, invalid in bare.invalid] == [(0, "not_framed")]
-    assert (list(bare.places), list(bare.tombstones)) == ([1], [2])
+    assert (list(bare.indices), list(bare.tombstones)) == ([1], [2])
 
 
 def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Schemas) -> None:
@@ -158,8 +158,8 @@ def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Sche
     expected = of_json.decode_many([*as_json(in_us), None, b"{}"])
     assert (decoded_here.keys, decoded_here.items) == (expected.keys, expected.items)
     assert decoded_here.times.tolist() == expected.times.tolist()
-    assert (decoded_here.places.tolist(), decoded_here.tombstones) == (
-        expected.places.tolist(),
+    assert (decoded_here.indices.tolist(), decoded_here.tombstones) == (
+        expected.indices.tolist(),
         [30],
     )
     assert [(place, invalid.reason) for place, invalid in decoded_here.invalid] == [
@@ -187,10 +187,10 @@ def test_a_record_that_does_not_match_its_schema_is_invalid(
     outcome = decoded(schemas, encoding, values)
     expected = [reason for reason, records_ in bad.items() for _ in records_]
     assert [invalid.reason for _, invalid in outcome.invalid] == expected
-    assert len(outcome.places) == len(outcome.tombstones) == len(bad)
-    assert sorted([*outcome.places, *outcome.tombstones, *(p for p, _ in outcome.invalid)]) == list(
-        range(len(values))
-    )
+    assert len(outcome.indices) == len(outcome.tombstones) == len(bad)
+    assert sorted(
+        [*outcome.indices, *outcome.tombstones, *(p for p, _ in outcome.invalid)]
+    ) == list(range(len(values)))
 
 
 def test_the_limits_of_json_are_those_of_all_formats(

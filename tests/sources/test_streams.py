@@ -47,10 +47,7 @@ class Outcomes(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Truth(msgspec.Struct, kw_only=True):
-    """The expected result: records by outcome, and variants by name.
-
-    `outside` are those of the counted whose item the list does not show.
-    """
+    """The expected result: records by outcome, and variants by name."""
 
     impressions: Counter[str]
     interactions: Counter[str]
@@ -75,9 +72,6 @@ def truth(streams: Streams) -> Truth:
     variants: dict[str, Outcomes] = {}
     for _, (variant,), items, sums, _ in result.events:
         outcomes = variants.setdefault(variant, Outcomes())
-        done["outside"] += sum(
-            sum(_types(gain).values()) for item, gain in sums if item not in items
-        )
         _add(outcomes, [_types(gain) for item, gain in sums if item in items])
     return Truth(impressions=shown, interactions=done, variants=dict(sorted(variants.items())))
 

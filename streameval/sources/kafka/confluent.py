@@ -155,9 +155,9 @@ class ConfluentConsumer:
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """See `Consumer`."""
-        for place in _at(offsets):
+        for position in _at(offsets):
             try:
-                self._client.seek(place)
+                self._client.seek(position)
             except KafkaException as error:
                 raise _translate(error.args[0]) from error
 
@@ -211,7 +211,7 @@ class ConfluentConsumer:
     def _subscribed(self) -> Consumer:
         def assigned(client: Consumer, partitions: list[TopicPartition]) -> None:
             client.assign([])
-            self._noted("assigned", _places(partitions))
+            self._noted("assigned", _partitions(partitions))
 
         client = Consumer({**self._settings, **self._credentials})
         client.subscribe(
@@ -225,7 +225,7 @@ class ConfluentConsumer:
     def _give_up(
         self, change: Change, client: Consumer, partitions: Sequence[TopicPartition]
     ) -> None:
-        self._noted(change, _places(partitions))
+        self._noted(change, _partitions(partitions))
         # The client unassigns on return only if the callback has not assigned anything.
         client.unassign()
 
@@ -272,7 +272,7 @@ class ConfluentConsumer:
         ends: dict[tuple[str, int], int] = {}
         if any(map(_MESSAGE.error, messages)):
             messages = self._records(messages, ends)
-        runs = _by_place(messages, self._topics)
+        runs = _by_partition(messages, self._topics)
         batches = []
         for partition, position in positions.items():
             run, end = runs.get(partition), ends.get(partition, 0)
@@ -327,9 +327,7 @@ class ConfluentConsumer:
                 self._member.dispatch()
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        if {
-            Partition(place.topic, place.partition): place.offset for place in partitions
-        } == self._sent:
+        if {Partition(log.topic, log.partition): log.offset for log in partitions} == self._sent:
             self._answer = _first_error(error, partitions) or "accepted"
 
     def _current_credentials(self) -> dict[str, str]:
@@ -341,11 +339,13 @@ def _at(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
 
 
-def _places(partitions: Sequence[TopicPartition]) -> list[Partition]:
-    return [Partition(place.topic, place.partition) for place in partitions]
+def _partitions(partitions: Sequence[TopicPartition]) -> list[Partition]:
+    return [Partition(log.topic, log.partition) for log in partitions]
 
 
-def _by_place(messages: Sequence[Any], topics: Sequence[str]) -> dict[tuple[str, int], list[Any]]:
+def _by_partition(
+    messages: Sequence[Any], topics: Sequence[str]
+) -> dict[tuple[str, int], list[Any]]:
     """Messages by topic and partition, in order; partitions come in long runs.
 
     `topics`: those that are read.
@@ -353,9 +353,9 @@ def _by_place(messages: Sequence[Any], topics: Sequence[str]) -> dict[tuple[str,
     by_partition: dict[tuple[str, int], list[Any]] = {}
     start = 0
     names = repeat(topics[0]) if len(topics) == 1 else map(_MESSAGE.topic, messages)
-    for place, run in groupby(zip(names, map(_MESSAGE.partition, messages), strict=False)):
+    for partition, run in groupby(zip(names, map(_MESSAGE.partition, messages), strict=False)):
         stop = start + len([*run])
-        by_partition.setdefault(place, []).extend(messages[start:stop])
+        by_partition.setdefault(partition, []).extend(messages[start:stop])
         start = stop
     return by_partition
 
@@ -387,7 +387,7 @@ def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch
         next_offset=max(last + 1, end),
         timestamps=_Timestamps(run),
         keys=[*map(_MESSAGE.key, run)],
-        headers=lambda place: run[place].headers() or [],
+        headers=lambda index: run[index].headers() or [],
     )
 
 

@@ -209,7 +209,7 @@ def record_batch(partition: Partition, records: Sequence[Any]) -> RecordBatch:
         next_offset=records[-1].offset + 1,
         timestamps=[record.timestamp for record in records],
         keys=[record.key for record in records],
-        headers=lambda place: records[place].headers,
+        headers=lambda index: records[index].headers,
     )
 
 
