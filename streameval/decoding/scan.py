@@ -120,7 +120,6 @@ def is_scannable(fields: EventFields, dimensions: Sequence[str]) -> bool:
 
 
 def _named(codes: bytes, names: Sequence[Any]) -> list[Any]:
-    """The name of each code."""
     if len(codes) == len(names) * np.dtype(np.int64).itemsize:
         return [*names]  # Each is another, and they are numbered in their order.
     listed: list[Any] = np.array(names, object)[np.frombuffer(codes, np.int64)].tolist()

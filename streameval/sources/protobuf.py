@@ -132,8 +132,6 @@ class _Converters:
 
 
 class _Field(NamedTuple):
-    """A field of a message."""
-
     name: str
     optional: bool
     read: Read | None

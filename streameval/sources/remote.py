@@ -42,13 +42,13 @@ def is_remote(path: str) -> bool:
 def object_size(path: str) -> int:
     """The size of an object, in bytes."""
     with _as_source_errors(path):
-        return int(_obstore().head(_store(path), _key(path))["size"])
+        return int(_obstore().head(store(_bucket(path)), _key(path))["size"])
 
 
 def object_reader(path: str) -> RawIOBase:
     """The object as a file of bytes, which fetches only the parts that are read."""
     with _as_source_errors(path):
-        return _ObjectFile(_obstore().open_reader(_store(path), _key(path)))
+        return _ObjectFile(_obstore().open_reader(store(_bucket(path)), _key(path)))
 
 
 class _ObjectFile(RawIOBase):
@@ -81,7 +81,7 @@ class _ObjectFile(RawIOBase):
 def open_copy(path: str) -> int:
     """A descriptor of a copy of the object; closing it removes the copy."""
     with _as_source_errors(path), TemporaryFile() as copy:
-        for block in _obstore().get(_store(path), _key(path)).stream():
+        for block in _obstore().get(store(_bucket(path)), _key(path)).stream():
             copy.write(block)
         copy.seek(0)
         return os.dup(copy.fileno())
@@ -91,22 +91,16 @@ def below(path: str) -> Iterator[str]:
     """The paths of all objects in a folder and its subfolders."""
     bucket, folder = _bucket(path), _key(path).rstrip("/")
     with _as_source_errors(path):
-        pages = _obstore().list(_store(path), folder or None)
+        pages = _obstore().list(store(_bucket(path)), folder or None)
         yield from (f"{bucket}/{meta['path']}" for page in pages for meta in page)
 
 
 def _bucket(path: str) -> str:
-    """The path's scheme and bucket."""
     return path[: len(path) - len(_key(path))].rstrip("/")
 
 
 def _key(path: str) -> str:
-    """The name of an object in its bucket."""
     return path.partition("://")[2].partition("/")[2]
-
-
-def _store(path: str) -> Any:
-    return store(_bucket(path))
 
 
 @cache

@@ -162,7 +162,6 @@ def _failure_of_handshake(error: Exception, where: str, protocol: str) -> Connec
 
 
 def _context(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """That of the client."""
     context = ssl.create_default_context(cafile=config.get("ssl_cafile"))
     context.check_hostname = bool(config.get("ssl_check_hostname", True))
     if config.get("ssl_certfile"):

@@ -169,7 +169,6 @@ class Registry:
         return f"the registry says: {str(error.error_message).rstrip('.')}"
 
     def _explained(self, error: Any) -> tuple[str, str]:
-        """The problem and its remedy."""
         remedy = "start it, or correct url in [registry]"
         certificate = _certificate_error(error)
         status = error.http_status_code if isinstance(error, self._refusal) else None
