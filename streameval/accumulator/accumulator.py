@@ -314,13 +314,11 @@ class Accumulator:
             True
         """
         check_method(method, get_args(Kind))
-        chosen = reading_intervals.interval_method(self.intervals, method, precision)
+        settings = reading_intervals.interval_method(self.intervals, method, precision)
         with self.lock:
-            if chosen is None:
+            if settings is None:
                 return None
-            return readings.readings_of(metric_of(metric, self.metrics), self.table, _HERE, chosen)[
-                0
-            ].interval
+            return self._reading(metric_of(metric, self.metrics), settings).interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of a metric by event day and user group.
@@ -331,10 +329,8 @@ class Accumulator:
             MetricError: the metric is unknown.
         """
         with self.lock:
-            return next(
-                iter(readings.group_sums(metric_of(metric, self.metrics), self.table, _HERE) or ()),
-                None,
-            )
+            sums = readings.group_sums(metric_of(metric, self.metrics), self.table, _HERE)
+            return None if sums is None else sums[0]
 
     @property
     def audience(self) -> Audience | None:
@@ -365,9 +361,9 @@ class Accumulator:
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
         with self.lock:
-            return advice.advice(self.table, _HERE, self.metrics, self.lists_before)[
-                0
-            ] or self.doubts.warning(self.metrics)
+            before = self.lists_before
+            (found,) = advice.cell_advice(self.table, _HERE, self.metrics, before)
+            return found.text if found is not None else self.doubts.warning(self.metrics)
 
     def _advice_if_due(self) -> str | None:
         """`advice`, which reads the table: if there was some, or there is more to see."""

@@ -32,21 +32,13 @@ _ROUNDING: Final = 1e-9
 """Relative difference to the end of a range that rounding may make."""
 
 
-def advice(
+def cell_advice(
     table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
-) -> list[str | None]:
+) -> list[Advice | None]:
     """For each cell, a warning if its lists or their values look wrong; otherwise None.
 
     `metrics`: those read from the table. `before`: lists counted before some statistic began.
     """
-    advices = cell_advice(table, cells, metrics, before)
-    return [None if advice is None else advice.text for advice in advices]
-
-
-def cell_advice(
-    table: Table, cells: IntArray, metrics: Iterable[Metric], before: int | IntArray = 0
-) -> list[Advice | None]:
-    """The warnings of `advice`, with what they are about."""
     advices: list[Advice | None] = [None] * cells.size
     for at, out_of_range in _out_of_range(table, cells, metrics):
         advices[at] = out_of_range

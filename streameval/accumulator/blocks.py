@@ -109,8 +109,8 @@ class Blocks:
 
     def add_event(
         self,
-        shown: Any,
-        acts: Any,
+        recommendations: Any,
+        interactions: Any,
         positions: Any = None,
         scores: Any = None,
         user: Any = None,
@@ -123,44 +123,47 @@ class Blocks:
             return False
         if scores is not None:
             try:
-                scores = [*(checked_scores(shown, scores) or ())]
+                scores = [*(checked_scores(recommendations, scores) or ())]
             except (InvalidEventError, TypeError):
                 return False
         _, block, rows = self.waiting[positions is not None]
         if not self._keeps_rows:
-            return block.add(shown, acts, positions)
-        ids = self._copied(shown, acts, positions) if self._keeps_ids else _NO_IDS
+            return block.add(recommendations, interactions, positions)
+        ids = self._copied(recommendations, interactions, positions) if self._keeps_ids else _NO_IDS
         if len(rows) != len(block):
             raise between()
-        if ids is None or not block.add(shown, acts, positions):
+        if ids is None or not block.add(recommendations, interactions, positions):
             return False
         rows.append((ids, scores, user, ts, (), None))
         return True
 
     def add_checked(self, event: Event, values: Sequence[Any]) -> bool:
         """Append an event that is checked, with the values of its formulas."""
-        shown, acts, positions = event.recommendations, event.interactions, event.positions
+        recommendations, interactions = event.recommendations, event.interactions
+        positions = event.positions
         _, block, rows = self.waiting[positions is not None]
-        ids = self._copied(shown, acts, positions) if self._keeps_ids else _NO_IDS
+        ids = self._copied(recommendations, interactions, positions) if self._keeps_ids else _NO_IDS
         if self._keeps_rows and len(rows) != len(block):
             raise between()
-        if ids is None or not block.add(shown, acts, positions, True):  # noqa: FBT003  no order by name
+        if ids is None or not block.add(recommendations, interactions, positions, True):  # noqa: FBT003  no order by name
             return False
         if self._keeps_rows:
             scores = None if event.scores is None else [*event.scores]
             rows.append((ids, scores, event.user, event.ts, event.typed, values))
         return True
 
-    def _copied(self, shown: Any, acts: Any, positions: Any) -> tuple[Any, Any] | None:
+    def _copied(
+        self, recommendations: Any, interactions: Any, positions: Any
+    ) -> tuple[Any, Any] | None:
         """The ids that are kept, which a caller may change; None if they must be converted."""
-        if self._shown is not None and type(shown) not in _LISTS:
+        if self._shown is not None and type(recommendations) not in _LISTS:
             return None
-        kept: Any = ()
+        items: Any = ()
         if self._shown is not None:
-            kept = shown[:] if positions is not None else shown[self._shown]
-        if not self._keeps_lists or type(acts) in _FIXED:
-            return kept, acts if self._keeps_lists else ()
-        return (kept, acts.copy()) if type(acts) in _CHANGING else None
+            items = recommendations[:] if positions is not None else recommendations[self._shown]
+        if not self._keeps_lists or type(interactions) in _FIXED:
+            return items, interactions if self._keeps_lists else ()
+        return (items, interactions.copy()) if type(interactions) in _CHANGING else None
 
     def take(self) -> Iterator[tuple[Batch, EventValues]]:
         """The events taken since the last call, and the values of formulas for each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from streameval.catalogue.items import Attribute
@@ -85,13 +85,13 @@ class Doubts:
     def observe(self, event: Event) -> None:
         """Count what looks wrong in a valid event."""
         self.lists += 1
-        counts, shown, acts = self._counts, event.recommendations, event.interactions
-        if acts:
+        counts, items, interactions = self._counts, event.recommendations, event.interactions
+        if interactions:
             counts["engaged"] += 1
-            counts["short"] += 0 < len(shown) < len(acts)
-            self._shown[len(shown)] += 1
-            self._acted[len(acts)] += 1
-            self._observe_items(shown, acts)
+            counts["short"] += 0 < len(items) < len(interactions)
+            self._shown[len(items)] += 1
+            self._acted[len(interactions)] += 1
+            self._observe_items(items, interactions)
         if event.positions is not None and len(event.positions) > 1:
             counts["ranked"] += 1
             counts["same rank"] += min(event.positions) == max(event.positions)
@@ -99,9 +99,9 @@ class Doubts:
             counts["scored"] += 1
             counts["no chances"] += not 0 <= min(event.scores) <= max(event.scores) <= 1
         if self._attributes:
-            counts["items"] += len(shown)
+            counts["items"] += len(items)
             for name, attribute in self._attributes:
-                counts[f"{_UNKNOWN}{name}"] += sum(item not in attribute for item in shown)
+                counts[f"{_UNKNOWN}{name}"] += sum(item not in attribute for item in items)
         if self.lists > _MOST:
             self.lists //= 2
             for counter in self._counters:
@@ -235,18 +235,19 @@ class Doubts:
         enough = _NEARLY_ALL * self._counts["engaged"]
         return length > 1 and same >= enough and alike < enough
 
-    def _observe_items(self, shown: Sequence[Id], acts: Any) -> None:
-        if not isinstance(acts, Mapping) and MARKS.issuperset(acts):
-            aligned = len(acts) == len(shown) > 1 and not MARKS.issuperset(shown)
-            self._counts["marks"] += aligned or MARKS.isdisjoint(shown)
+    def _observe_items(self, items: Sequence[Id], interactions: Any) -> None:
+        if not isinstance(interactions, Mapping) and MARKS.issuperset(interactions):
+            aligned = len(interactions) == len(items) > 1 and not MARKS.issuperset(items)
+            self._counts["marks"] += aligned or MARKS.isdisjoint(items)
             self._counts["aligned"] += aligned
-        for item in set(shown).intersection(acts):
+        for item in set(items).intersection(interactions):
             self._both[item] += 1
-        if shown and isinstance(acts, Sequence):
-            for item in {*_repeated_end(shown, acts, -1), *_repeated_end(shown, acts, 0)}:
+        if items and isinstance(interactions, Sequence):
+            ends = (_repeated_end(items, interactions, end) for end in (-1, 0))
+            for item in set(chain.from_iterable(ends)):
                 self._padded[item] += 1
         if len(self._items) < _FEWEST_ITEMS:
-            self._items.update(islice(shown, _FEWEST_ITEMS))
+            self._items.update(islice(items, _FEWEST_ITEMS))
         for counter in self._counters[1:]:
             _prune(counter)
 
@@ -255,12 +256,12 @@ class Doubts:
         return self._counts, self._shown, self._acted, self._both, self._padded
 
 
-def _repeated_end(shown: Sequence[Id], acts: Sequence[Id], end: int) -> list[Id]:
+def _repeated_end(items: Sequence[Id], interactions: Sequence[Id], end: int) -> list[Id]:
     """The item at this end (-1 or 0) of both, if one of them repeats it there."""
-    item, inner = shown[end], (slice(-2, None) if end else slice(0, 2))
-    if acts[end] != item:
+    item, inner = items[end], (slice(-2, None) if end else slice(0, 2))
+    if interactions[end] != item:
         return []
-    return [item] if any(list(ids[inner]) == [item, item] for ids in (shown, acts)) else []
+    return [item] if any(list(ids[inner]) == [item, item] for ids in (items, interactions)) else []
 
 
 def _prune(counter: Counter[Any]) -> None:

@@ -107,11 +107,11 @@ def checked_event(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Eve
 
     `event`: its fields are replaced.
     """
-    shown, acts = event.recommendations, event.interactions
-    kind = kind or _kind_of_first([shown, acts])
-    is_plain = _is_plain(kind, shown, acts)
+    recommendations, interactions = event.recommendations, event.interactions
+    kind = kind or _kind_of_first([recommendations, interactions])
+    is_plain = _is_plain(kind, recommendations, interactions)
     if not is_plain:
-        event.recommendations, event.interactions = _as_containers(shown, acts)
+        event.recommendations, event.interactions = _as_containers(recommendations, interactions)
     _check_fields(event)
     for field, read_ids in _OTHER_IDS.values():
         ids = getattr(event, field)
@@ -147,17 +147,21 @@ def refuse_unshown(given: Batch | Event, plan: Plan) -> None:
         raise InvalidEventError("wrong_type", f"{detail}; count it beside the others")
 
 
-def _is_plain(kind: IdKind | None, shown: Any, acts: Any) -> bool:
+def _is_plain(kind: IdKind | None, recommendations: Any, interactions: Any) -> bool:
     """Whether a list and its interactions without gains are as statistics take them, unchanged."""
-    if kind is None or type(shown) not in _LISTS or type(acts) not in _COLLECTIONS:
+    if (
+        kind is None
+        or type(recommendations) not in _LISTS
+        or type(interactions) not in _COLLECTIONS
+    ):
         return False
     are_built_in = BUILT_IN[kind].issuperset
     return (
-        are_built_in(map(type, shown))
-        and are_built_in(map(type, acts))
-        and RESERVED.isdisjoint(shown)
-        and RESERVED.isdisjoint(acts)
-        and not (len(acts) > 1 and MARKS.issuperset(acts))
+        are_built_in(map(type, recommendations))
+        and are_built_in(map(type, interactions))
+        and RESERVED.isdisjoint(recommendations)
+        and RESERVED.isdisjoint(interactions)
+        and not (len(interactions) > 1 and MARKS.issuperset(interactions))
     )
 
 
@@ -189,10 +193,14 @@ def checked_batch(
     kind = kind or _kind_of_first(lists)
     matches, odd = _searched(kind, batch, search)
     if odd:
-        shown, acts = [*batch.recommendations], list[Any](batch.interactions)
+        recommendations, interactions = [*batch.recommendations], list[Any](batch.interactions)
         for row in odd:
-            shown[row], acts[row] = _as_containers(shown[row], acts[row])
-        batch = msgspec.structs.replace(batch, recommendations=shown, interactions=acts)
+            recommendations[row], interactions[row] = _as_containers(
+                recommendations[row], interactions[row]
+            )
+        batch = msgspec.structs.replace(
+            batch, recommendations=recommendations, interactions=interactions
+        )
     batch = _with_values(msgspec.structs.replace(batch, matches=None))
     kind, batch = _with_other_ids(kind, batch)
     if odd:
@@ -236,28 +244,28 @@ def _searched(
     kind: IdKind | None, batch: Batch, search: Search
 ) -> tuple[Matches | None, list[int]]:
     """The hits of the lists, and the rows whose ids must be converted or refused."""
-    shown, acts = batch.recommendations, batch.interactions
-    if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
+    recommendations, interactions = batch.recommendations, batch.interactions
+    if isinstance(recommendations, IdColumn) and isinstance(interactions, IdColumn):
         return None, []
     depth, every = search.of(batch)
     matches = batch.matches
     # The decoder has checked its ids, but they may be of the other kind.
-    is_alike = matches is not None and kind == _kind_of_first(chain(shown, acts))
+    is_alike = matches is not None and kind == _kind_of_first(chain(recommendations, interactions))
     if matches is not None and is_alike and matches.covers(depth, every):
         return matches, matches.odd.tolist()
-    matches = match(shown, acts, kind or "text", depth, every=every)
+    matches = match(recommendations, interactions, kind or "text", depth, every=every)
     return matches, matches.odd.tolist()
 
 
-def _as_containers(shown: Any, acts: Any) -> tuple[Any, Any]:
+def _as_containers(recommendations: Any, interactions: Any) -> tuple[Any, Any]:
     """A list and its interactions as plain lists and dicts."""
-    if type(shown) not in _LISTS:
-        shown = _as_list("recommendations", shown)
-    if isinstance(acts, Mapping):
-        acts = _gains(acts)
-    elif type(acts) not in _COLLECTIONS:
-        acts = _as_list("interactions", acts)
-    return shown, acts
+    if type(recommendations) not in _LISTS:
+        recommendations = _as_list("recommendations", recommendations)
+    if isinstance(interactions, Mapping):
+        interactions = _gains(interactions)
+    elif type(interactions) not in _COLLECTIONS:
+        interactions = _as_list("interactions", interactions)
+    return recommendations, interactions
 
 
 def _with_values(batch: Batch) -> Batch:
@@ -331,11 +339,13 @@ def kind_of_users(kind: IdKind | None, users: Sequence[Id | None] | None) -> IdK
 
 def _normalise(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
     """An event with built-in ids, all of one kind."""
-    kind, shown = of_kind(kind, given.recommendations, "recommendations")
-    kind, acts = of_kind(kind, given.interactions, "interactions")
+    kind, recommendations = of_kind(kind, given.recommendations, "recommendations")
+    kind, interactions = of_kind(kind, given.interactions, "interactions")
     if isinstance(given.interactions, Mapping):
-        acts = dict(zip(acts, given.interactions.values(), strict=True))
-    return kind, msgspec.structs.replace(given, recommendations=shown, interactions=acts)
+        interactions = dict(zip(interactions, given.interactions.values(), strict=True))
+    return kind, msgspec.structs.replace(
+        given, recommendations=recommendations, interactions=interactions
+    )
 
 
 def _typed_interactions(
@@ -386,12 +396,12 @@ def _of_pairs(rows: list[Any]) -> Batch:
         detail = "a matrix is not a pair; give recommendations and interactions as two arguments"
         raise InvalidEventError("wrong_type", detail)
     try:
-        shown = [recommendations for recommendations, _ in rows]
-        acts = [interactions for _, interactions in rows]
+        recommendations = [recommendations for recommendations, _ in rows]
+        interactions = [interactions for _, interactions in rows]
     except (TypeError, ValueError):
         detail = "give Events, or (recommendations, interactions) pairs"
         raise InvalidEventError("wrong_type", detail) from None
-    return Batch(recommendations=shown, interactions=acts)
+    return Batch(recommendations=recommendations, interactions=interactions)
 
 
 def _whole_times(times: Any) -> Any:

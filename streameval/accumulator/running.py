@@ -241,13 +241,13 @@ class _Outcomes:
 
     def _quick(self, outcome: _Outcome) -> tuple[int, int, list[int]] | None:
         """Interacted and shown items, and the ranks of the hits; None where it takes `lists_of`."""
-        interacted, given, length, hits, gains, *places = memoryview(outcome.row).cast("q")
+        interacted, given, length, hits, gains, *indices = memoryview(outcome.row).cast("q")
         every, last = self.options.repeats == "every", self.options.last
         if gains or outcome.is_ranked or outcome.search.every != every or self.options.needs_gains:
             return None
         if self.options.counting == "every":
             interacted = given
-        ranks = [place + 1 for place in places[:hits] if place < last]
+        ranks = [index + 1 for index in indices[:hits] if index < last]
         return interacted, min(length, last), ranks
 
     def _slow(self, outcome: _Outcome) -> tuple[int, int, list[int]]:

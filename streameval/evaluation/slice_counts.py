@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.accumulator.advice import advice
+from streameval.accumulator.advice import cell_advice
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import readings_of
@@ -299,15 +299,15 @@ class SliceCounts:
         """The first advice about the slices of each span."""
         of_families = []
         for family in self._families:
-            advised = advice(family.table, family.cells, family.spec.metrics)
+            advised = cell_advice(family.table, family.cells, family.spec.metrics)
             of_families.append(dict(zip(family.cells.tolist(), advised, strict=True)))
         for start in self.starts:
-            for slices, texts in zip(self.families(start), of_families, strict=True):
-                cell = next((cell for cell in slices.labels if texts[cell] is not None), None)
-                if cell is not None:
+            for slices, advice_of in zip(self.families(start), of_families, strict=True):
+                cell = next((cell for cell in slices.labels if advice_of[cell]), None)
+                if cell is not None and (advice := advice_of[cell]) is not None:
                     pairs = zip(slices.names, slices.labels[cell], strict=True)
                     where = ", ".join(f"{name}={value}" for name, value in pairs)
-                    yield f"{where}: {texts[cell]}" if where else str(texts[cell])
+                    yield f"{where}: {advice.text}" if where else advice.text
                     break
 
 

@@ -98,10 +98,10 @@ def _matches(batch: Batch, search: Search) -> Matches:
     matches = batch.matches
     if matches is not None and matches.covers(*search):
         return matches
-    shown, acts, (depth, every) = batch.recommendations, batch.interactions, search
-    if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
-        return match_codes(shown.ragged, acts.ragged, depth, every=every)
-    matches = match(shown, acts, kind_of_ids(batch), depth, every=every, sound=True)
+    lists, interactions, (depth, every) = batch.recommendations, batch.interactions, search
+    if isinstance(lists, IdColumn) and isinstance(interactions, IdColumn):
+        return match_codes(lists.ragged, interactions.ragged, depth, every=every)
+    matches = match(lists, interactions, kind_of_ids(batch), depth, every=every, sound=True)
     if matches.odd.size:
         detail = f"event {matches.odd[0]} has ids of another kind, or that are not built-in"
         raise InvalidEventError("invalid_id", detail)

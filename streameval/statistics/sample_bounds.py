@@ -25,8 +25,8 @@ _STEPS: Final = 60
 class Band:
     """Bounds of U(c) on segments (first, last] of c, on which kept(c) is constant.
 
-    They hold together at a confidence of 99.9 %: they bound binomial counts at places that do not
-    depend on the data, and between two places U does not increase.
+    They hold together at a confidence of 99.9 %: they bound binomial counts at points that do not
+    depend on the data, and between two points U does not increase.
 
     Args:
         counts: counts of the sampled items, ascending.
@@ -41,21 +41,21 @@ class Band:
     """
 
     def __init__(self, counts: IntArray, share: float, rest: int) -> None:
-        places = np.unique(np.ceil(2.0 ** (np.arange(64 * _PER_DOUBLING) / _PER_DOUBLING)))
-        places = places[places <= max(rest, 1)]
-        kept = counts.size - np.searchsorted(counts, places)
-        width = WIDTH + math.log(places.size + 1)
+        points = np.unique(np.ceil(2.0 ** (np.arange(64 * _PER_DOUBLING) / _PER_DOUBLING)))
+        points = points[points <= max(rest, 1)]
+        kept = counts.size - np.searchsorted(counts, points)
+        width = WIDTH + math.log(points.size + 1)
         bounds = np.array([bounds_of(count, share, width) for count in kept.tolist()])
         low = np.append(np.maximum.accumulate((bounds[:, 0] - kept)[::-1])[::-1], 0.0)
         high = np.minimum.accumulate(bounds[:, 1] - kept)
-        edges = np.unique(np.concatenate([places, places - 1, counts, [rest]]))
+        edges = np.unique(np.concatenate([points, points - 1, counts, [rest]]))
         self.last = edges[edges > 0].astype(np.float64)
         self.first = np.concatenate([[0.0], self.last[:-1]])
         self.length = self.last - self.first
         self.kept = counts.size - np.searchsorted(counts, self.last).astype(np.float64)
         possible = self.last <= rest
-        self.low = low[np.searchsorted(places, self.last)] * possible
-        self.high = high[np.searchsorted(places, self.last, side="right") - 1] * possible
+        self.low = low[np.searchsorted(points, self.last)] * possible
+        self.high = high[np.searchsorted(points, self.last, side="right") - 1] * possible
 
     def filled(self, rest: float, *, rising: bool) -> FloatArray:
         """Fill segments one by one up to `high` until U(c) sums to `rest`; the amounts above `low`.
