@@ -125,12 +125,11 @@ def checked_event(kind: IdKind | None, event: Event) -> tuple[IdKind | None, Eve
 
 
 def _check_fields(event: Event) -> None:
-    """Check and convert the positions, scores, values of items, time and user of an event."""
     for name, check in _OF_ITEMS.items():
-        given = getattr(event, name)
-        if given is not None:
-            setattr(event, name, check(event.recommendations, given))
+        if (of_items := getattr(event, name)) is not None:
+            setattr(event, name, check(event.recommendations, of_items))
     if event.ts is not None:
+        # As far from the caller as `_with_values`: a warning names the caller's line.
         (event.ts,) = _whole_times([event.ts])
     if event.user is not None:
         (event.user,) = _checked_users([event.user]) or (None,)
@@ -497,7 +496,8 @@ def checked_ranks(
     if len(ranks) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(ranks)} positions"
         raise InvalidEventError("invalid_positions", detail)
-    if _are_ranks(ranks):
+    are_integers = ranks and _INTEGERS.issuperset(map(type, ranks))
+    if are_integers and min(ranks) >= 1 and max(ranks) <= LARGEST_RANK:
         return ranks
     ranks = _builtin_numbers(ranks)
     for rank in ranks[: end_of(recommendations)]:
@@ -505,12 +505,6 @@ def checked_ranks(
             detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)
     return [int(rank) if isinstance(rank, int) else rank for rank in ranks]
-
-
-def _are_ranks(numbers: list[Any]) -> bool:
-    if not (numbers and _INTEGERS.issuperset(map(type, numbers))):
-        return False
-    return bool(min(numbers) >= 1 and max(numbers) <= LARGEST_RANK)
 
 
 _OF_ITEMS: Final[Mapping[str, Callable[[Sequence[Id], Any], Any]]] = {

@@ -531,8 +531,9 @@ class Table:
             rows, ranks = explicit_ranks_kept(options, part)
             if hits is not None:
                 hits.add_ranks(cells[rows], ranks)
-            if counted.summed:
-                yield from _terms.terms_of_ranks(counted.summed, rows, ranks)
+            for summed in counted.summed:
+                at_ranks = np.zeros(ranks.size), summed.items(ranks)
+                yield _terms.Terms(rows, summed.column, summed.largest, *at_ranks)
         for rows, lists in lists_of(options, part, cells):
             if hits is not None:
                 hits.add(lists)
@@ -540,8 +541,8 @@ class Table:
                 values = list_values(metric, lists, self.context)
                 kept = cast("Values", self._statistics[name])
                 kept.add(lists.cell, values, mean_counts(metric, lists))
-            if counted.summed:
-                yield from _terms.terms_of_lists(counted.summed, rows, lists)
+            for summed in counted.summed:
+                yield _terms.Terms(rows, summed.column, summed.largest, *summed.values(lists))
 
     def _count_users(self, users: ListUsers, terms: Sequence[Terms]) -> None:
         """Add lists with their users to the audience, and their terms to the sums by user."""

@@ -72,13 +72,9 @@ class Band:
 
     def even(self, rest: float) -> FloatArray:
         """K(c) on each segment, as even as the bounds and the sum `rest` of U(c) allow."""
-        level = _crossing(lambda level: float(self.length @ self._at(level)) - rest, self.peak)
+        largest = float((self.kept + self.high).max())
+        level = _crossing(lambda level: float(self.length @ self._at(level)) - rest, largest)
         return self.kept + self._at(level)
-
-    @property
-    def peak(self) -> float:
-        """Upper bound of all K(c)."""
-        return float((self.kept + self.high).max())
 
     def _at(self, level: float) -> FloatArray:
         amount: FloatArray = np.clip(level - self.kept, self.low, self.high)

@@ -119,17 +119,6 @@ def restore_sums(
     statistic.relations |= loaded
 
 
-def terms_of_lists(metrics: Sequence[SummedMetric], rows: IntArray, lists: Lists) -> list[Terms]:
-    """The terms of lists of a batch; `rows` are their indices there."""
-    return [Terms(rows, m.column, m.largest, *m.values(lists)) for m in metrics]
-
-
-def terms_of_ranks(metrics: Sequence[SummedMetric], rows: IntArray, ranks: IntArray) -> list[Terms]:
-    """The terms of items at explicit positions: the index of each list, and the rank."""
-    none = np.zeros(ranks.size)
-    return [Terms(rows, m.column, m.largest, none, m.items(ranks)) for m in metrics]
-
-
 def owner_totals(
     owners: int,
     owner: IntArray,
