@@ -258,23 +258,23 @@ def blocks_of(part: TablePart, select: Selection, options: Options) -> Iterator[
     """The rows of a part; at least one block, which may have no rows."""
     table = part.table
 
-    def columns_of(names: Sequence[str]) -> list[str]:
+    def columns_read(names: Sequence[str]) -> list[str]:
         columns = select(part.path, names)
         return [name for name in dict.fromkeys(names) if name in columns]
 
     if isinstance(table, Frame):
         names = table.rows.column_names
-        yield RowBlock(table.name, table.rows.select(columns_of(names)), names)
+        yield RowBlock(table.name, table.rows.select(columns_read(names)), names)
         return
     form = form_of(table, options)
     if form == "parquet":
-        yield from _parquet_blocks(part, columns_of)
+        yield from _parquet_blocks(part, columns_read)
     elif form == "arrow":
-        yield from _arrow_blocks(table, columns_of)
+        yield from _arrow_blocks(table, columns_read)
     elif form == "json":
-        yield from _json_blocks(table, columns_of)
+        yield from _json_blocks(table, columns_read)
     else:
-        yield from _text_blocks(table, columns_of, options)
+        yield from _text_blocks(table, columns_read, options)
 
 
 _ColumnsOf: TypeAlias = Callable[[Sequence[str]], list[str]]
@@ -316,11 +316,11 @@ def _parquet(path: str, *, coded: bool = False) -> Iterator[Any]:
             yield file
 
 
-def _parquet_blocks(part: TablePart, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
+def _parquet_blocks(part: TablePart, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
     with _parquet(part.path, coded=True) as file:
         names, first = file.schema_arrow.names, part.first
         groups = part.groups or range(file.metadata.num_row_groups)
-        columns = columns_of(names)
+        columns = columns_read(names)
         if not len(groups):
             yield RowBlock(part.path, file.schema_arrow.empty_table().select(columns), names)
         # One by one, as each has its codes. Without threads, because one that starts at the end of
@@ -343,10 +343,10 @@ def _arrow_file(path: str) -> Iterator[Any]:
             yield arrow("ipc").open_stream(source)
 
 
-def _arrow_blocks(path: str, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
+def _arrow_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
     with _explain_errors(path), _arrow_file(path) as file:
         names, first = file.schema.names, 0
-        columns = columns_of(names)
+        columns = columns_read(names)
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
         yield RowBlock(path, file.schema.empty_table().select(columns), names)
@@ -356,7 +356,7 @@ def _arrow_blocks(path: str, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
             first += batch.num_rows
 
 
-def _json_blocks(path: str, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
+def _json_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
     """JSON lines of rows: an object each."""
     first, decoder = 0, msgspec.json.Decoder(dict[str, Any])
     records = lines(path)
@@ -369,7 +369,7 @@ def _json_blocks(path: str, columns_of: _ColumnsOf) -> Iterator[RowBlock]:
                 remedy = 'give an object per line, like {"user": 1, "item": 2}'
                 raise SourceError(path, f"row {number}: {error}", remedy) from error
         names = list(dict.fromkeys(name for row in rows for name in row))
-        columns = columns_of(names)
+        columns = columns_read(names)
         with _explain_errors(path):
             arrays = {name: arrow().array([row.get(name) for row in rows]) for name in columns}
         yield RowBlock(path, arrow().table(arrays), names, first)
@@ -414,7 +414,7 @@ class _Text:
         self.closed = True
 
 
-def _text_blocks(path: str, columns_of: _ColumnsOf, options: Options) -> Iterator[RowBlock]:
+def _text_blocks(path: str, columns_read: _ColumnsOf, options: Options) -> Iterator[RowBlock]:
     """Rows of text, whose columns are all strings: 007 is not an integer."""
     text = _Text(path, options.delimiter)
     if not text.head:
@@ -436,7 +436,7 @@ def _text_blocks(path: str, columns_of: _ColumnsOf, options: Options) -> Iterato
         wrong.append(row)
         return "error"
 
-    first, columns = 0, columns_of(names)
+    first, columns = 0, columns_read(names)
     try:
         rows = parser.open_csv(
             arrow().PythonFile(text, "r"),
