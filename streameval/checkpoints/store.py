@@ -333,23 +333,22 @@ class Store:
                         place=place, offset=offset, key=key, tag=file.tag, modified=file.modified
                     )
                 )
-        newest = [(key, files[key]) for keys in rounds.values() for key in keys[:2]]
-        cached = self._directories
-        unread = [(key, file) for key, file in newest if (key, file.tag) not in cached]
-        read = self.gather(lambda named: self._directory(*named), unread, _FILES_AT_ONCE)
-        names = [(key, file.tag) for key, file in unread]
-        found_now = {name: of for name, of in zip(names, read, strict=True) if of is not None}
+        newest = [(key, files[key].tag) for keys in rounds.values() for key in keys[:2]]
+        cached = dict(self._directories)
+        unread = [key for key, tag in newest if (key, tag) not in cached]
+        read = self.gather(lambda key: self._directory(key, files[key]), unread, _FILES_AT_ONCE)
+        for key, directory in zip(unread, read, strict=True):
+            if directory is not None:
+                cached[key, files[key].tag] = directory
         # Of many processes, some write meanwhile: the next try reads only their rounds.
-        cached = self._directories = {**cached, **found_now}
-        for name in names:
-            if name not in cached:
-                raise FileNotFoundError(name[0])
-        directories = {key: cached[key, file.tag] for key, file in newest}
-        self._directories = {(key, file.tag): directories[key] for key, file in newest}
+        self._directories = cached
+        if None in read:
+            raise FileNotFoundError(unread[read.index(None)])
+        self._directories = {name: cached[name] for name in newest}
         writers: dict[str, list[Mapping[Place, Location] | None]] = {}
         faults = []
         for writer, keys in rounds.items():
-            own = [directories[key] for key in keys[:2]]
+            own = [cached[key, files[key].tag] for key in keys[:2]]
             hidden = all(isinstance(directory, DamagedStateError) for directory in own)
             writers[writer] = []
             for key, directory in zip(keys, own, strict=False):

@@ -111,17 +111,24 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
     assert str(raised.value).endswith("The next start resumes at the checkpoint before it.")
 
 
-def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None:
-    member = LoneMember(store := MemoryStore(), budget=10.0)
+def _with_a_slow_disk(seconds: float, **settings: Any) -> tuple[LoneMember, MemoryStore]:
+    """A process that has counted a record of each of 40 partitions; a write takes some seconds."""
+    member = LoneMember(store := MemoryStore(), **settings)
     logs = [Partition("events", number) for number in range(40)]
     member.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
     for log in logs:
         member.checkpointer.apply(batch(0, 1, log))
 
     def slowly(step: Step) -> None:
-        member.now += 0.1 * (step.call == "write")
+        member.now += seconds * (step.call == "write")
 
     store.disk.before = slowly
+    return member, store
+
+
+def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None:
+    member, store = _with_a_slow_disk(0.1, budget=10.0)
+    logs = [Partition("events", number) for number in range(40)]
     member.checkpointer.revoked(logs)
     offsets = [store.offset(place) for place in store.places()]
     assert len(offsets) == 40
@@ -130,16 +137,7 @@ def test_what_the_budget_allows_is_saved_and_the_rest_is_counted_again() -> None
 
 
 def test_the_last_round_has_all_partitions_however_long_that_takes() -> None:
-    member = LoneMember(store := MemoryStore())
-    logs = [Partition("events", number) for number in range(40)]
-    member.checkpointer.assigned([assignment(partition=log, partitions=40) for log in logs])
-    for log in logs:
-        member.checkpointer.apply(batch(0, 1, log))
-
-    def slowly(step: Step) -> None:
-        member.now += 0.5 * (step.call == "write")
-
-    store.disk.before = slowly
+    member, store = _with_a_slow_disk(0.5)
     member.checkpointer.finish()
     assert {store.offset(place) for place in store.places()} == {1}
     (saved,) = member.news()

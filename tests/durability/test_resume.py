@@ -39,12 +39,6 @@ def test_a_state_goes_on_as_if_it_had_never_stopped_under_any_name() -> None:
     assert digests(resumed, ELSEWHERE) == digests(counted(20), P)
 
 
-def test_a_log_that_begins_later_goes_on_there() -> None:
-    resumed = ingest()
-    resume(resumed, P, newest(after(10)), offsets={P: 15})
-    assert resumed.positions == {P: 15}
-
-
 def test_a_damaged_part_leaves_the_ingest_as_it_was() -> None:
     saved, resumed = newest(after(10)), counted(3)
     before = digests(resumed, P)

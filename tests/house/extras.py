@@ -16,7 +16,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from tests.house.checkout import ROOT
 from tests.processes import finished
 
-_HIDE = """
+HIDE = """
 import json, sys
 
 class Absent:
@@ -28,6 +28,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 """
+"""Code that hides the modules in its first argument, a list in JSON."""
 
 
 def run_with_extras(
@@ -35,7 +36,7 @@ def run_with_extras(
 ) -> subprocess.CompletedProcess[str]:
     """Run code in a process that can import the package, and of the rest what these extras need."""
     return finished(
-        [sys.executable, "-c", _HIDE + code, json.dumps(_absent(extras)), *arguments],
+        [sys.executable, "-c", HIDE + code, json.dumps(_absent(extras)), *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,19 +10,13 @@ from pathlib import Path
 
 from streameval.evaluation.shell.errors import USAGE_ERROR
 from tests.house.checkout import ROOT
+from tests.house.extras import HIDE
 from tests.processes import finished
 
 # What Python lacks on Windows, as far as anything here might ask for it.
+_MODULES = ["fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"]
 _WINDOWS = """
-import os, signal, sys
-
-class Absent:
-    names = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
-
-    def find_spec(self, name, path=None, target=None):
-        if name in self.names:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
+import os, signal
 for name in Absent.names:
     sys.modules.pop(name, None)
 for module, names in {
@@ -30,14 +25,13 @@ for module, names in {
 }.items():
     for name in names:
         delattr(module, name)
-sys.meta_path.insert(0, Absent())
 """
 _COMMAND = "import streameval_start; streameval_start.main()"
 
 
 def _on_windows(code: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return finished(
-        [sys.executable, "-c", _WINDOWS + code, *arguments],
+        [sys.executable, "-c", HIDE + _WINDOWS + code, json.dumps(_MODULES), *arguments],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "100"},
     )
