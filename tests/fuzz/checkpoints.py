@@ -93,19 +93,17 @@ def _tried(saved: _Saved, change: Change) -> None:
         _resumed(saved, {**saved.parts, name: changed})
         return
     path = sorted(saved.files)[number // 7 % len(saved.files)]
-    content = saved.files[path]
     if kind in {"directory", "record"}:
         path = max(path for path in saved.files if path.suffix == ".round")
-        content = saved.files[path]
-        saved.disk.overwrite(path, _forged(content, kind == "record", where, value))
-        _read(saved)
-        saved.disk.overwrite(path, content)
-        return
-    changed = _edited(content, edits)
-    if kind == "sealed":
-        start = content.rfind(b'{"version":4')
-        end = _edited(content[max(start, 0) : -SEAL], edits)
-        changed = content[: max(start, 0)] + end + digest_of(end).encode() + b"\n"
+    content = saved.files[path]
+    if kind == "bytes":
+        changed = _edited(content, edits)
+    elif kind == "sealed":
+        start = max(content.rfind(b'{"version":4'), 0)
+        end = _edited(content[start:-SEAL], edits)
+        changed = content[:start] + end + digest_of(end).encode() + b"\n"
+    else:
+        changed = _forged(content, kind == "record", where, value)
     saved.disk.overwrite(path, changed)
     _read(saved)
     saved.disk.overwrite(path, content)
@@ -170,63 +168,47 @@ def _forged(content: bytes, in_record: bool, where: int, value: Any) -> bytes:  
         said = json.loads(line)
         (region,) = said["places"]
         at = region["start"] + region["size"] - region["record"]
-        record = _replaced_json(content[at:start], where, value)
+        record = _replaced(content[at:start], where, value, msgspec.json)
         region |= {"record": len(record), "digest": digest_of(record)}
         region["size"] = at + len(record) - region["start"]
         body, line = content[:at] + record, to_json(said)
     else:
-        line = _replaced_json(line, where, value)
+        line = _replaced(line, where, value, msgspec.json)
     end = line + b"\n" + b"%020d " % len(body)
     return body + end + digest_of(end).encode() + b"\n"
 
 
-def _replaced_json(line: bytes, where: int, value: Any) -> bytes:
-    whole = json.loads(line)
-    within, key = (places := list(_places(whole)))[where % len(places)]
-    within[key] = value
-    try:
-        return msgspec.json.encode(whole)
-    except (msgspec.MsgspecError, OverflowError, TypeError, UnicodeEncodeError):
-        return b"7"
-
-
 def _edited(content: bytes, edits: Sequence[Edit]) -> bytes:
     for where, cut, put in edits:
-        place = where % (len(content) + 1)
-        content = content[:place] + put + content[place + cut :]
+        start = where % (len(content) + 1)
+        content = content[:start] + put + content[start + cut :]
     return content
 
 
-def _replaced(content: bytes, where: int, value: Any) -> bytes:
-    """With another value at one of the places of what the bytes say."""
+def _replaced(content: bytes, where: int, value: Any, codec: Any = msgspec.msgpack) -> bytes:
+    """The bytes with another value instead of one inside, or without it."""
     try:
-        whole = msgspec.msgpack.decode(content)
+        whole = [codec.decode(content)]
     except msgspec.DecodeError:
         return content[: where % (len(content) + 1)]
-    places = list(_places(whole))
-    within, key = places[where % len(places)] if places else (None, None)
-    if within is None:
-        return msgspec.msgpack.encode(value)
-    if where % 5:
-        within[key] = value
+    entries = list(_entries(whole))
+    container, key = entries[where % len(entries)]
+    if where % 5 or container is whole:
+        container[key] = value
     else:
-        del within[key]
+        del container[key]
     try:
-        return msgspec.msgpack.encode(whole)
-    except (msgspec.MsgspecError, OverflowError, TypeError):
+        return bytes(codec.encode(whole[0]))
+    except (msgspec.MsgspecError, OverflowError, TypeError, UnicodeEncodeError):
         return b""
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container in it, with each of its keys."""
-    keys: Sequence[Any] = ()
-    if isinstance(value, dict):
-        keys = list(value)
-    elif isinstance(value, list):
-        keys = range(len(value))
-    for key in keys:
-        yield value, key
-        yield from _places(value[key])
+def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container inside, with each of its keys."""
+    if isinstance(value, dict | list):
+        for key in [*value] if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from _entries(value[key])
 
 
 def _save(config: Config) -> _Saved:
@@ -270,7 +252,7 @@ def _batch(log: Partition, start: int) -> RecordBatch:
 
 def _record(number: int) -> dict[str, Any]:
     """One for every configuration: an event, a list, and something done with a list."""
-    items = [f"{(number + place) % 5}" for place in range(3)]
+    items = [f"{(number + rank) % 5}" for rank in range(3)]
     moment = f"2026-01-01T00:{number // 10:02}:{number % 10:02}Z"
     return {
         "ts": 1_767_225_600 + 40 * number,

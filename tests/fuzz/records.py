@@ -226,8 +226,8 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
         decoded = FramedDecoder(Decoder(_FIELDS, ["country"]), readers[kind]).decode_many(
             [framed(1, payload) for payload in payloads]
         )
-        places = sorted([*decoded.indices, *(place for place, _ in decoded.invalid)])
-        assert places == list(range(len(payloads)))
+        indices = sorted([*decoded.indices, *(index for index, _ in decoded.invalid)])
+        assert indices == list(range(len(payloads)))
         _compiled(text.decode("utf-8", "replace"), [framed(1, payload) for payload in payloads])
 
     yield check

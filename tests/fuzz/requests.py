@@ -83,8 +83,8 @@ def requests() -> st.SearchStrategy[Sent]:
 @st.composite
 def _cut(draw: st.DrawFn, request: st.SearchStrategy[bytes]) -> bytes:
     whole = draw(request)
-    place = draw(st.integers(0, len(whole)))
-    return whole[:place] + draw(st.binary(max_size=4)) + whole[place + draw(st.integers(0, 4)) :]
+    start = draw(st.integers(0, len(whole)))
+    return whole[:start] + draw(st.binary(max_size=4)) + whole[start + draw(st.integers(0, 4)) :]
 
 
 def _basic(credentials: tuple[str, str]) -> tuple[str, str]:

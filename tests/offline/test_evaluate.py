@@ -24,6 +24,7 @@ from streameval.events.errors import (
 )
 from streameval.metrics.hit_rate import hit_rate
 from tests.cli.program import json_lines, run
+from tests.columnar.given import Tensor
 
 METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2")
 USERS, ITEMS = 30, 12
@@ -55,23 +56,6 @@ def data() -> Data:
 
 def values(readings: Mapping[str, Any]) -> dict[str, float]:
     return {text: reading.value for text, reading in readings.items()}
-
-
-class Exchanged:
-    """An array of another library, which hands its content on."""
-
-    def __init__(self, content: np.ndarray[Any, Any]) -> None:
-        self._content = content
-        self.shape, self.dtype = content.shape, content.dtype
-
-    def __array__(self, *_: object, **__: object) -> np.ndarray[Any, Any]:
-        return self._content
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._content.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self._content.__dlpack_device__()
 
 
 def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: Path) -> None:
@@ -231,10 +215,10 @@ class TestScores:
         assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
 
     def test_any_library_of_arrays_may_bring_them(self, data: Data) -> None:
-        scores, gains = Exchanged(data.scores), Exchanged(data.gains)
-        assert values(evaluate(scores, gains, *METRICS)) == values(
-            evaluate(data.scores, data.gains, *METRICS)
-        )
+        expected = values(evaluate(data.scores, data.gains, *METRICS))
+        for device in (1, 2):
+            scores, gains = Tensor(data.scores, device), Tensor(data.gains, device)
+            assert values(evaluate(scores, gains, *METRICS)) == expected
 
     @pytest.mark.nightly
     @pytest.mark.parametrize("kind", ["float64", "float32", "with gradients"])
