@@ -61,9 +61,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The difference between treatment and control in one metric.
 
     Attributes:
-        control: mean of control, weighted by day as in the difference; None if no day has lists of
-            both arms.
-        treatment: mean of treatment, weighted alike.
+        control: mean of control, weighted by day as in the difference; if no day has lists of both
+            arms, None, or its own mean in the report of an experiment.
+        treatment: mean of treatment, likewise.
         difference: treatment minus control; None if no day has lists of both arms.
         low: lower bound of the difference; None without enough data.
         high: upper bound.
