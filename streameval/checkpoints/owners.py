@@ -32,6 +32,7 @@ from streameval.engine.snapshot import CheckpointHealth
 from streameval.events.errors import (
     DamagedStateError,
     DeadLetterError,
+    RefusedRecordsError,
     StoreError,
     UnlikeStateError,
     UnsavedStateError,
@@ -446,8 +447,10 @@ class MemoryOnly(StartOwner):
 
     def abandon(self) -> None:
         """Try to write all dead letters: without a checkpoint, no process reads them again."""
-        send_letters(self._ingest, self._letters)
         # The process reports the error that ends it instead.
+        with suppress(RefusedRecordsError):
+            send_letters(self._ingest, self._letters)
+        send_letters(self._ingest, self._letters)
         with suppress(DeadLetterError):
             self._flush_letters()
 

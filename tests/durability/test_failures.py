@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,13 @@ from streameval.checkpoints.format import CheckpointDraft, Place
 from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.store import folder_store
-from streameval.engine.dead_letters import Identity
-from streameval.events.errors import DeadLetterError, StoreError, UnsavedStateError
+from streameval.engine.dead_letters import DeadLetter, Identity
+from streameval.events.errors import (
+    DeadLetterError,
+    RefusedRecordsError,
+    StoreError,
+    UnsavedStateError,
+)
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.crashes.simulated_disk import Step
@@ -259,3 +264,20 @@ def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> No
     letters.failing = True
     owner.abandon()
     owner.finish()
+
+
+def test_without_a_store_letters_that_exceed_a_limit_at_the_end_are_written_and_hide_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    safe, counts = set[Identity](), ingest()
+    owner = MemoryOnly(counts, Letters(safe, lambda _: None), ProcessClock(), Inline())
+    taken: Iterator[Any] = iter([RefusedRecordsError("too many"), [letter(3)]])
+
+    def take() -> list[DeadLetter]:
+        if isinstance(outcome := next(taken), Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(counts, "take_letters", take)
+    owner.abandon()
+    assert [record.offset for record in safe] == [3]
