@@ -164,11 +164,13 @@ class PendingCounts:
         if starts is not None and families[0].spec.spans:
             distinct, of_event = place_values(starts)
         panes, of_event = place_values(owners * distinct.size + of_event)
-        numbers = list[int]()
-        for pane in panes.tolist():
-            owner, start = divmod(pane, distinct.size)
-            key = families[owner], int(distinct[start])
-            numbers.append(self._numbers.setdefault(key, len(self._numbers)))
+        of_families, of_panes = np.divmod(panes, distinct.size)
+        keys = zip(
+            [families[owner] for owner in of_families.tolist()],
+            distinct[of_panes].tolist(),
+            strict=True,
+        )
+        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in keys]
         return np.array(numbers)[of_event]
 
 
