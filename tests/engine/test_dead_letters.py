@@ -7,7 +7,7 @@ from typing import get_args
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoder
@@ -155,6 +155,9 @@ def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExcee
     st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
     st.integers(1, 7),
 )
+@example([[True, True, False, False]], 0.25, 7)
+@example([[True, True, *[False] * 6]], 0.25, 7)
+@example([[True, True, False, False, True]], 0.74, 7)
 def test_limits_match_their_definition_for_any_batches(
     batches: list[list[bool]], max_ratio: float, max_run: int
 ) -> None:
