@@ -271,7 +271,9 @@ def test_without_a_store_letters_that_exceed_a_limit_at_the_end_are_written_and_
 ) -> None:
     safe, counts = set[Identity](), ingest()
     owner = MemoryOnly(counts, Letters(safe, lambda _: None), ProcessClock(), Inline())
-    taken: Iterator[Any] = iter([RefusedRecordsError("too many"), [letter(3)]])
+    taken: Iterator[RefusedRecordsError | list[DeadLetter]] = iter(
+        [RefusedRecordsError("too many"), [letter(3)]]
+    )
 
     def take() -> list[DeadLetter]:
         if isinstance(outcome := next(taken), Exception):
