@@ -155,6 +155,24 @@ def test_a_metric_is_watched_once_and_its_audience_is_held_where_it_is_counted_b
     ]
 
 
+def test_metrics_are_watched_with_and_without_the_audience_as_a_label() -> None:
+    config = Config(
+        metrics=["ctr"],
+        metric=[MetricOptions(name="mrr", labels=["variant"])],
+        labels=["variant", "country"],
+        intervals=Intervals(),
+        event=FIELDS,
+        source=SimulatorOptions(),
+    )
+    counting = new_ingest(config)
+    count_more(counting, [log()[:2_000]])
+    settings = ChangeSettings(mix="country")
+    families = families_in(lifetimes_of(counting, config.labels), settings)
+    assert [
+        (series.metric, bool(series.arm.strata)) for series in watched_series(families, settings)
+    ] == [("ctr", True), ("mrr", False)]
+
+
 def test_the_others_are_everything_without_a_slice() -> None:
     chance = Random(4)
     rows = [
