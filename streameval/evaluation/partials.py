@@ -404,11 +404,12 @@ def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
 
 
 def _rows_of(cells: Mapping[Cell, Accumulator], settings: _State) -> list[Partial]:
-    states = [settings.with_counts(b"".join(counted.dump())) for counted in cells.values()]
-    return [
-        Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
-        for (cell, counted), state in zip(cells.items(), states, strict=True)
-    ]
+    # One by one: a state that is encoded need not stay beside the row.
+    rows = []
+    for cell, counted in cells.items():
+        state = settings.with_counts(b"".join(counted.dump()))
+        rows.append(Partial(*cell, counted.lists, msgspec.msgpack.encode(state)))
+    return rows
 
 
 def _span_length(every: str) -> int:

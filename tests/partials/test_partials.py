@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 import sys
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -371,3 +372,28 @@ def test_rows_import_no_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert "partial_payload" not in sys.modules
     monkeypatch.setitem(sys.modules, "partial_payload", loaded)
     assert merged(rows)[Cell((), None)].read("partial_payload:clicks").value == 1.0
+
+
+def test_rows_hold_each_state_once() -> None:
+    number, items = 2_000, [f"i{index}" for index in range(50)]
+    table = pa.table(
+        {
+            "recommendations": [items] * number,
+            "interactions": [["i1"]] * number,
+            "variant": [f"v{index % 200}" for index in range(number)],
+        }
+    )
+    rows = [*partials([table], "distinct_items", "ndcg@5", by=["variant"])]
+
+    def peak(count: Callable[[Sequence[Partial]], object]) -> int:
+        count(rows)
+        tracemalloc.start()
+        try:
+            count(rows)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    states = sum(len(row.state) for row in rows)
+    # A state counts once and a row has some bytes of its own; a second copy of each made it 3.1.
+    assert peak(repacked) - peak(merged) < 2.5 * states
