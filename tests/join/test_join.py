@@ -86,6 +86,40 @@ def test_the_last_touch_is_found_behind_lists_older_than_the_lateness() -> None:
     assert played(case, [(0, 3, 0, True)]).joined().events == expected
 
 
+@pytest.mark.parametrize("key", ["request_id", "user_item"])
+def test_a_click_at_the_end_of_the_window_counts_and_one_after_it_does_not(key: Any) -> None:
+    lists: list[Any] = [
+        {"ts": at, "request_id": f"r{at}", "user": f"u{at}", "variant": "x", "shown": ["a"]}
+        for at in (0, 1)
+    ]
+    clicks: list[Any] = [
+        {"ts": at + late, "request_id": f"r{at}", "user": f"u{at}", "item": "a", "type": "click"}
+        | {"event_id": str(at)}
+        for at, late in ((0, 10), (1, 11))
+    ]
+    run = played(Case([[lists], [[*clicks]]], key=key, window=10), [])
+    events = run.joined().events
+    hits = {(time, items): gains for time, _, items, gains, _ in events}
+    assert hits == {(0, ("a",)): (("a", 1.0),), (1, ("a",)): ()}
+    outcomes = run.state.outcomes[1]
+    assert (outcomes.counted, outcomes.orphan, outcomes.outside) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(("per_variant", "clicked"), [(False, ["y"]), (True, ["x", "y"])])
+def test_a_click_counts_for_the_latest_list_or_for_that_of_each_variant(
+    clicked: list[str], *, per_variant: bool
+) -> None:
+    shown = {"user": "u", "shown": ["a"]}
+    lists: list[Any] = [
+        shown | {"ts": at, "request_id": variant, "variant": variant}
+        for at, variant in enumerate("xy")
+    ]
+    click = {"ts": 2, "request_id": "", "user": "u", "item": "a", "type": "click", "event_id": "1"}
+    case = Case([[lists], [[click]]], key="user_item", window=10, per_variant=per_variant)
+    events = played(case, []).joined().events
+    assert [variant for _, (variant,), _, gains, _ in events if gains] == clicked
+
+
 def test_late_lists_in_any_number_hide_no_earlier_one() -> None:
     """They are within the lateness, so a list in the window may have come before them."""
     shown = {"user": "u", "variant": "x"}

@@ -123,6 +123,17 @@ def test_a_limit_only_truncates() -> None:
     assert not list(records(SimulatorOptions(events=0)))
 
 
+@pytest.mark.parametrize("offset", [BLOCK - 1, BLOCK])
+def test_any_offset_has_the_same_bytes_each_time(offset: int) -> None:
+    source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
+    source.open(Positions({Partition("simulator", 0): offset}))
+    values: list[bytes | None] = []
+    while len(values) < BLOCK:
+        values += [value for batch in source.poll(0) for value in batch.values]
+    expected = itertools.islice(records(SimulatorOptions(seed=9)), offset, offset + BLOCK)
+    assert values[:BLOCK] == list(expected)
+
+
 class _Time:
     """A manual clock; sleeping advances it."""
 
