@@ -29,6 +29,7 @@ from streameval.decoding.fields import EventFields
 from streameval.events.errors import ConfigError
 from streameval.join.options import InteractionOptions
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+from streameval.sources.schemas.registry import RegistryOptions
 from tests.effort import many_examples
 
 _SHORTEST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n'
@@ -53,6 +54,10 @@ def test_paths_are_relative_to_the_configuration_and_urls_stay(tmp_path: Path) -
     assert config.source == FilesOptions(paths=[f"{tmp_path}/a.ndjson", "/b.ndjson", "-"])
     assert config.web.config_file == f"{tmp_path}/web.yml"
     assert config.state == StateOptions(path=f"{tmp_path}/state")
+    text = 'metrics = ["ctr"]\nevent.format = "avro"\n[source]\ntype = "kafka"\ntopics = ["a"]\n'
+    text += '[registry]\nurl = "https://registry"\nca_file = "ca.pem"\n'
+    registry = RegistryOptions(url="https://registry", ca_file=f"{tmp_path}/ca.pem")
+    assert _loaded(tmp_path, text).registry == registry
     state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"\n'
     bucket = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
     assert bucket == StateOptions(path="s3://bucket/prefix", region="eu-west-1", timeout="5s")

@@ -140,6 +140,17 @@ def test_series_of_new_statistics_say_since_when() -> None:
         assert since["distinct_items", "lifetime"] == 1_000.0
 
 
+def test_a_new_statistic_is_complete_once_every_partition_counts_it() -> None:
+    before = ingest_of(layout(["ctr"]))
+    after = ingest_of(layout(["ctr", "distinct_items@1"]))
+    for number, ts in enumerate((1_000, 3_000, 2_000)):
+        before.apply(batch([record(ts=ts)], number))
+        place = Partition("events", number)
+        after.restore(place, {place: 1}, parts(before, number))
+    since = {line.metric.name: line.since for line in Taking(after).take().series}
+    assert since == {"ctr": None, "distinct_items": 3_000.0}
+
+
 def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
     """The interval would be that of the newer lists, and miss the value."""
 
