@@ -143,6 +143,16 @@ def test_kept_events_equal_those_of_their_records_alone(
     assert (taken.invalid, taken.tombstones) == (whole.invalid, whole.tombstones)
 
 
+def test_a_kept_event_of_another_form_is_as_decoded_alone() -> None:
+    values = [
+        b'{"recommendations": ["a"], "interactions": [], "ts": 7, "id": "x"}',
+        b'{"recommendations": [0], "interactions": [], "ts": 8, "id": "y"}',
+    ]
+    decoder = Decoder(EventFields(time="ts", time_unit="s", event_id="id"), [])
+    kept = decoder.decode_many(values).keep(np.array([False, True]))
+    assert alike(kept.batch, decoder.decode_many(values[1:]).batch)
+
+
 def test_a_steady_batch_has_its_indices_as_a_range() -> None:
     value = b'{"recommendations": ["a"], "interactions": []}'
     assert Decoder(EventFields(), []).decode_many([value] * 5).indices == range(5)
