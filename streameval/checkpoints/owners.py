@@ -451,8 +451,11 @@ class MemoryOnly(StartOwner):
         with suppress(RefusedRecordsError):
             send_letters(self._ingest, self._letters)
         send_letters(self._ingest, self._letters)
-        with suppress(DeadLetterError):
+        try:
             self._flush_letters()
+        except DeadLetterError as error:
+            event = LogEvent("error", "dead letters were not written", {"problem": str(error)})
+            self._log_events.append(event)
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""

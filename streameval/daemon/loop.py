@@ -97,6 +97,7 @@ class Loop:
         except StreamevalError:
             self._ready = False
             self._parts.owner.abandon()
+            self._log_checkpoints()
             raise
         finally:
             self._end()

@@ -447,6 +447,20 @@ def test_without_a_state_letters_are_written_before_too_many_of_them_end_the_pro
     assert writer.written == [offset for offset, value in enumerate(records) if value == HALF]
 
 
+def test_letters_that_cannot_be_written_before_the_process_ends_are_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    manual_time, writer = ManualTime(), FailingWriter()
+    writer.fails = True
+    monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: Queue(writer))
+    config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions(max_run=2))
+    script = Script(manual_time, [[HALF] * 4])
+    with pytest.raises(RefusedRecordsError), caplog.at_level(logging.INFO):
+        loop_of(assemble(config, {}, manual_time.clock, script), manual_time).run(lambda: False)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("ERROR", "dead_letters_were_not_written") in told
+
+
 def test_a_cheap_step_is_due_again_after_the_shortest_interval() -> None:
     pace = Pace(1.0)
     assert pace.interval == 1.0

@@ -263,6 +263,9 @@ def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> No
         owner.finish()
     letters.failing = True
     owner.abandon()
+    assert [log_event.event for log_event in owner.take_log_events()] == [
+        "dead letters were not written"
+    ]
     owner.finish()
 
 
