@@ -146,8 +146,8 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
     function = metric.definition.function
     where = ""
     if event is not None:
-        shown, acts = list(event.recommendations), event.interactions
-        where = f" for recommendations {shown!r:.80} and interactions {acts!r:.80}"
+        items, interactions = list(event.recommendations), event.interactions
+        where = f" for recommendations {items!r:.80} and interactions {interactions!r:.80}"
     remedy = f"Correct {function.__name__} in {function.__module__}"
     problem = f"metric {metric.text!r} failed{where} ({type(error).__name__}: {error})"
     return OwnMetricError(metric.text, f"{problem}. {remedy}.", remedy)
@@ -155,7 +155,7 @@ def _failure(metric: Metric, error: Exception, event: Event | None = None) -> Ow
 
 def _wrong_value(metric: Metric, found: object, wanted: str) -> OwnMetricError:
     remedy = f"return {wanted}"
-    problem = f"metric {metric.text!r} returned {f'{found!r:.80}'}; {remedy}."
+    problem = f"metric {metric.text!r} returned {found!r:.80}; {remedy}."
     return OwnMetricError(metric.text, problem, remedy)
 
 

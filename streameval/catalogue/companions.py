@@ -48,7 +48,7 @@ CLIPPED = ("clipped_weight", "clipped_lists")
 def checks_of(metric: Metric) -> dict[str, Metric]:
     """The metrics that show whether an estimate can be trusted, by their names in an `Overlap`.
 
-    None for any other metric, and for a model alone.
+    Empty for any other metric, and for a model alone.
 
     Example:
         >>> checks_of(parse("ips(clip=9)@5"))["clipped_weight"]

@@ -341,6 +341,6 @@ def events_of(
         for events in source.read(part, search):
             read = max(read, events.size)
             yield before + read, events
-            # As above.
+            # A name here would hold the memory that the next events could have.
             del events
         before += read
