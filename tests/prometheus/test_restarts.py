@@ -82,13 +82,14 @@ def _event(number: int) -> bytes:
 
 
 class Scraper(NamedTuple):
-    """One Prometheus, and what is asked of it."""
+    """One Prometheus, and what is asked of it; `slowest`: seconds until it may see a new value."""
 
     server: Prometheus
+    slowest: float
 
     def seen(self, process: Running, since: float) -> float:
         """When it saw all that a process shows, in which counters had stood at 0 before."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.slowest + PATIENCE
         while time.monotonic() < deadline:
             counted = process.sum_of("hit_rate_count")
             if counted >= _LISTS and self.server.value(f"sum({_COUNT})") == counted:
@@ -124,7 +125,7 @@ def test_increase_is_the_truth_over_restarts_and_never_more_over_kills(
     program("prometheus")
     daemon, began = Daemon(broker, tmp_path, pace.exposure), time.time()
     with ExitStack() as stack:
-        pair = [_scraper(stack, tmp_path, daemon.port, interval) for interval in pace.intervals]
+        pair = [_scraper(stack, tmp_path, daemon.port, pace, every) for every in pace.intervals]
         for _ in range(calm):
             started = time.time()
             with daemon.alive() as process:
@@ -151,11 +152,12 @@ def test_increase_is_the_truth_over_restarts_and_never_more_over_kills(
             assert process.stop() == 0
 
 
-def _scraper(stack: ExitStack, folder: Path, port: int, every: float) -> Scraper:
+def _scraper(stack: ExitStack, folder: Path, port: int, pace: Pace, every: float) -> Scraper:
     home = folder / f"prometheus-{every:g}"
     home.mkdir()
     configuration = _SCRAPES.format(every=round(1000 * every), port=port)
-    return Scraper(stack.enter_context(scraping(home, configuration)))
+    server = stack.enter_context(scraping(home, configuration))
+    return Scraper(server, pace.exposure + 2 * every)
 
 
 def _within(increase: float, truth: float) -> bool:
