@@ -1,0 +1,324 @@
+"""The rules of a join on integer codes: copies, the list of an interaction, and combined gains.
+
+A function of the rows: their order decides nothing. The daemon and `streameval.attribution` call
+it.
+
+All columns are numpy arrays of one value per row. A code is an integer from 0, equal for equal ids;
+-1 is an absent id. Times are microseconds. `rank(rows)` returns a value to order each of these rows
+by, such as `list_content`; it is called only for rows that time does not order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from streameval.events import LARGEST_GAIN, Id
+from streameval.events.ragged import Ragged
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+
+Rank: TypeAlias = Callable[[IntArray], Sequence[str]]
+"""Returns the content of each of these rows, by which rows of one time are ordered."""
+
+_EXACT = 2.0**53
+"""Sums of integers up to this are exact in float64."""
+
+
+def list_content(
+    request: str | None, user: Id | None, recommendations: Sequence[Id], *others: object
+) -> str:
+    """The content of an impression: of equal times, the smallest is kept, and the largest wins.
+
+    `others`: its other columns as text, in the order of their names.
+
+    Example:
+        >>> list_content("r1", None, ["a"]) < list_content("r1", None, ["b"])
+        True
+    """
+    named = "" if user is None else user
+    return f"{request or ''}\0{named}\0{[*recommendations]!r}\0{others!r}"
+
+
+def interaction_content(item: Id, kind: str | None, gain: float) -> str:
+    """The content of an interaction: of equal times, the smallest is kept."""
+    return f"{item!r}\0{kind!r}\0{gain!r}"
+
+
+def joint_codes(*columns: IntArray) -> IntArray:
+    """A code of each combination of codes; -1 where one of them is absent.
+
+    Example:
+        >>> joint_codes(np.array([0, 1, 0, 0]), np.array([5, 5, 5, -1])).tolist()
+        [0, 1, 0, -1]
+    """
+    first, *others = columns
+    codes, present = first, first >= 0
+    for column in others:
+        # Renumbered after each step, so that products of row counts never overflow.
+        width = int(column.max(initial=0)) + 1
+        codes = np.unique(codes * width + column, return_inverse=True)[1]
+        present = present & (column >= 0)
+    codes = np.unique(codes[present], return_inverse=True)[1]
+    joint = np.full(first.size, -1, np.int64)
+    joint[present] = codes
+    return joint
+
+
+def are_copies(ids: IntArray, times: IntArray, span: int, rank: Rank) -> BoolArray:
+    """Which rows repeat an earlier kept row of the same id, at most `span` away from it.
+
+    Of rows with one id, the earliest is kept; of equal times, the one with the smallest rank. The
+    next one that is more than `span` later is kept again, and so on. To decide rows in steps of
+    time, include the kept rows of the last `span` before a step.
+
+    Args:
+        ids: scoped, so that only rows of one join key (and stream) can share one; -1 is no copy.
+        times: of the rows.
+        span: longest distance of a copy.
+        rank: see the module.
+
+    Example:
+        >>> ids, times = np.array([7, 7, 7, -1]), np.array([40, 0, 20, 0])
+        >>> are_copies(ids, times, 30, lambda rows: [""] * rows.size).tolist()
+        [False, False, True, False]
+    """
+    copies = np.zeros(ids.size, np.bool_)
+    order = np.argsort(ids, kind="stable")
+    alike = np.concatenate(([False], ids[order][1:] == ids[order][:-1]))
+    alike[:-1] |= alike[1:]
+    rows = order[alike & (ids[order] >= 0)]
+    if not rows.size:
+        return copies
+    rows = rows[_order(ids[rows], times[rows], lambda tied: rank(rows[tied]))]
+    keys, after = _moments(ids[rows], times[rows], ids[rows], times[rows] + span)
+    # The first row of the same id that is no copy of a row.
+    following = np.searchsorted(keys, after)
+    last = np.searchsorted(ids[rows], ids[rows], side="right")
+    kept = np.zeros(rows.size, np.bool_)
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(ids[rows]) != 0)))
+    kept[starts] = True
+    more = starts[following[starts] < last[starts]]
+    onward, ends = following.tolist(), last.tolist()
+    for start in more.tolist():
+        row = start
+        while (row := onward[row]) < ends[start]:
+            kept[row] = True
+    copies[rows[~kept]] = True
+    return copies
+
+
+def latest_lists(
+    keys: IntArray,
+    times: IntArray,
+    wanted: IntArray,
+    wanted_times: IntArray,
+    window: int,
+    rank: Rank,
+) -> IntArray:
+    """The row of the latest list with the key of each interaction, in the window before it.
+
+    A list counts if `list <= interaction <= list + window`; of equal times, the list with the
+    largest rank.
+
+    Args:
+        keys: of the lists.
+        times: of the lists.
+        wanted: the key of each interaction.
+        wanted_times: of the interactions.
+        window: from a list to its last interaction.
+        rank: of rows of the lists; see the module.
+
+    Returns:
+        The row of a list for each interaction; -1 without one.
+
+    Example:
+        >>> keys, times = np.array([3, 3]), np.array([10, 20])
+        >>> wanted, at = np.array([3, 3, 3, 4]), np.array([19, 25, 31, 25])
+        >>> latest_lists(keys, times, wanted, at, 10, lambda rows: [""] * rows.size).tolist()
+        [0, 1, -1, -1]
+    """
+    if not keys.size or not wanted.size:
+        return np.full(wanted.size, -1, np.int64)
+    order = _order(keys, times, rank)
+    keys, times = keys[order], times[order]
+    moments, after = _moments(keys, times, wanted, wanted_times)
+    found = np.searchsorted(moments, after) - 1
+    hit = (found >= 0) & (wanted >= 0) & (keys[found] == wanted)
+    hit &= times[found] >= wanted_times - window
+    return np.where(hit, order[found], -1)
+
+
+class Shown(NamedTuple):
+    """Lists for an attribution by user and item.
+
+    Attributes:
+        users: code of the user of each list, shape (lists,).
+        items: codes of the items of each list.
+        times: of each list, shape (lists,).
+        groups: code of the labels by which interactions are attributed separately, shape (lists,).
+    """
+
+    users: IntArray
+    items: Ragged
+    times: IntArray
+    groups: IntArray
+
+
+class Wanted(NamedTuple):
+    """Interactions for an attribution by user and item, as columns of shape (interactions,)."""
+
+    users: IntArray
+    items: IntArray
+    times: IntArray
+
+
+def last_touches(
+    lists: Shown, interactions: Wanted, window: int, rank: Rank
+) -> tuple[IntArray, IntArray]:
+    """The latest list that showed the item to the user, in each group; see `latest_lists`.
+
+    Returns:
+        Rows of interactions, ascending, and the row of the list of each. An interaction occurs once
+        for each group that has such a list, in the order of the groups' codes.
+
+    Example:
+        >>> items = Ragged(np.array([8, 9, 8]), np.array([0, 2, 3]))
+        >>> lists = Shown(np.array([5, 5]), items, np.array([10, 20]), np.array([0, 1]))
+        >>> wanted = Wanted(np.array([5, 5]), np.array([8, 9]), np.array([20, 20]))
+        >>> rows, of = last_touches(lists, wanted, 30, lambda rows: [""] * rows.size)
+        >>> rows.tolist(), of.tolist()
+        ([0, 0, 1], [0, 1, 0])
+    """
+    users, items, times = interactions
+    users_seen, items_seen = _membership(users), _membership(items)
+    rows = np.flatnonzero(_member(users_seen, lists.users))
+    shown = lists.items.take(rows)
+    places = np.flatnonzero(_member(items_seen, shown.values))
+    rows = rows[shown.owners(places)]
+    width = items_seen.size + 1
+    wanted = users * width + items
+    wanted[(users < 0) | (items < 0)] = -1
+    pairs = np.unique(wanted[wanted >= 0])
+    number, found = _numbers(pairs, lists.users[rows] * width + shown.values[places])
+    rows, number = rows[found], number[found]
+    if not rows.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    # A key is a pair in a group; the interactions of a pair are looked up in each of its groups.
+    span = int(lists.groups.max(initial=0)) + 1
+    keys = number * span + lists.groups[rows]
+    distinct = np.unique(keys)
+    wanted_number, known = _numbers(pairs, wanted)
+    queries = np.flatnonzero(known)
+    first = np.searchsorted(distinct, wanted_number[queries] * span)
+    groups = np.searchsorted(distinct, (wanted_number[queries] + 1) * span) - first
+    spread = Ragged.of_lengths(queries, groups)
+    queries = spread.spread(queries)
+    index = np.arange(queries.size) - spread.spread(spread.offsets[:-1] - first)
+    touched = latest_lists(
+        keys,
+        lists.times[rows],
+        distinct[index],
+        times[queries],
+        window,
+        lambda tied: rank(rows[tied]),
+    )
+    hit = touched >= 0
+    return queries[hit], rows[touched[hit]]
+
+
+def combine(
+    groups: IntArray, gains: FloatArray, how: Literal["max", "sum"]
+) -> tuple[IntArray, FloatArray]:
+    """The combined gain of each group: the largest, or the exact sum, rounded once and limited.
+
+    Returns:
+        A row of each group, by the code of the group, and the group's gain.
+
+    Example:
+        >>> rows, gains = combine(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]), "sum")
+        >>> rows.tolist(), gains.tolist()
+        ([1, 0], [5.0, 3.0])
+    """
+    if not groups.size:
+        return np.zeros(0, np.int64), np.zeros(0)
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(groups[order]) != 0)))
+    ordered = gains[order]
+    if how == "max":
+        return order[starts], np.maximum.reduceat(ordered, starts)
+    whole = np.abs(ordered).max() * ordered.size < _EXACT and (ordered == np.rint(ordered)).all()
+    combined = np.add.reduceat(ordered, starts)
+    if not whole:
+        ends = np.append(starts[1:], ordered.size)
+        for group in np.flatnonzero(ends - starts > 2).tolist():
+            combined[group] = math.fsum(ordered[starts[group] : ends[group]].tolist())
+    return order[starts], np.clip(combined, -LARGEST_GAIN, LARGEST_GAIN)
+
+
+def are_inside(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:
+    """Whether each interaction is with an item of its list.
+
+    Args:
+        items: codes of the items of each list.
+        lists: the row of the list of each interaction.
+        wanted: the code of its item.
+    """
+    shown = items.take(lists)
+    inside = np.zeros(wanted.size, np.bool_)
+    inside[shown.owners(np.flatnonzero(shown.values == shown.spread(wanted)))] = True
+    return inside
+
+
+def _order(keys: IntArray, times: IntArray, rank: Rank) -> IntArray:
+    """The rows by key, time and rank."""
+    order: IntArray = np.lexsort((times, keys))
+    tied = (np.diff(keys[order]) == 0) & (np.diff(times[order]) == 0)
+    if not tied.any():
+        return order
+    places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    rows = order[places]
+    contents = rank(rows)
+    numbers = {content: number for number, content in enumerate(sorted(set(contents)))}
+    ranks = np.fromiter(map(numbers.__getitem__, contents), np.int64, rows.size)
+    order[places] = rows[np.lexsort((ranks, times[rows], keys[rows]))]
+    return order
+
+
+def _moments(
+    keys: IntArray, times: IntArray, wanted: IntArray, wanted_times: IntArray
+) -> tuple[IntArray, IntArray]:
+    """A number for each row, and for each query the number that ends its rows.
+
+    The rows of the wanted key up to the wanted time have smaller numbers, those after it no
+    smaller ones. Times are replaced by their ranks, so that nothing overflows.
+    """
+    moments = np.unique(times)
+    width = moments.size + 1
+    numbers = keys * width + np.searchsorted(moments, times)
+    return numbers, wanted * width + np.searchsorted(moments, wanted_times, side="right")
+
+
+def _membership(codes: IntArray) -> BoolArray:
+    """For each code up to the largest, whether it occurs."""
+    seen = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
+    seen[codes[codes >= 0]] = True
+    return seen
+
+
+def _member(seen: BoolArray, codes: IntArray) -> BoolArray:
+    """Whether each code is one of those seen."""
+    if not seen.size:
+        return np.zeros(codes.size, np.bool_)
+    known = (codes >= 0) & (codes < seen.size)
+    return known & seen[np.where(known, codes, 0)]
+
+
+def _numbers(values: IntArray, wanted: IntArray) -> tuple[IntArray, Any]:
+    """The index of each wanted value among ascending ones, and whether it is one of them."""
+    if not values.size:
+        return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.bool_)
+    index = np.minimum(np.searchsorted(values, wanted), values.size - 1)
+    return index, values[index] == wanted
