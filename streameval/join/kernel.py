@@ -47,11 +47,11 @@ def interaction_content(item: Id, kind: str | None, gain: float) -> str:
     return f"{item!r}\0{kind!r}\0{gain!r}"
 
 
-def joint_codes(*columns: IntArray) -> IntArray:
+def tuple_codes(*columns: IntArray) -> IntArray:
     """A code of each combination of codes; -1 where one of them is absent.
 
     Example:
-        >>> joint_codes(np.array([0, 1, 0, 0]), np.array([5, 5, 5, -1])).tolist()
+        >>> tuple_codes(np.array([0, 1, 0, 0]), np.array([5, 5, 5, -1])).tolist()
         [0, 1, 0, -1]
     """
     first, *others = columns
@@ -229,7 +229,7 @@ def last_touches(
     return queries[hit], rows[touched[hit]]
 
 
-def combine(
+def combine_gains(
     groups: IntArray, gains: FloatArray, how: Literal["max", "sum"]
 ) -> tuple[IntArray, FloatArray]:
     """The combined gain of each group: the largest, or the exact sum, rounded once and limited.
@@ -238,7 +238,7 @@ def combine(
         A row of each group, by the code of the group, and the group's gain.
 
     Example:
-        >>> rows, gains = combine(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]), "sum")
+        >>> rows, gains = combine_gains(np.array([4, 2, 4]), np.array([1.0, 5.0, 2.0]), "sum")
         >>> rows.tolist(), gains.tolist()
         ([1, 0], [5.0, 3.0])
     """
@@ -258,7 +258,7 @@ def combine(
     return order[starts], np.clip(combined, -LARGEST_GAIN, LARGEST_GAIN)
 
 
-def are_inside(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:
+def are_in_lists(items: Ragged, lists: IntArray, wanted: IntArray) -> BoolArray:
     """Whether each interaction is with an item of its list.
 
     Args:
