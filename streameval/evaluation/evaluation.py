@@ -28,7 +28,6 @@ from streameval.evaluation.options import (
     Surroundings,
     Ties,
     column,
-    separators_of,
 )
 from streameval.evaluation.report import label_column, page_of, records_of
 from streameval.evaluation.result import EvaluationRow, FileCounts, Per, count
@@ -252,19 +251,11 @@ def title_of(names: Sequence[str]) -> str:
     return f"{name} and {len(others):,} more" if others else name
 
 
-class OldNames(TypedDict, total=False):
-    """Arguments that became keys of `columns`, and one with another name; for one release."""
-
-    user: str | None
-    item: str | None
-    score: str | None
-    rating: str | None
-    rank: str | None
-    time: str | None
-    separators: Sequence[str]
+class NoOptions(TypedDict):
+    """No argument: with it, a misspelt one gets an error that says which there are."""
 
 
-class ReadingOptions(OldNames, total=False):
+class ReadingOptions(TypedDict, total=False):
     """How recommendations and truth are read; the arguments of `evaluate` of these names."""
 
     columns: Mapping[str, str | None] | None
@@ -305,7 +296,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     intervals: Intervals | None = _INTERVALS,
     config: str | os.PathLike[str] | None = None,
     processes: int = 1,
-    **old: Unpack[OldNames],
+    **unknown: Unpack[NoOptions],
 ) -> Evaluation:
     """Evaluate recommendations, with the bits and the warnings of the command of this name.
 
@@ -344,8 +335,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         config: a TOML file to take metrics, labels, inputs and [event] from; it is counted as by
             a daemon.
         processes: number of processes that count files.
-        old: user, item, score, rating, rank and time, which are keys of `columns`, and separators,
-            which is `separator`; they go with the next release.
+        unknown: none; an argument that there is not is refused.
 
     Raises:
         UsageError: the arguments contradict each other, or can be read in two ways.
@@ -382,11 +372,10 @@ def evaluate(  # noqa: PLR0913  each is an option
         examination=examination,
         config=config,
         processes=processes,
-        **old,
     )
     with warned_notes() as around:
         options = options_of(
-            reading,
+            {**reading, **unknown},
             metrics=metric_texts(metrics),
             by=(by,) if isinstance(by, str) else by,
             every=every,
@@ -445,31 +434,22 @@ def metric_texts(metrics: Iterable[Any]) -> list[str]:
     return [metric_of(metric).text for metric in listed]
 
 
-def options_of(reading: ReadingOptions, **others: Any) -> Options:
-    """The options of a call; `others`: fields of `Options` besides those about reading."""
-    given: dict[str, Any] = {name: of for name, of in reading.items() if of is not None}
-    for name in reading:
-        # Python takes any keyword that is in no signature.
-        if name not in ReadingOptions.__optional_keys__:
-            remedies = {
-                "metrics": "give metrics by position, one or a list.",
-                "k": 'a cut-off is part of a metric: "ndcg@10".',
-            }
-            known = sorted(ReadingOptions.__optional_keys__ - OldNames.__optional_keys__)
-            listed = f"known: {', '.join(known)}.{suggestion(name, known)}"
-            raise UsageError(f"{name}= is no argument; {remedies.get(name, listed)}")
-    columns: Mapping[str, str | None] = given.pop("columns", {})
-    for name in ("user", "item", "score", "rating", "rank", "time"):
-        if name in given:
-            value = given.pop(name)
-            _warn_of_old(f"{name}={value!r}", f"columns={{{name!r}: {value!r}}}")
-            columns = {**columns, name: value}
+def options_of(reading: Mapping[str, Any], **others: Any) -> Options:
+    """The options of a call; `others`: fields of `Options` besides those about reading.
+
+    `reading`: the arguments of `ReadingOptions`; Python takes any keyword, so another is refused.
+    """
+    known = sorted(ReadingOptions.__optional_keys__)
+    for name in [name for name in reading if name not in known]:
+        remedies = {
+            "metrics": "give metrics by position, one or a list.",
+            "k": 'a cut-off is part of a metric: "ndcg@10".',
+        }
+        listed = f"known: {', '.join(known)}.{suggestion(name, known)}"
+        raise UsageError(f"{name}= is no argument; {remedies.get(name, listed)}")
+    given = {name: of for name, of in reading.items() if of is not None}
     separator = given.pop("separator", {})
     separator = {"": separator} if isinstance(separator, str) else separator
-    for text in given.pop("separators", ()):
-        both = separators_of([text])
-        _warn_of_old(f"separators=[{text!r}]", f"separator={both}")
-        separator = {**separator, **both}
     inputs: dict[str, Any] = {name: given.pop(name) for name in _INPUTS if name in given}
     if "popularity" in inputs and not isinstance(inputs["popularity"], Popularity):
         inputs["popularity"] = Popularity(inputs["popularity"])
@@ -477,14 +457,10 @@ def options_of(reading: ReadingOptions, **others: Any) -> Options:
         inputs["catalog"] = os.fspath(inputs["catalog"])
     if isinstance(given.get("config"), os.PathLike):
         given["config"] = os.fspath(given["config"])
-    return Options(columns=columns, separator=separator, inputs=inputs, **given, **others)
+    return Options(separator=separator, inputs=inputs, **given, **others)
 
 
 _INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination")
-
-
-def _warn_of_old(before: str, now: str) -> None:
-    warnings.warn(f"{before} goes with the next release; give {now}.", FutureWarning, stacklevel=5)
 
 
 @contextmanager

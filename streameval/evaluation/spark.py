@@ -1,6 +1,6 @@
 """Evaluation on Spark: executors count, and their partial results merge to the same bits.
 
-Needs pyspark, and the extra `parquet` on the driver and the executors.
+Needs pyspark, and the extra `tables` on the driver and the executors.
 """
 
 from __future__ import annotations

@@ -258,13 +258,6 @@ class TestAnswers:
         ]
         assert found.to_frame("pyarrow")["count"].to_pylist() == [1, 2]
 
-    def test_old_names_of_columns_say_where_they_went(self) -> None:
-        lists = rows(who=[1], item=[5])
-        with pytest.warns(FutureWarning) as warned:
-            assert value(lists, {1: [5]}, metric="mrr", user="who") == 1.0
-        said = "user='who' goes with the next release; give columns={'user': 'who'}."
-        assert [str(warning.message) for warning in warned] == [said]
-
 
 def test_a_store_of_checkpoints_is_no_file_of_events(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text('{"version":1,"cluster":"c","group":"g"}\n')
