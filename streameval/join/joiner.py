@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -19,6 +19,7 @@ from streameval.events import Interaction
 from streameval.events.ragged import Ragged
 from streameval.join.closed_lists import are_inside, closed_events
 from streameval.join.interactions import InteractionColumns
+from streameval.join.kernel import Shown, Wanted, last_touches
 from streameval.join.logs import RecordSlice
 from streameval.join.open_records import (
     ItemNumbers,
@@ -31,6 +32,7 @@ from streameval.join.open_records import (
 )
 from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
+from streameval.statistics.vocabulary import Codes
 
 AT_ONCE: Final = 1_024
 """Limit of one step: records of each log, lists that close, interactions that are attributed."""
@@ -63,8 +65,7 @@ class Joiner:
     An interaction is attributed to its list when the watermark passes it; a list becomes an event
     when the watermark passes the end of its window.
 
-    `streams`: number of the stream of each log; number 0 has the impressions. `patience`: see
-    `ClockRule`.
+    `streams`: number of the stream of each log; number 0 has the impressions.
 
     Attributes:
         watermark: no earlier record is expected, microseconds; NEVER at first.
@@ -72,7 +73,7 @@ class Joiner:
         listener: follows the records; None for nobody.
     """
 
-    def __init__(self, rules: Rules, streams: Sequence[int], patience: int) -> None:
+    def __init__(self, rules: Rules, streams: Sequence[int]) -> None:
         self.rules = rules
         self.watermark = NEVER
         self.outcomes = [OutcomeCounts() for _ in range(max(streams) + 1)]
@@ -87,10 +88,7 @@ class Joiner:
         self.interactions: OpenTable[OpenInteractions] = OpenTable(
             "~join/reported/", OpenInteractions, rules.bucket, self.items, ("ids",)
         )
-        # How far behind the clock a list may come; several logs have no common clock.
-        self._slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER
-        self._patience = patience
-        self._match = self._last_touches if by_user else self._named_list
+        self._match = self._last_touches if by_user else self._named_lists
         self._attributions: defaultdict[int, list[Attribution]] = defaultdict(list)
         # Rows of a list and an interaction that counts with a later list.
         self._counted_later: set[tuple[int, int]] = set()
@@ -188,42 +186,57 @@ class Joiner:
         if not rows:
             return
         found = self.interactions.take(rows)
-        numbers, items = found.items.values.tolist(), self.items.named(found.items).ids()
+        items = self.items.named(found.items).ids()
         streams = [self._streams[log] for log in found.logs.tolist()]
         interactions = map(Interaction, items, found.gains, found.types)
-        lists = map(self._match, found.keys, found.times.tolist(), numbers)
-        yield from zip(map(Attribution, rows, streams, interactions), lists, strict=True)
+        yield from zip(
+            map(Attribution, rows, streams, interactions), self._match(found), strict=True
+        )
 
-    def _named_list(self, key: str, time: int, _: int) -> list[int]:
-        """The list with this id in the window before the interaction; there is at most one."""
-        for row in reversed(self.lists.by["requests"].rows(key)):
-            if time - self.rules.window <= self.lists.time(row) <= time:
-                return [row]
-        return []
+    def _named_lists(self, interactions: OpenInteractions) -> Iterator[list[int]]:
+        """The list with the id in the window before each interaction; there is at most one."""
+        named = self.lists.by["requests"]
+        for key, time in zip(interactions.keys, interactions.times.tolist(), strict=True):
+            earliest = time - self.rules.window
+            lists = (row for row in named.rows(key) if earliest <= self.lists.time(row) <= time)
+            yield [*islice(lists, 1)]
 
-    def _last_touches(self, key: str, time: int, item: int) -> list[int]:
-        """The latest list with the item in the window before, for each combination of `per`.
+    def _last_touches(self, interactions: OpenInteractions) -> list[list[int]]:
+        """The latest list with the item in the window before, for each combination of `per`."""
+        users: Codes[str] = Codes()
+        wanted = users.codes(interactions.keys)
+        of_user = [self.lists.by["users"].rows(user) for user in users.names]
+        rows = np.fromiter(chain.from_iterable(of_user), np.int64)
+        order = np.argsort(rows)
+        rows, owners = rows[order], np.repeat(np.arange(len(of_user)), [*map(len, of_user)])[order]
+        times, items = self.lists.shown(rows)
+        groups = np.zeros(rows.size, np.int64)
+        if self.rules.per:
+            labels = [self._labels(row) for row in rows.tolist()]
+            number = {group: number for number, group in enumerate(sorted(set(labels)))}
+            groups = np.fromiter(map(number.__getitem__, labels), np.int64, rows.size)
+        matched, indices = last_touches(
+            Shown(owners, items, times, groups),
+            Wanted(wanted, interactions.items.values.astype(np.int64), interactions.times),
+            self.rules.window,
+            lambda tied: [self._content(row) for row in rows[tied].tolist()],
+        )
+        touched: list[list[int]] = [[] for _ in interactions.keys]
+        order = np.lexsort((groups[indices], times[indices]))
+        for index, row in zip(matched[order].tolist(), rows[indices[order]].tolist(), strict=True):
+            touched[index].append(row)
+        return touched
 
-        `item`: its number.
-        """
-        latest = dict[tuple[str, ...], tuple[int, str, int, int, int]]()
-        earliest, ahead = time - self.rules.window, self._patience
-        for row in reversed(self.lists.by["users"].rows(key)):
-            lists, index = self.lists.at(row)
-            shown_at = int(lists.times[index])
-            if shown_at < earliest - self._slack:
-                # Earlier rows are older still, except for lists that were ahead of the clock.
-                ahead -= 1
-                if ahead < 0:
-                    break
-            start, stop = lists.items.offsets[index : index + 2]
-            if earliest <= shown_at <= time and item in lists.items.values[start:stop]:
-                labels = lists.dimensions[index]
-                group = tuple(labels[index] for index in self.rules.per)
-                origin = int(lists.logs[index]), int(lists.offsets[index])
-                touch = (shown_at, lists.requests[index], *origin, row)
-                latest[group] = max(latest.get(group, touch), touch)
-        return [row for *_, row in sorted(latest.values())]
+    def _labels(self, row: int) -> tuple[str, ...]:
+        """The labels of a list by which interactions are attributed separately."""
+        lists, index = self.lists.at(row)
+        return tuple(lists.dimensions[index][label] for label in self.rules.per)
+
+    def _content(self, row: int) -> str:
+        """What orders lists of equal times; their origin, too, as nothing else may differ."""
+        lists, index = self.lists.at(row)
+        origin = f"{lists.logs[index]:09d}/{lists.offsets[index]:019d}"
+        return f"{lists.requests[index]}\0{origin}"
 
     def sections(self) -> Iterator[Section]:
         """The open records."""

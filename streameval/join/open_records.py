@@ -309,6 +309,18 @@ class OpenTable(Generic[R]):
         ]
         return parts[0].joined(*parts[1:]).take(np.argsort(order))
 
+    def shown(self, rows: IntArray) -> tuple[IntArray, Ragged]:
+        """Times and items of these rows, which ascend."""
+        numbers = rows >> _INDEX_BITS
+        edges = np.flatnonzero(np.diff(numbers)) + 1
+        times, items = [np.zeros(0, np.int64)], Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64))
+        lists = list[Ragged]()
+        for part in np.split(rows, edges) if rows.size else ():
+            bucket, indices = self.buckets[int(part[0]) >> _INDEX_BITS].rows, part & _LARGEST_INDEX
+            times.append(bucket.times[indices])
+            lists.append(bucket.items.take(indices))
+        return np.concatenate(times), items.joined(*lists)
+
     def between(self, begin: int, end: int) -> list[int]:
         """The rows in [begin, end), by time, log and offset."""
         rows: list[int] = []

@@ -50,7 +50,7 @@ class JoinedState(PartitionState):
         super().__init__(counter, {})
         clock = counter.layout.clock
         self.logs = Logs(logs, lambda: Clock(clock))
-        self.joiner = Joiner(rules, [log.stream for log in logs], clock.patience)
+        self.joiner = Joiner(rules, [log.stream for log in logs])
         self.idle_timeouts = 0
         self.proposed_at: int | None = None
         self._join_version = next_version()

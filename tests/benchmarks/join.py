@@ -15,18 +15,19 @@ from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.options import AttributionOptions, InteractionOptions, Key
 from streameval.sources.options import FilesOptions
 from tests.batches import batch_of
 
 LISTS = 200_000
 OPEN = 1_000_000
+OF_ONE = 100_000
 LENGTH, ITEMS, CLICKED = 20, 5_000, 0.2
 SHOWN, DONE = Partition("impressions", 0), Partition("clicks", 0)
 _IDS = [f"item-{number:06d}" for number in range(ITEMS)]
 
 
-def config(window: str) -> Config:
+def config(window: str, key: Key = "request_id") -> Config:
     return Config(
         metrics=["hit_rate@10", "ndcg@10", "mrr@10", "recall@20", "map@20"],
         labels=["variant"],
@@ -34,6 +35,7 @@ def config(window: str) -> Config:
         event=EventFields(time="ts", time_unit="ms"),
         attribution=AttributionOptions(
             impressions=SHOWN.topic,
+            key=key,
             window=window,
             lateness="1m",
             max_open=2 * OPEN,
@@ -43,19 +45,21 @@ def config(window: str) -> Config:
     )
 
 
-def records(lists: int) -> Iterator[tuple[int, Partition, bytes]]:
+def records(
+    lists: int, users: int = 50_000, clicked: float = CLICKED
+) -> Iterator[tuple[int, Partition, bytes]]:
     """Time, log and bytes of each record; clicks follow lists within five minutes."""
     chance, now, encode = random.Random(0), 1_700_000_000_000, msgspec.json.encode
     for number in range(lists):
         now += chance.randint(0, 6)
         items = chance.sample(_IDS, LENGTH)
         request = f"req-{number:09d}-{chance.randrange(16**6):06x}"
-        user, variant = f"u{chance.randrange(50_000)}", "ab"[number % 2]
+        user, variant = f"u{chance.randrange(users)}", "ab"[number % 2]
         shown = {"ts": now, "request_id": request, "user": user, "variant": variant}
         yield now, SHOWN, encode({**shown, "recommendations": items})
-        if chance.random() < CLICKED:
+        if chance.random() < clicked:
             at = now + chance.randint(1_000, 300_000)
-            click = {"ts": at, "request_id": request, "item": chance.choice(items)}
+            click = {"ts": at, "request_id": request, "user": user, "item": chance.choice(items)}
             yield at, DONE, encode({**click, "type": "click"})
 
 
@@ -71,8 +75,8 @@ def batches(
             yield batch_of(log, values, begin)
 
 
-def joining(window: str) -> Ingest:
-    ingest = new_ingest(config(window))
+def joining(window: str, key: Key = "request_id") -> Ingest:
+    ingest = new_ingest(config(window, key))
     ingest.begin(SHOWN, {SHOWN: 0, DONE: 0})
     return ingest
 
@@ -97,6 +101,23 @@ def speed() -> None:
     print(
         f"{LISTS:,} lists of {LENGTH}, {CLICKED:.0%} clicked: {LISTS / took:,.0f} lists/s, "
         f"{took / LISTS * 1e6:.1f} us each with its clicks; {plain / took:.2f} of decoding alone"
+    )
+
+
+def one_user() -> None:
+    """Print what last touch costs if all lists in the window are of one user."""
+    took = []
+    for users in (50_000, 1):
+        fed = list(batches(sorted(records(OF_ONE, users, clicked=1.0))))
+        joined, began = joining("30m", "user_item"), time.process_time()
+        for batch in fed:
+            joined.apply(batch)
+        joined.end([SHOWN, DONE])
+        took.append(time.process_time() - began)
+    spread, alone = took
+    print(
+        f"user_item, {OF_ONE:,} lists and clicks: {spread:.1f} s of 50,000 users, "
+        f"{alone:.1f} s of one: {alone / spread:.1f} times"
     )
 
 
@@ -129,3 +150,4 @@ def _resident() -> int:
 def main() -> None:
     memory()
     speed()
+    one_user()
