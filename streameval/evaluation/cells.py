@@ -53,6 +53,12 @@ def is_text(kind: Any) -> bool:
 
 def require_lists(path: str, name: str, kind: Any) -> None:
     """Refuse a column of an Arrow type that holds neither lists nor text."""
+    if arrow().types.is_map(kind):
+        raise InputError(
+            "{problem}, which has no order; give lists of ids, best first, or one map for each "
+            "user as {recommendations} with {truth}.",
+            problem=f"{path}: column {name!r} holds {kind}",
+        )
     if not (is_list_type(kind) or is_text(kind) or arrow().types.is_null(kind)):
         raise InputError(
             "{problem}; give a column of lists, or of ids separated by spaces or |.",

@@ -84,8 +84,6 @@ class EventRows:
     ) -> None:
         self._labels, self._needs, self._options = labels, needs, options
         self._is_mind = options.form == "mind"
-        if self._is_mind:
-            fields = msgspec.structs.replace(fields, user=MIND[1])
         self._fields = fields
         names = {name: getattr(fields, name, None) or name for name in (*_IDS, *_NUMBERS)}
         self._names = {**names, GAINS: options.columns.get(GAINS) or GAINS}
@@ -137,7 +135,8 @@ class EventRows:
         values = {name: self._list_column(field, "values") for name, field in per_item}
         for block in blocks_of(part, self._select, self._options):
             if self._is_mind:
-                block = _of_mind(block)  # noqa: PLW2901  the same rows in the usual form
+                has_times = self._needs.times and self._fields.time == MIND[2]
+                block = _of_mind(block, has_times=has_times)  # noqa: PLW2901  the usual form
             if block.rows.num_rows:
                 yield block.first, self._decode_block(block, lists, values, search)
 
@@ -333,17 +332,21 @@ def _value_type(kind: Any) -> Any:
     return kind.value_type if arrow().types.is_dictionary(kind) else kind
 
 
-def _of_mind(block: RowBlock) -> RowBlock:
-    """Impressions like "N5-0 N6-1" as two lists: recommended and clicked."""
+def _of_mind(block: RowBlock, *, has_times: bool) -> RowBlock:
+    """Impressions like "N5-0 N6-1" as two lists, recommended and clicked; `has_times`: read."""
     compute = arrow("compute")
-    lists = compute.utf8_split_whitespace(block.rows["impressions"].combine_chunks())
+    shown = block.column("impressions")
+    lists = compute.utf8_split_whitespace(compute.utf8_trim_whitespace(shown.values))
     marked = lists.flatten()
     clicked = compute.ends_with(marked, "-1")
-    if not compute.all(compute.match_substring_regex(marked, "-[01]$"), min_count=0).as_py():
-        raise InputError(
-            "{problem} name no clicks, as in MIND's test part; give a part with N5-0 N6-1.",
-            problem=f"{block.path}: impressions like {marked[0].as_py()!r}",
-        )
+    is_marked = compute.match_substring_regex(marked, ".-[01]$")
+    if not compute.all(is_marked, min_count=0).as_py():
+        at = is_marked.to_pylist().index(False)
+        row, word = int(np.searchsorted(_offsets(lists), at, side="right")) - 1, marked[at].as_py()
+        if not word:
+            raise shown.error(row, "no impressions", "remove rows in which nothing was shown")
+        remedy = f"write {word}-1 or {word}-0; MIND's test part has no clicks to evaluate with"
+        raise shown.error(row, f"{word!r:.40} does not say if it was clicked", remedy)
     items = compute.replace_substring_regex(marked, "-[01]$", "")
     offsets = _offsets(lists)
     clicks = np.concatenate(([0], np.cumsum(clicked.to_numpy(zero_copy_only=False))))
@@ -354,7 +357,24 @@ def _of_mind(block: RowBlock) -> RowBlock:
     ):
         listed = arrow().LargeListArray.from_arrays(arrow().array(edges), entries)
         rows = rows.append_column(name, listed)
+    if has_times:
+        at = rows.column_names.index(MIND[2])
+        rows = rows.set_column(at, MIND[2], _mind_times(block.column(MIND[2])))
     return block._replace(rows=rows, names=[*rows.column_names])
+
+
+def _mind_times(column: TableColumn) -> Any:
+    """Times like 11/11/2019 9:05:58 AM as timestamps; the column itself if none is like it."""
+    texts = column.values.cast(arrow().string())
+    form = "%m/%d/%Y %I:%M:%S %p"
+    times = arrow("compute").strptime(texts, format=form, unit="us", error_is_null=True)
+    if times.null_count == len(texts):
+        return column.values
+    if times.null_count:
+        row = times.is_null().to_pylist().index(True)
+        problem = f"found {texts[row].as_py()!r:.40}, which is not such a time"
+        raise column.error(row, problem, "write it like 11/11/2019 9:05:58 AM")
+    return times
 
 
 def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
@@ -386,14 +406,18 @@ def _no_integers(problem: str) -> InputError:
 def id_column(column: TableColumn) -> Any:
     """A column of ids as an Arrow array of integers or strings."""
     array = user_column(column)
-    _refuse_null(column, array, "no id")
+    if array.null_count:
+        row = array.is_null().to_pylist().index(True)
+        if column.values[row].is_valid:
+            raise column.error(row, "no id", "every row needs one; correct the file")
+        raise column.error(row, "found a missing value (null, NaN or NA), not an id", _MISSING_ID)
     return array
 
 
-def _refuse_null(column: TableColumn, array: Any, problem: str) -> None:
-    if array.null_count:
-        row = array.is_null().to_pylist().index(True)
-        raise column.error(row, problem, "every row needs one; correct the file")
+_MISSING_ID: Final = (
+    "drop such rows; if the id is a word like NA or null, read the file as text, in pandas with "
+    "dtype=str, keep_default_na=False"
+)
 
 
 def user_column(column: TableColumn) -> Any:
@@ -406,6 +430,10 @@ def user_column(column: TableColumn) -> Any:
         return compute.if_else(compute.equal(array, ""), arrow().scalar(None, array.type), array)
     if types.is_integer(array.type):
         return array
+    missing = compute.is_null(array, nan_is_null=True) if types.is_floating(array.type) else None
+    if missing is not None and compute.any(missing).as_py():
+        problem = "found a missing value, because of which the other ids are floats"
+        raise column.error(missing.to_pylist().index(True), problem, _MISSING_ID)
     raise InputError(
         "{problem}; write ids as integers or as text.",
         problem=f"{column.path}: column {column.name!r} holds {array.type}",
@@ -436,7 +464,9 @@ def time_column(column: TableColumn, unit: TimeUnit) -> IntArray:
     """
     types, array = arrow().types, column.values
     if types.is_timestamp(array.type) or types.is_date(array.type):
-        _refuse_null(column, array, "no time")
+        if array.null_count:
+            row = array.is_null().to_pylist().index(True)
+            raise column.error(row, "no time", "every row needs one; correct the file")
         try:
             times: IntArray = in_microseconds(array).to_numpy()
         except InvalidEventError as error:

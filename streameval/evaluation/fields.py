@@ -13,6 +13,7 @@ from streameval.catalogue.context import ATTRIBUTES
 from streameval.catalogue.metric import Metric
 from streameval.decoding.fields import LISTS_OF_EVENTS, EventFields, TimeUnit
 from streameval.evaluation.events import GAINS
+from streameval.evaluation.files import MIND
 from streameval.evaluation.options import InputError, Note, Options, column
 from streameval.evaluation.rows import check_field
 from streameval.evaluation.sources import Given
@@ -45,6 +46,9 @@ def event_fields(
     base: EventFields, given: Given, options: Options, labels: Sequence[str]
 ) -> EventFields:
     """The fields of an event as they were named, else as in `base`; `labels`: also segments."""
+    if options.form == "mind":
+        time = MIND[2] if options.every is not None and base.time is None else base.time
+        base = msgspec.structs.replace(base, user=MIND[1], time=time)
     named: dict[str, Any] = {}
     inside = {
         "labels": dict(base.labels),

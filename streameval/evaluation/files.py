@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.evaluation.options import Form, InputError, Options, Setting
-from streameval.events.arrow import refuse_bombs
+from streameval.events.arrow import beyond_64_bits, plain_table, refuse_bombs
 from streameval.events.errors import ProblemError, SourceError
 from streameval.events.extras import import_extra
 from streameval.sources.files import lines
@@ -137,8 +137,14 @@ class RowBlock(NamedTuple):
 
 
 def plain_array(values: Any) -> Any:
-    """An Arrow array without a dictionary and without views, which Arrow can hardly compute on."""
+    """An Arrow array without a dictionary and without views, which Arrow can hardly compute on.
+
+    A map of items and their numbers becomes a list of structs.
+    """
     types = arrow().types
+    if types.is_map(values.type):
+        kind = arrow().struct([("item", values.type.key_type), ("rating", values.type.item_type)])
+        return values.cast(arrow().list_(kind))
     if types.is_dictionary(values.type):
         values = plain_array(values.dictionary).take(values.indices)
     small = (types.is_string, types.is_string_view, types.is_null)
@@ -230,7 +236,8 @@ def parts_of(table: Table, options: Options) -> list[TablePart]:
         raise _empty(table)
     if form == "arrow":
         with _explain_errors(table), _arrow_file(table) as file:
-            return [TablePart(table, length or 0, kind=file.schema)]
+            schema = plain_table(file.schema.empty_table()).schema
+            return [TablePart(table, length or 0, kind=schema)]
     if form != "parquet" or length is None:
         return [TablePart(table, length or 0)]
     with _parquet(table) as file:
@@ -349,10 +356,11 @@ def _arrow_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
         columns = columns_read(names)
         stored = getattr(file, "num_record_batches", None)
         batches = file if stored is None else map(file.get_batch, range(stored))
-        yield RowBlock(path, file.schema.empty_table().select(columns), names)
+        yield RowBlock(path, plain_table(file.schema.empty_table().select(columns)), names)
         for batch in batches:
             batch.validate(full=True)
-            yield RowBlock(path, arrow().Table.from_batches([batch]).select(columns), names, first)
+            rows = plain_table(arrow().Table.from_batches([batch]).select(columns))
+            yield RowBlock(path, rows, names, first)
             first += batch.num_rows
 
 
@@ -370,8 +378,13 @@ def _json_blocks(path: str, columns_read: _ColumnsOf) -> Iterator[RowBlock]:
                 raise SourceError(path, f"row {number}: {error}", remedy) from error
         names = list(dict.fromkeys(name for row in rows for name in row))
         columns = columns_read(names)
-        with _explain_errors(path):
-            arrays = {name: arrow().array([row.get(name) for row in rows]) for name in columns}
+        cells = {name: [row.get(name) for row in rows] for name in columns}
+        try:
+            with _explain_errors(path):
+                arrays = {name: arrow().array(values) for name, values in cells.items()}
+        except OverflowError as error:
+            problem, _, remedy = beyond_64_bits(cells.items()).partition("; ")
+            raise SourceError(path, problem, remedy) from error
         yield RowBlock(path, arrow().table(arrays), names, first)
         first += len(rows)
     if not first:

@@ -36,7 +36,7 @@ from streameval.evaluation.options import InputError, Note, Options, Setting, co
 from streameval.events.batch import IntArray
 from streameval.events.errors import SourceError, UsageError, suggestion
 from streameval.events.ragged import Array
-from streameval.events.rules import refuse_long
+from streameval.events.rules import PADDING, refuse_long
 from streameval.sources.files import lines
 from streameval.sources.opening import size
 
@@ -345,6 +345,8 @@ class _ItemRows:
         self._starts = list(accumulate((block.rows.num_rows for block in blocks), initial=0))
         self._fields: Mapping[str, Any] = {}
         self._lengths: IntArray | None = None
+        self._padded: IntArray | None = None
+        self._kept: Array | None = None
         self.names = list(dict.fromkeys(name for block in blocks for name in block.names))
         tables = [block.rows for block in blocks if block.rows.num_rows] or [blocks[0].rows]
         self.table = {
@@ -383,7 +385,7 @@ class _ItemRows:
         compute = arrow("compute")
         lengths = compute.fill_null(compute.list_value_length(lists), 0).to_numpy()
         refuse_long(item, lengths)
-        self.owners, self._lengths = np.repeat(np.arange(len(lengths)), lengths), lengths
+        owners, self._lengths = np.repeat(np.arange(len(lengths)), lengths), lengths
         entries = lists.flatten()
         if arrow().types.is_struct(entries.type):
             self._fields = {each.name: entries.field(each.name) for each in entries.type}
@@ -393,7 +395,14 @@ class _ItemRows:
                 known = ", ".join(self._fields)
                 raise InputError("{problem}; they have {known}.", problem=problem, known=known)
             entries = self._fields[inner]
-        column_of_items = TableColumn(cells.path, item, plain_array(entries), self._where_item)
+        entries = plain_array(entries)
+        kept = _before_padding(entries, owners)
+        if not kept.all():
+            self._kept, self._padded = kept, lengths
+            entries, owners = entries.filter(arrow().array(kept)), owners[kept]
+            self._lengths = lengths = np.bincount(owners, minlength=len(lengths))
+        self.owners = owners
+        column_of_items = TableColumn(cells.path, item, entries, self._where_item)
         self.items = id_column(column_of_items)
         self.idle = self.users.filter(arrow().array(lengths == 0))
         self.users = self.users.take(arrow().array(self.owners))
@@ -403,7 +412,7 @@ class _ItemRows:
         """The score, rating or rank of each item; None without such a column."""
         inner = _find_column("", usual, list(self._fields))
         if inner is not None:
-            values = plain_array(self._fields[inner])
+            values = self._without_padding(plain_array(self._fields[inner]))
             return numbers_of(TableColumn("", inner, values, self._where_item))
         if name is None:
             return None
@@ -413,14 +422,32 @@ class _ItemRows:
             values = ListColumn("numbers").read(found)
         if self._lengths is None or not is_list_type(values.type):
             return numbers_of(found)[self.owners]
-        compute = arrow("compute")
+        compute, numbers = arrow("compute"), values.flatten()
         theirs = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
+        if self._padded is not None and (theirs == self._padded).all():
+            theirs, numbers = self._lengths, self._without_padding(numbers)
         unlike = np.flatnonzero(theirs != self._lengths)
         if unlike.size:
             row = int(unlike[0])
             problem = f"{theirs[row]} numbers for {self._lengths[row]} items"
             raise found.error(row, problem, f"give one {role} for each item")
-        return numbers_of(TableColumn(found.path, name, values.flatten(), self._where_item))
+        return numbers_of(TableColumn(found.path, name, numbers, self._where_item))
+
+    def _without_padding(self, entries: Any) -> Any:
+        """The entries beside items, without those beside padding."""
+        return entries if self._kept is None else entries.filter(arrow().array(self._kept))
+
+
+def _before_padding(items: Any, owners: IntArray) -> Any:
+    """Which items are not padding at the end of their list, one of `owners`; shape (items,)."""
+    types, is_word = arrow().types, arrow().types.is_large_string(items.type)
+    if not len(items) or not (is_word or types.is_signed_integer(items.type)):
+        return np.ones(len(items), np.bool_)
+    known = [each for each in PADDING if isinstance(each, str) == is_word]
+    padding = arrow("compute").is_in(items, value_set=arrow().array(known, items.type))
+    at, ends = np.arange(1, len(items) + 1), np.zeros(owners[-1] + 1, np.int64)
+    np.maximum.at(ends, owners, np.where(padding.to_numpy(zero_copy_only=False), 0, at))
+    return at <= ends[owners]
 
 
 def _concatenate(arrays: Sequence[Any]) -> Any:

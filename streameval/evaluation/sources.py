@@ -37,11 +37,12 @@ from streameval.evaluation.rows import (
 )
 from streameval.evaluation.scores import are_scores, scored_columns
 from streameval.events import Batch, Event
-from streameval.events.arrow import ArrowTable, as_table
+from streameval.events.arrow import ArrowTable, as_table, beyond_64_bits
 from streameval.events.columns import Columns, read
 from streameval.events.errors import SourceError, UsageError
 from streameval.events.ids import IdKind
 from streameval.events.records import Partition, RecordBatch, grouped
+from streameval.events.rules import end_of
 from streameval.sources.files import NdjsonFile, first_record, numbered
 from streameval.sources.opening import expand, size
 from streameval.sources.remote import is_remote
@@ -270,7 +271,10 @@ def rows_of(role: Role, given: Any) -> Rows:
 def _table(name: str, columns: Mapping[str, Sequence[Any]]) -> Any:
     try:
         return arrow().table({each: arrow().array(column) for each, column in columns.items()})
-    except (arrow().ArrowInvalid, arrow().ArrowTypeError, OverflowError) as error:
+    except OverflowError as error:
+        why, _, remedy = beyond_64_bits(columns.items()).partition("; ")
+        raise SourceError(name, why, remedy) from error
+    except (arrow().ArrowInvalid, arrow().ArrowTypeError) as error:
         why = " ".join(str(error).split())
         remedy = "give ids that are all text or all integers, and numbers as scores"
         raise SourceError(name, why, remedy) from error
@@ -295,6 +299,8 @@ def _of_mapping(role: Role, given: Mapping[Any, Any]) -> Frame:
         elif entries and all(isinstance(each, tuple | list) and len(each) == 2 for each in entries):
             numbers += [number for _, number in entries]
             entries = [item for item, _ in entries]
+        if not numbers:
+            entries = entries[: end_of(entries)]
         users += [user] * len(entries)
         items += entries
         if not entries:

@@ -5,7 +5,7 @@ Functions raise MissingExtraError without pyarrow, and InvalidEventError for dat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -96,15 +96,23 @@ def column_of(table: Any, name: str) -> Any:
 def as_table(table: Any) -> Any:
     """A pyarrow table from any object with the Arrow interface.
 
-    Columns are not copied, except string views (from Polars), which pyarrow hardly supports.
+    Columns are not copied, except those that `plain_table` decodes.
     """
-    arrow = _arrow()
     refuse_lazy(table)
     # `table` imports pandas if it is installed, which takes half a second per process.
-    if not isinstance(table, arrow.Table):
-        table = _convert(_with_named_pairs(table), arrow.table, "a table")
-    columns = [_cast_views(column) for column in table.columns]
-    return arrow.Table.from_arrays(columns, names=table.column_names)
+    if not isinstance(table, _arrow().Table):
+        table = _convert(_with_named_pairs(table), _arrow().table, "a table")
+    return plain_table(table)
+
+
+def plain_table(table: Any) -> Any:
+    """The table without the layouts that pyarrow can hardly compute on.
+
+    String views (from Polars) become strings, list views become lists, and run-end-encoded columns
+    are decoded.
+    """
+    columns = [_plain(column) for column in table.columns]
+    return _arrow().Table.from_arrays(columns, names=table.column_names)
 
 
 def _with_named_pairs(table: Any) -> Any:
@@ -232,23 +240,48 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _cast_views(column: Any) -> Any:
-    """A chunked array with string views cast to strings: pyarrow cannot take or encode views."""
-    arrow = _arrow()
-    kind, text = column.type, arrow.large_string()
+def _plain(column: Any) -> Any:
+    """An array, or a chunked array, in the layouts that pyarrow can take and encode."""
+    arrow, kind, text = _arrow(), column.type, _arrow().large_string()
     if arrow.types.is_string_view(kind):
         return column.cast(text)
-    fixed = arrow.types.is_fixed_size_list(kind)
-    is_list = fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)
-    if is_list and arrow.types.is_string_view(kind.value_type):
-        return column.cast(arrow.list_(text, kind.list_size) if fixed else arrow.large_list(text))
-    return column
+    is_encoded = arrow.types.is_run_end_encoded(kind)
+    if not (is_encoded or _is_list(kind)):
+        return column
+    entries = kind.value_type
+    is_view = arrow.types.is_list_view(kind) or arrow.types.is_large_list_view(kind)
+    if not (is_encoded or is_view):
+        if arrow.types.is_string_view(entries):
+            fixed = arrow.types.is_fixed_size_list(kind)
+            return column.cast(
+                arrow.list_(text, kind.list_size) if fixed else arrow.large_list(text)
+            )
+        if not arrow.types.is_run_end_encoded(entries):
+            return column
+    if isinstance(column, arrow.ChunkedArray):
+        chunks = column.chunks or [arrow.array([], kind)]
+        return arrow.chunked_array([_plain(chunk) for chunk in chunks])
+    compute = import_extra("pyarrow.compute", "Arrow", "tables")
+    if is_encoded:
+        return _plain(compute.run_end_decode(column))
+    # Not a cast, which loses entries of list views in pyarrow 26.
+    lengths = compute.fill_null(compute.list_value_length(column), 0).to_numpy()
+    offsets = arrow.array(np.concatenate(([0], np.cumsum(lengths))), arrow.int64())
+    values = _plain(column.flatten())
+    return arrow.LargeListArray.from_arrays(offsets, values, mask=column.is_null())
+
+
+def _is_list(kind: Any) -> bool:
+    types = _arrow().types
+    plain = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(of(kind) for of in (*plain, types.is_list_view, types.is_large_list_view))
 
 
 def _array(array: Any) -> Any:
     column = _given_column(array)
     chunked = isinstance(column, _arrow().ChunkedArray)
-    return _cast_views(column).combine_chunks() if chunked else column
+    column = _plain(column)
+    return column.combine_chunks() if chunked else column
 
 
 def _given_column(array: Any) -> Any:
@@ -261,10 +294,23 @@ def _convert(data: Any, make: Callable[[Any], Any], what: str) -> Any:
     """Convert an object of another library with a function of pyarrow."""
     try:
         return make(data)
+    except OverflowError as error:
+        columns = data.items() if hasattr(data, "items") else [("", data)]
+        raise InvalidEventError("invalid_id", beyond_64_bits(columns)) from error
     except (TypeError, ValueError, _arrow().ArrowException) as error:
         name = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
         detail = f"{name} is not {what} of Arrow, Polars or pandas: {error}"
         raise InvalidEventError("wrong_type", detail) from error
+
+
+def beyond_64_bits(columns: Iterable[tuple[str, Iterable[Any]]]) -> str:
+    """Name the first integer of some columns that Arrow cannot hold, and the remedy."""
+    for name, values in columns:
+        for value in values:
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                where = f"column {name!r}: " if name else ""
+                return f"{where}{value} is beyond signed 64-bit integers; give all ids as text"
+    return "an integer is beyond signed 64-bit integers; give all ids as text"
 
 
 def _arrow() -> Any:

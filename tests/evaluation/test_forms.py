@@ -150,19 +150,6 @@ def test_a_delimiter_may_be_cut_by_the_end_of_a_block(tmp_path: Path, cut: int) 
     assert evaluate(ranked, ratings, "mrr", delimiter="::", header=names)["mrr"].count == len(rows)
 
 
-def test_mind_says_what_was_shown_and_clicked(tmp_path: Path) -> None:
-    path = _written(
-        tmp_path / "behaviors.tsv",
-        "1\tU1\t11/11/2019 9:05:58 AM\tN1 N2\tN5-0 N6-1\n2\tU2\t11/12/2019\t\tN7-1\n",
-    )
-    found = evaluate(path, "mrr", form="mind")
-    assert found["mrr"].value == 0.75
-    assert found.to_frame("pyarrow")["users"].to_pylist() == [2.0]
-    test_part = _written(tmp_path / "test.tsv", "1\tU1\tx\tN1\tN5 N6\n")
-    with pytest.raises(UsageError, match="name no clicks, as in MIND's test part"):
-        evaluate(test_part, "mrr", form="mind")
-
-
 @pytest.mark.parametrize(
     ("chances", "invalid"),
     [(["0.5|0.25", ""], 0), (["low|high", ""], 1), (["0.5|low", ""], 1), (["", ""], 0)],
