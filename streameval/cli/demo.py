@@ -22,8 +22,8 @@ from rich.text import Text
 from typer import Option
 
 from streameval.analyses.experiments.analysis import EXPERIMENTS
-from streameval.analyses.experiments.comparison import verdict_text
 from streameval.analyses.experiments.settings import Experiment
+from streameval.analyses.experiments.words import verdict_text
 from streameval.analyses.listed import Configuration
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from streameval.analyses.experiments.verdicts import comparison_table
+from streameval.analyses.experiments.words import comparison_table
 from streameval.evaluation.shell.terminal import grid
 from streameval.inference.table import TextColumn, TextTable
 from tests.exporters.experiments import report

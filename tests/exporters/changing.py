@@ -9,6 +9,7 @@ from streameval.analyses.changes.report import (
     ChangeDay,
     ChangeSettings,
     ChangesReport,
+    ChangeVerdict,
     Rollout,
 )
 
@@ -39,7 +40,7 @@ def changes_report(*, fallen: bool = True) -> ChangesReport:
         raw=-0.024,
         mix=-0.02,
         days=_days(0.0),
-        verdict="no change seen",
+        verdict=ChangeVerdict.NO_CHANGE,
     )
     worse = Change(
         metric="ctr",
@@ -59,7 +60,7 @@ def changes_report(*, fallen: bool = True) -> ChangesReport:
         mix=-0.01,
         rollouts=(Rollout(day=SINCE, value="model 7"),),
         days=_days(0.12),
-        verdict="worse",
+        verdict=ChangeVerdict.WORSE,
     )
     young = Change(
         metric="ctr",
@@ -69,7 +70,7 @@ def changes_report(*, fallen: bool = True) -> ChangesReport:
         lists_ratio=1.2,
         days=_days(0.0)[-9:],
         reason="it needs 22 days with lists",
-        verdict="history too short",
+        verdict=ChangeVerdict.HISTORY_TOO_SHORT,
     )
     slices = [worse, young] if fallen else [young]
     settings = ChangeSettings(label="variant")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.analyses.experiments.comparison import DECIDED
+from streameval.analyses.experiments.outcomes import DECIDED
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import Variant, compare_with_control
 from streameval.analyses.experiments.verdicts import Compared, Report

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streameval.analyses.experiments.comparison import DECIDED, Comparison, verdict_text
+from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.outcomes import DECIDED, Verdict
 from streameval.analyses.experiments.settings import Experiment
-from streameval.analyses.experiments.verdicts import Compared, guardrail_text, needed_text
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.words import guardrail_text, needed_text, verdict_text
 from streameval.statistics.intervals import Method
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 from tests.simulation.bars import at_most
@@ -71,7 +73,7 @@ def test_a_verdict_states_the_bound_nearest_to_0(
     verdict: str, low: float, high: float, text: str
 ) -> None:
     comparison = Comparison(
-        verdict=verdict,  # type: ignore[arg-type]  # one of the verdicts
+        verdict=Verdict(verdict),
         lift_low=low,
         lift_high=high,
         kind="fixed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, get_args
+from typing import Final
 
 from streameval.analyses.changes.reader import change_reader
 from streameval.analyses.changes.report import (
@@ -80,9 +80,9 @@ def change_gauges(report: ChangesReport) -> Iterator[Gauge]:
         "change_verdict",
         "1 for the verdict on a series, 0 for all other verdicts.",
         [
-            ({**labels, "verdict": verdict}, float(change.verdict == verdict))
+            ({**labels, "verdict": verdict.value}, float(change.verdict == verdict))
             for change, labels in rows
-            for verdict in get_args(ChangeVerdict)
+            for verdict in ChangeVerdict
         ],
     )
     until = report.until

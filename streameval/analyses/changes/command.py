@@ -25,6 +25,7 @@ from streameval.analyses.changes.report import (
     Change,
     ChangeSettings,
     ChangesReport,
+    ChangeVerdict,
 )
 from streameval.analyses.changes.statistics import judge_changes, look, replayed
 from streameval.analyses.changes.words import (
@@ -170,8 +171,8 @@ def changes(
     verdicts = {change.verdict for change in latest.changes}
     failures = {
         ChangeCondition.CHANGED: verdicts & CHANGED,
-        ChangeCondition.WORSE: verdicts & {"worse"},
-        ChangeCondition.UNTRUSTED: verdicts & {"do not trust"},
+        ChangeCondition.WORSE: verdicts & {ChangeVerdict.WORSE},
+        ChangeCondition.UNTRUSTED: verdicts & {ChangeVerdict.DO_NOT_TRUST},
     }
     texts = [told(report) for report in reports]
     rows = [row for report in texts for row in report.changes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from streameval.engine.analysis import Kept, Problem
 from streameval.events.errors import ConfigError, suggestion, unknown_name_problem
 from streameval.events.problems import check_types
+from streameval.inference.codes import Code
 from streameval.inference.days import date_of, number_of_day
 
 WEEKS: Final = "weeks"
@@ -135,18 +136,19 @@ def change_problems(changes: ChangeSettings, kept: Kept) -> Iterator[Problem]:
             yield f"changes.metrics[{index}]", f"{problem}{suggestion(name, choices)}"
 
 
-ChangeVerdict: TypeAlias = Literal[
-    "worse",
-    "better",
-    "changed",
-    "no change seen",
-    "history too short",
-    "too few users",
-    "do not trust",
-]
-"""The verdicts; "changed" is for a metric without a better direction."""
+class ChangeVerdict(Code):
+    """The verdicts; CHANGED is for a metric without a better direction."""
 
-CHANGED: Final = frozenset[ChangeVerdict]({"worse", "better", "changed"})
+    WORSE = "worse"
+    BETTER = "better"
+    CHANGED = "changed"
+    NO_CHANGE = "no change seen"
+    HISTORY_TOO_SHORT = "history too short"
+    TOO_FEW_USERS = "too few users"
+    DO_NOT_TRUST = "do not trust"
+
+
+CHANGED: Final = frozenset({ChangeVerdict.WORSE, ChangeVerdict.BETTER, ChangeVerdict.CHANGED})
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,7 +250,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     past: tuple[PastChange, ...] = ()
     days: tuple[ChangeDay, ...] = ()
     reason: str | None = None
-    verdict: ChangeVerdict = "history too short"
+    verdict: ChangeVerdict = ChangeVerdict.HISTORY_TOO_SHORT
     text: str = ""
 
     @property
@@ -261,7 +263,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """The series without its verdict and evidence, for a reason."""
         return replace(
             self,
-            verdict="do not trust",
+            verdict=ChangeVerdict.DO_NOT_TRUST,
             reason=trouble,
             **dict.fromkeys(
                 ("low", "high", "since", "first", "last", "worse_days", "better_days"), None

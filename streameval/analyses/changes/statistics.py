@@ -160,16 +160,18 @@ def look(
     plain = _shifts_of([[part.sums] for part in slices], until, settings, past)
     seen = Look(series, until, sums=plain)
     if series.slice in NOT_VALUES:
-        return seen._replace(unjudged=("too few users", "values that are no slice of their own"))
+        return seen._replace(
+            unjudged=(ChangeVerdict.TOO_FEW_USERS, "values that are no slice of their own")
+        )
     traffic = series.traffic
     compared = (traffic.days <= until) & (traffic.days > until - 2 * LATEST)
     lists, nameless = traffic.listed[compared].sum(), traffic.nameless[compared].sum()
     if float(nameless) / max(float(lists), 1.0) > MOST_ANONYMOUS:
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
-        return seen._replace(unjudged=("do not trust", reason))
+        return seen._replace(unjudged=(ChangeVerdict.DO_NOT_TRUST, reason))
     for part in slices:
         if part.objection is not None:
-            return seen._replace(unjudged=("do not trust", clause_of(part.objection)))
+            return seen._replace(unjudged=(ChangeVerdict.DO_NOT_TRUST, clause_of(part.objection)))
     divided = all(part.strata for part in slices)
     exact = plain
     if divided:
@@ -180,10 +182,10 @@ def look(
         reason = f"it needs 22 days with lists{later}"
         if series.other is not None and not series.other.sums.days.size:
             reason = "what it is compared with has no lists"
-        return seen._replace(unjudged=("history too short", reason))
+        return seen._replace(unjudged=(ChangeVerdict.HISTORY_TOO_SHORT, reason))
     if not any(shift.is_usable for shift in shifts):
         reason = "they are worth fewer than 12 equally active ones, or the metric did not vary"
-        return seen._replace(unjudged=("too few users", reason))
+        return seen._replace(unjudged=(ChangeVerdict.TOO_FEW_USERS, reason))
     raw = plain.latest() if divided and plain is not None else ()
     return seen._replace(shifts=shifts, raw=raw, judged=exact)
 
@@ -385,12 +387,12 @@ def _judge_once(seen: Look, bets: _Bets) -> Change:
     rise, fall = (bets.evidence(seen.shifts, sign, suspects) for sign in (1.0, -1.0))
     higher, better = series.higher_is_better, None
     if higher is None:
-        verdict, worse = "changed", (rise + fall) / 2.0
+        verdict, worse = ChangeVerdict.CHANGED, (rise + fall) / 2.0
     else:
         better, worse = (rise, fall) if higher else (fall, rise)
-        verdict = "better" if better >= worse else "worse"
+        verdict = ChangeVerdict.BETTER if better >= worse else ChangeVerdict.WORSE
     if max(worse, better or 0.0) < once_in:
-        verdict = "no change seen"
+        verdict = ChangeVerdict.NO_CHANGE
     fields |= {"verdict": verdict, "worse_days": worse, "better_days": better}
     shifts = seen.shifts
     if seen.raw and verdict not in CHANGED:

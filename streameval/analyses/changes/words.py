@@ -9,7 +9,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from streameval.analyses.changes.report import CHANGED, OTHERS, WEEKS, Change, ChangesReport
+from streameval.analyses.changes.report import (
+    CHANGED,
+    OTHERS,
+    WEEKS,
+    Change,
+    ChangesReport,
+    ChangeVerdict,
+)
 from streameval.exporters.view import UNDEFINED, lift_bounds
 from streameval.inference.table import TextColumn, TextTable
 from streameval.inference.words import percent
@@ -43,15 +50,16 @@ def change_text(change: Change) -> str:
     """A verdict in a few words.
 
     Example:
-        >>> change_text(Change(metric="ctr", slice="b", against="others", verdict="worse"))
+        >>> worse = ChangeVerdict.WORSE
+        >>> change_text(Change(metric="ctr", slice="b", against="others", verdict=worse))
         'worse than the others'
-        >>> change_text(Change(metric="ctr", verdict="no change seen"))
+        >>> change_text(Change(metric="ctr", verdict=ChangeVerdict.NO_CHANGE))
         'no change seen'
     """
     if change.verdict not in CHANGED:
         return change.verdict
     than = {WEEKS: "the weeks before", OTHERS: "the others"}.get(change.against, change.against)
-    joint = "against" if change.verdict == "changed" else "than"
+    joint = "against" if change.verdict == ChangeVerdict.CHANGED else "than"
     return f"{change.verdict} {joint} {than}"
 
 
@@ -132,7 +140,7 @@ def sentence(change: Change) -> str:
     Example:
         >>> day = date(2026, 3, 3)
         >>> dates = {"since": day, "first": day, "last": date(2026, 3, 4)}
-        >>> change = Change(metric="ctr", slice="b", against="others", verdict="worse",
+        >>> change = Change(metric="ctr", slice="b", against="others", verdict=ChangeVerdict.WORSE,
         ...     effect=-0.12, low=-0.18, high=-0.06, worse_days=2e6, **dates)
         >>> sentence(change)  # doctest: +NORMALIZE_WHITESPACE
         'ctr of b is worse than the others since 3 Mar (3 to 4 Mar): -12.0 % (-18.0 to -6.0 %).

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, get_args
+from typing import Final
 
-from streameval.analyses.experiments.comparison import Verdict
+from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
 from streameval.analyses.experiments.page import section
 from streameval.analyses.experiments.reader import experiment_reader
 from streameval.analyses.experiments.settings import (
@@ -93,17 +93,17 @@ def comparison_gauges(report: Report) -> Iterator[Gauge]:
         "compare_verdict",
         "1 for the verdict of a comparison, 0 for all other verdicts.",
         [
-            ({**labels, "verdict": verdict}, float(row.verdict == verdict))
+            ({**labels, "verdict": verdict.value}, float(row.verdict == verdict))
             for row, labels in rows
-            for verdict in get_args(Verdict)
-            if verdict != "not judged"
+            for verdict in Verdict
+            if verdict != Verdict.NOT_JUDGED
         ],
     )
     yield Gauge(
         "compare_guardrail_broken",
         "1 if a guardrail is certainly broken, else 0; absent for metrics without a guardrail.",
         [
-            (labels, float(row.guardrail_verdict == "broken"))
+            (labels, float(row.guardrail_verdict == GuardrailVerdict.BROKEN))
             for row, labels in rows
             if row.guardrail is not None
         ],

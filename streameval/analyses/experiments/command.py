@@ -18,6 +18,7 @@ from streameval.analyses.experiments.files import (
     compare_variants,
     page_of_report,
 )
+from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
 from streameval.analyses.experiments.settings import (
     SINCE,
     DatedShares,
@@ -26,11 +27,12 @@ from streameval.analyses.experiments.settings import (
     deciding_metrics,
     metric_name,
 )
-from streameval.analyses.experiments.verdicts import (
-    Compared,
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.words import (
     comparison_table,
     guardrail_text,
     heaviest_weight,
+    opening,
 )
 from streameval.evaluation.evaluation import title_of
 from streameval.evaluation.files import finite_or_none, is_table
@@ -247,8 +249,10 @@ def compare(
     )
     failures = {
         FailureCondition.UNTRUSTED: bool(checks.trouble),
-        FailureCondition.WORSE: any(row.verdict == "worse" for row in compared_rows),
-        FailureCondition.GUARDRAIL: any(row.guardrail_verdict == "broken" for row in compared_rows),
+        FailureCondition.WORSE: any(row.verdict == Verdict.WORSE for row in compared_rows),
+        FailureCondition.GUARDRAIL: any(
+            row.guardrail_verdict == GuardrailVerdict.BROKEN for row in compared_rows
+        ),
     }
     fails = any(failures[condition] for condition in arms.fail_on)
     read.write(forms, format, is_doubtful=result.is_doubtful, fails=fails)
@@ -339,7 +343,7 @@ def _records(result: CompareResult) -> Iterator[dict[str, Any]]:
 def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments, checks = result.report.rows, result.report.segments, result.report.checks
-    yield from result.report.opening
+    yield from opening(result.report)
     if result.against is not None:
         yield f"Control is {result.against} of the same lists."
     if any(row.primary for row in rows):
@@ -362,5 +366,5 @@ def _parts(result: CompareResult) -> Iterator[str | TextTable[Compared]]:
         if row.guardrail is not None:
             yield f"{row.metric}: {guardrail_text(row)}."
     for row in rows:
-        if row.lift_low is None and row.verdict != "do not trust":
+        if row.lift_low is None and row.verdict != Verdict.DO_NOT_TRUST:
             yield f"{row.metric} of {row.variant}: {row.sentence}"

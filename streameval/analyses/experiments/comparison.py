@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from streameval.accumulator.by_user import (
     user_means_by_group,
 )
 from streameval.accumulator.objections import Objection, objections_to
-from streameval.accumulator.overlap import bias_text
+from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.sample_ratio import lack_ids
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
@@ -34,27 +34,11 @@ from streameval.inference.interval_formulas import (
     normal_reach,
     standard_error,
 )
-from streameval.inference.words import percent
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, Method
 
-Verdict: TypeAlias = Literal[
-    "better",
-    "worse",
-    "different",
-    "no difference",
-    "not enough evidence",
-    "too few users",
-    "do not trust",
-    "not judged",
-]
-"""The verdicts of a comparison; "different" is for a metric without a better direction, "not
-judged" for a segment of values that were folded."""
-
 _LARGEST_LOG: Final = 700.0
 """Largest logarithm of a lift whose exponential is finite."""
-
-DECIDED: Final = frozenset[Verdict]({"better", "worse", "different"})
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +87,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     heaviest: float = 0.0
     shortfall: float | None = None
     is_skewed: bool = False
-    verdict: Verdict = "too few users"
+    verdict: Verdict = Verdict.TOO_FEW_USERS
     reason: str | None = None
     overlap: float | None = None
     kind: Method
@@ -183,7 +167,7 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
         return comparison
     plain, relative = _tests(contrast, settings)
     if plain is None or relative is None:
-        return replace(comparison, verdict="not enough evidence")
+        return replace(comparison, verdict=Verdict.OPEN)
     # The evidence is the smaller of those of difference and lift.
     evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
     comparison = replace(
@@ -195,14 +179,14 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
         evidence=math.exp(evidence),
         p_value=min(max(plain.p_value, relative.p_value), 1.0),
     )
-    verdict: Verdict = "not enough evidence"
+    verdict = Verdict.OPEN
     if comparison.excludes_zero and settings.higher_is_better is None:
-        verdict = "different"
+        verdict = Verdict.DIFFERENT
     elif comparison.excludes_zero:
         rises = other.value > first.value
-        verdict = "better" if rises is settings.higher_is_better else "worse"
+        verdict = Verdict.BETTER if rises is settings.higher_is_better else Verdict.WORSE
     elif (comparison.largest_lift or 0.0) <= settings.precision:
-        verdict = "no difference"
+        verdict = Verdict.NO_DIFFERENCE
     return replace(comparison, verdict=verdict)
 
 
@@ -283,7 +267,7 @@ def compare_accumulators(
         bounded = replace(comparison, **bounds, evidence=1.0, p_value=1.0)
         return distrusted(bounded, objections[0])
     if lack_ids(audiences):
-        return replace(comparison, verdict="do not trust")
+        return replace(comparison, verdict=Verdict.DO_NOT_TRUST)
     return comparison
 
 
@@ -291,7 +275,7 @@ def distrusted(comparison: Comparison, objection: Objection) -> Comparison:
     """The comparison without a verdict, for this reason."""
     return replace(
         comparison,
-        verdict="do not trust",
+        verdict=Verdict.DO_NOT_TRUST,
         reason=objection.reason,
         overlap=objection.overlap,
     )
@@ -369,52 +353,3 @@ def _test_effect(
     else:
         p_value = 2.0 * math.exp(log_student_tail(t, groups))
     return _Tested(effect - half, effect + half, evidence, p_value)
-
-
-def verdict_text(row: Comparison) -> str:
-    """A verdict in a few words.
-
-    Example:
-        >>> bounds = {"lift_low": -0.3, "lift_high": -0.0595}
-        >>> verdict_text(Comparison(**bounds, verdict="worse", kind="fixed", confidence=0.95))
-        'worse: by at least 5.9 %'
-        >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
-        'too few users'
-    """
-    if row.verdict in DECIDED:
-        return f"{row.verdict}: {bound_text(row)}"
-    if row.verdict == "no difference" and row.largest_lift is not None:
-        return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
-    if row.overlap is not None:
-        return bias_text(row.overlap)
-    return f"{row.verdict}{' yet' if row.verdict == 'not enough evidence' else ''}"
-
-
-def bound_text(row: Comparison) -> str:
-    """By how much at least a decided comparison differs."""
-    bounded = row.lift_low is not None and row.lift_high is not None
-    nearest = min(row.lift_low or 0.0, row.lift_high or 0.0, key=abs) if bounded else 0.0
-    side = "" if row.verdict != "different" else "higher " if nearest > 0 else "lower "
-    return f"{side}by at least {percent(abs(nearest), '', math.floor)}"
-
-
-def evidence_text(row: Comparison) -> str:
-    """The evidence against no difference: a p-value for the method "fixed", else an e-value.
-
-    Example:
-        >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
-        '137'
-    """
-    return f"{row.p_value:.2g}" if row.kind == "fixed" else e_value_text(row.evidence)
-
-
-def e_value_text(evidence: float) -> str:
-    """An e-value as text.
-
-    Example:
-        >>> e_value_text(0.0123), e_value_text(1234.5), e_value_text(1e9)
-        ('0.012', '1,234', '>1e6')
-    """
-    if evidence < 10:
-        return f"{evidence:.2g}"
-    return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"

@@ -9,6 +9,7 @@ import numpy as np
 
 from streameval.analyses.experiments.adjustment import LISTS, Before
 from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
@@ -147,7 +148,7 @@ def unlike_lengths(
     """
     lift = lengths.lift
     # Lists that all have one length do not vary, and surely differ.
-    alike = lengths.verdict == "not enough evidence" and lengths.lift_low is None
+    alike = lengths.verdict == Verdict.OPEN and lengths.lift_low is None
     certain = lengths.evidence >= MUCH or alike
     if lift is None or abs(lift) < _LONGER or not certain:
         return

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streameval.analyses.experiments.checks import imbalance_text, planned_text, users_by_variant
-from streameval.analyses.experiments.comparison import e_value_text, verdict_text
 from streameval.analyses.experiments.course import Day, SpanLift
+from streameval.analyses.experiments.outcomes import OPEN, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.sample_ratio import ALARM
-from streameval.analyses.experiments.verdicts import (
-    Compared,
-    Report,
+from streameval.analyses.experiments.verdicts import Compared, Report
+from streameval.analyses.experiments.words import (
+    e_value_text,
     guardrail_text,
     heaviest_weight,
-    open_reason,
+    open_sentence,
+    opening,
 )
 from streameval.exporters.page.charts import Drawing, at_day, chart_line
 from streameval.exporters.page.templates import number, render
@@ -39,11 +40,12 @@ def section(report: Report) -> str:
     return render(
         "analyses/experiments/section.html",
         report=report,
+        opening=opening(report),
         table=_table(report) if rows else None,
         evidence=[
             (row, *_evidence(row, name))
             for row, name in named
-            if row.verdict != "do not trust"
+            if row.verdict != Verdict.DO_NOT_TRUST
             and len(row.days) > 1
             and any(day.low is not None for day in row.days)
         ],
@@ -92,22 +94,25 @@ def _sentences(row: Compared, report: Report) -> Iterator[tuple[str, str]]:
 
     Nothing is promised without trust.
     """
-    if row.verdict == "do not trust":
+    if row.verdict == Verdict.DO_NOT_TRUST:
         if row.reason:
             yield row.reason, ""
     else:
-        if row.verdict in ("not enough evidence", "too few users"):
-            yield open_reason(row, report.control).after(verdict_text(row)), ""
+        if row.verdict in OPEN:
+            yield open_sentence(row, report.control), ""
         if row.days_left:
             days = max(1, math.ceil(row.days_left))
             when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
             precision = percent(report.intervals.precision)
             yield f"At this pace the lift is known to ±{precision} in {when}.", ""
-        if row.verdict == "not enough evidence" and row.detectable is not None:
+        if row.verdict == Verdict.OPEN and row.detectable is not None:
             lift = percent(row.detectable)
             yield f"With today's users a lift of {lift} is found in 8 of 10 cases.", ""
     if row.guardrail is not None:
-        yield guardrail_text(row), "worse" if row.guardrail_verdict == "broken" else "open"
+        yield (
+            guardrail_text(row),
+            "worse" if row.guardrail_verdict == GuardrailVerdict.BROKEN else "open",
+        )
 
 
 def _ends(rows: Sequence[Compared]) -> tuple[float, float]:

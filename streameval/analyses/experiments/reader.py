@@ -26,6 +26,7 @@ from streameval.analyses.experiments.statistics import (
     compare_with_control,
 )
 from streameval.analyses.experiments.verdicts import Report
+from streameval.analyses.experiments.words import in_words
 from streameval.catalogue.metric import Metric
 from streameval.engine.analysis import Moment, ReaderContext
 from streameval.engine.rankers import RANKER, slices_by
@@ -179,7 +180,7 @@ class ExperimentReader:
             self._tables, self._report = tables, self._compared(tables) if tables else None
         if self._report is None or not moment.unread.number:
             return self._report
-        return self._report.untrusted(moment.unread.reason("compare"))
+        return in_words(self._report.untrusted(moment.unread.reason("compare")))
 
     def _compared(self, tables: Sequence[Table]) -> Report:
         label = self._experiment.label

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_args, overload
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
-from streameval.analyses.experiments.comparison import (
-    Comparison,
-    compare_accumulators,
-    verdict_text,
-)
+from streameval.analyses.experiments.comparison import Comparison, compare_accumulators
 from streameval.analyses.experiments.files import (
     CompareResult,
     ExperimentOptions,
@@ -22,9 +18,16 @@ from streameval.analyses.experiments.files import (
     page_of_report,
     variant_of,
 )
+from streameval.analyses.experiments.outcomes import Verdict
 from streameval.analyses.experiments.settings import DatedShares, Experiment, Shares
 from streameval.analyses.experiments.statistics import compare_with_control
-from streameval.analyses.experiments.verdicts import Compared, comparison_table, promise
+from streameval.analyses.experiments.verdicts import Compared
+from streameval.analyses.experiments.words import (
+    comparison_table,
+    opening,
+    promise,
+    verdict_text,
+)
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.evaluation.evaluation import (
@@ -162,10 +165,10 @@ class ComparisonReport(Mapping[ComparisonKey, Compared]):
         return latex_of(self._table())
 
     def __repr__(self) -> str:
-        return "\n".join([*self._result.report.opening, aligned_text(self._table()), *self.notes])
+        return "\n".join([*opening(self._result.report), aligned_text(self._table()), *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_of(self._table(), " ".join([*self._result.report.opening, *self.notes]))
+        return html_of(self._table(), " ".join([*opening(self._result.report), *self.notes]))
 
     def _table(self) -> TextTable[Compared]:
         return comparison_table(list(self._rows.values()))
@@ -450,7 +453,10 @@ def lifts(comparisons: Mapping[Any, Comparison], axes: Axes | None = None) -> Ax
     drawn = axes_of(axes)
     rows = []
     for name, row in comparisons.items():
-        text, colours = f"{name}: {verdict_text(row)}", {"better": "green", "worse": "red"}
+        text, colours = (
+            f"{name}: {verdict_text(row)}",
+            {Verdict.BETTER: "green", Verdict.WORSE: "red"},
+        )
         ends = row.lift, row.lift_low, row.lift_high
         lift, low, high = (None if None in ends or end is None else 100.0 * end for end in ends)
         rows.append(DrawnRow(text, lift, low, high, f"tab:{colours.get(row.verdict, 'gray')}"))

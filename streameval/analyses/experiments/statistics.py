@@ -47,6 +47,7 @@ from streameval.analyses.experiments.notes import (
     short_week,
     unlike_lengths,
 )
+from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
 from streameval.analyses.experiments.sample_ratio import ALARM
 from streameval.analyses.experiments.settings import (
     Experiment,
@@ -58,12 +59,12 @@ from streameval.analyses.experiments.settings import (
 from streameval.analyses.experiments.verdicts import (
     Compared,
     DraftComparison,
-    GuardrailVerdict,
     Report,
     correct_for_number,
-    explain_row,
     guardrail_verdict,
+    settle,
 )
+from streameval.analyses.experiments.words import in_words
 from streameval.catalogue.metric import Metric
 from streameval.engine.windows.labels import NOT_VALUES, Labels
 from streameval.inference.days import date_of
@@ -189,8 +190,8 @@ def compare_with_control(
     if not checks.trouble:
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
         checks = replace(checks, notes=notes)
-    rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
-    return Report(checks, rows, experiment.label, intervals)
+    rows = [settle(row, checks.trouble) for row in rows]
+    return in_words(Report(checks, rows, experiment.label, intervals))
 
 
 def with_segments(
@@ -223,13 +224,11 @@ def with_segments(
             for variant in treatments
         ]
         if name in NOT_VALUES:
-            folded += [replace(draft.row, verdict="not judged") for draft in of_segment]
+            folded += [replace(draft.row, verdict=Verdict.NOT_JUDGED) for draft in of_segment]
         else:
             drafts += of_segment
     rows = [*correct_for_number(drafts), *folded]
-    return report._replace(
-        segments=[explain_row(row, report.checks.trouble, control) for row in rows]
-    )
+    return in_words(report._replace(segments=[settle(row, report.checks.trouble) for row in rows]))
 
 
 def check_segment(
@@ -263,8 +262,8 @@ def check_segment(
             f"{worst}, although in all they are: compare within {segment} (--within {segment})"
         )
         checks = replace(checks, trouble=(*checks.trouble, trouble))
-    rows = [explain_row(row, checks.trouble, report.control) for row in report.rows]
-    return report._replace(checks=checks, rows=rows)
+    rows = [settle(row, checks.trouble) for row in report.rows]
+    return in_words(report._replace(checks=checks, rows=rows))
 
 
 def _items_read(arm: Variant, metric: Metric) -> float:
@@ -456,7 +455,7 @@ class _Comparisons:
         if limit is not None:
             guarded = settings._replace(confidence=1.0 - alpha / self._guardrails)
             guardrail = guardrail_verdict(contrast, guarded, limit)
-            guardrail = guardrail if objection is None else "do not trust"
+            guardrail = guardrail if objection is None else GuardrailVerdict.DO_NOT_TRUST
         common = on_common_days(control, treatment)
         fields = asdict(comparison)
         if contrast is None:

@@ -30,7 +30,7 @@ from streameval.exporters.prometheus import (
 )
 from streameval.exporters.view import span
 from streameval.exporters.web.api import Api, accepts_gzip
-from streameval.exporters.web.auth import Verdict
+from streameval.exporters.web.auth import Admission
 from streameval.exporters.web.threads import WorkerThreads, unavailable
 from streameval.exporters.web.webconfig import Security
 
@@ -215,10 +215,10 @@ class RequestFilter:
         if path in self._open_paths:
             return None
         verdict = await users.verdict(headers.get("authorization"), address)
-        if verdict is Verdict.BUSY:
+        if verdict is Admission.BUSY:
             self._security.overload(address)
             return _text(503, "Too many passwords to check; try again.", {"Retry-After": "5"})
-        if verdict is Verdict.REFUSED:
+        if verdict is Admission.REFUSED:
             challenge = {"WWW-Authenticate": 'Basic realm="streameval", charset="UTF-8"'}
             return _text(401, "Unauthorized: send a known user and the right password.", challenge)
         return None

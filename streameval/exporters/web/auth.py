@@ -34,7 +34,7 @@ _MAX_REMEMBERED: Final = 65_536
 _MAX_ADDRESSES: Final = 4_096
 
 
-class Verdict(enum.Enum):
+class Admission(enum.Enum):
     """The outcome of an authentication."""
 
     ADMITTED = enum.auto()
@@ -62,7 +62,7 @@ class WebUsers:
         self._slowest = max(self._hashes.values(), key=lambda hashed: hashed[4:6], default=b"")
         self._secret = secrets.token_bytes(32)
         self._proven: dict[bytes, bytes] = {}
-        self._unproven: _Recent[bytes, Verdict] = _Recent(_MAX_REMEMBERED)
+        self._unproven: _Recent[bytes, Admission] = _Recent(_MAX_REMEMBERED)
         self._refusals: _Recent[str, int] = _Recent(_MAX_ADDRESSES)
         self._waiting: dict[bytes, _Check] = {}  # with the one that is running
         self._running: bytes | None = None
@@ -73,19 +73,19 @@ class WebUsers:
         """The number of users."""
         return len(self._hashes)
 
-    async def verdict(self, header: str | None, address: str = "") -> Verdict:
+    async def verdict(self, header: str | None, address: str = "") -> Admission:
         """Whether a request with this `Authorization` header is admitted.
 
         `address`: of the client.
         """
         credentials = _credentials(header)
         if credentials is None:
-            return Verdict.REFUSED
+            return Admission.REFUSED
         digest = self._digest(credentials)
         if self._proven.get(credentials.user) == digest:
-            return Verdict.ADMITTED
-        if self._unproven.get(digest) is Verdict.REFUSED:
-            return Verdict.REFUSED
+            return Admission.ADMITTED
+        if self._unproven.get(digest) is Admission.REFUSED:
+            return Admission.REFUSED
         check = self._waiting.get(digest)
         if check is None:
             check = self._wait(digest, credentials, address)
@@ -100,15 +100,15 @@ class WebUsers:
         check = _Check(
             credentials,
             address,
-            asked_before=self._unproven.get(digest) is Verdict.BUSY,
+            asked_before=self._unproven.get(digest) is Admission.BUSY,
             arrival=self._arrivals,
             verdict=asyncio.get_running_loop().create_future(),
         )
         self._waiting[digest] = check
-        self._unproven[digest] = Verdict.BUSY
+        self._unproven[digest] = Admission.BUSY
         if len(self._waiting) > _MAX_WAITING:
             last = max(self._waiting, key=self._priority)
-            self._waiting.pop(last).verdict.set_result(Verdict.BUSY)
+            self._waiting.pop(last).verdict.set_result(Admission.BUSY)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         return check
@@ -124,16 +124,16 @@ class WebUsers:
             digest = self._running = min(self._waiting, key=self._priority)
             check = self._waiting[digest]
             user, password = check.credentials
-            verdict = Verdict.BUSY
+            verdict = Admission.BUSY
             try:
                 hashed = self._hashes.get(user, self._slowest)
                 matches = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
-                verdict = Verdict.REFUSED
+                verdict = Admission.REFUSED
                 if matches and user in self._hashes:
                     self._proven[user] = digest
-                    verdict = Verdict.ADMITTED
+                    verdict = Admission.ADMITTED
                 else:
-                    self._unproven[digest] = Verdict.REFUSED
+                    self._unproven[digest] = Admission.REFUSED
                     self._refusals[check.address] = 1 + self._refusals.get(check.address, 0)
             finally:
                 del self._waiting[digest]
@@ -161,7 +161,7 @@ class _Check:
     address: str
     asked_before: bool
     arrival: int
-    verdict: asyncio.Future[Verdict]
+    verdict: asyncio.Future[Admission]
 
 
 class _Recent(OrderedDict[Key, Value]):

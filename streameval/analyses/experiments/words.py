@@ -1,0 +1,258 @@
+"""What an experiment says in words: every sentence about a verdict is made here, from its code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from streameval.accumulator.overlap import bias_text
+from streameval.analyses.experiments.comparison import Comparison
+from streameval.analyses.experiments.outcomes import (
+    DECIDED,
+    OPEN,
+    GuardrailVerdict,
+    OpenReason,
+    Verdict,
+)
+from streameval.analyses.experiments.verdicts import Compared, Report
+from streameval.exporters.view import figure, lift_bounds
+from streameval.inference.interval_formulas import FEWEST_GROUPS
+from streameval.inference.table import TextColumn, TextTable
+from streameval.inference.words import percent
+from streameval.statistics.intervals import Method
+
+_NOTHING: Final = "nothing to compare yet"
+
+
+def in_words(report: Report) -> Report:
+    """The report with what its verdicts say in words, the same on every surface."""
+    rows, segments = (
+        [_row_in_words(row, report.control) for row in rows]
+        for rows in (report.rows, report.segments)
+    )
+    return report._replace(rows=rows, segments=segments)
+
+
+def _row_in_words(row: Compared, control: str) -> Compared:
+    verb = " is " if row.verdict in DECIDED else ": "
+    text = f"{row.variant}{verb}{verdict_text(row)}"
+    return replace(row, text=text, sentence=_sentence(row, control))
+
+
+def opening(report: Report) -> list[str]:
+    """Why not to trust the numbers, else what they promise together; empty without any."""
+    if report.checks.trouble or not report.rows:
+        return [f"Do not trust these numbers: {reason}." for reason in report.checks.trouble]
+    return [promise(report.rows[0].kind, report.intervals.confidence)]
+
+
+def verdict_text(row: Comparison) -> str:
+    """A verdict in a few words.
+
+    Example:
+        >>> bounds = {"lift_low": -0.3, "lift_high": -0.0595}
+        >>> verdict_text(Comparison(**bounds, verdict=Verdict.WORSE, kind="fixed", confidence=0.95))
+        'worse: by at least 5.9 %'
+        >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
+        'too few users'
+    """
+    if row.verdict in DECIDED:
+        return f"{row.verdict}: {bound_text(row)}"
+    if row.verdict == Verdict.NO_DIFFERENCE and row.largest_lift is not None:
+        return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
+    if row.overlap is not None:
+        return bias_text(row.overlap)
+    return f"{row.verdict}{' yet' if row.verdict == Verdict.OPEN else ''}"
+
+
+def bound_text(row: Comparison) -> str:
+    """By how much at least a decided comparison differs."""
+    bounded = row.lift_low is not None and row.lift_high is not None
+    nearest = min(row.lift_low or 0.0, row.lift_high or 0.0, key=abs) if bounded else 0.0
+    side = "" if row.verdict != Verdict.DIFFERENT else "higher " if nearest > 0 else "lower "
+    return f"{side}by at least {percent(abs(nearest), '', math.floor)}"
+
+
+def evidence_text(row: Comparison) -> str:
+    """The evidence against no difference: a p-value for the method "fixed", else an e-value.
+
+    Example:
+        >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
+        '137'
+    """
+    return f"{row.p_value:.2g}" if row.kind == "fixed" else e_value_text(row.evidence)
+
+
+def e_value_text(evidence: float) -> str:
+    """An e-value as text.
+
+    Example:
+        >>> e_value_text(0.0123), e_value_text(1234.5), e_value_text(1e9)
+        ('0.012', '1,234', '>1e6')
+    """
+    if evidence < 10:
+        return f"{evidence:.2g}"
+    return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
+
+
+def guardrail_text(row: Compared) -> str:
+    """The verdict about the guardrail of a row that has one.
+
+    Example:
+        >>> row = Compared(
+        ...     metric="ctr", variant="b", control=0.1, treatment=0.1, primary=False, among=1,
+        ...     guardrail=-0.01, guardrail_verdict=GuardrailVerdict.KEPT, kind="fixed",
+        ...     confidence=0.95,
+        ... )
+        >>> guardrail_text(row)
+        'b keeps the guardrail of -1.0 %'
+    """
+    limit = percent(row.guardrail or 0.0, "+")
+    verbs = {GuardrailVerdict.KEPT: "keeps", GuardrailVerdict.BROKEN: "breaks"}
+    verdict = row.guardrail_verdict or GuardrailVerdict.OPEN
+    if verdict in verbs:
+        return f"{row.variant} {verbs[verdict]} the guardrail of {limit}"
+    yet = " yet" if verdict == GuardrailVerdict.OPEN else ""
+    return f"{row.variant}, guardrail of {limit}: {verdict}{yet}"
+
+
+def heaviest_weight(rows: Sequence[Compared]) -> tuple[str, str] | None:
+    """The share of the group of users that weighs most, and of what; None if nothing varies.
+
+    Example:
+        >>> row = Compared(
+        ...     metric="ctr", variant="b", control=0.1, treatment=0.1, primary=False, among=1,
+        ...     guardrail=None, guardrail_verdict=None, kind="fixed", confidence=0.95,
+        ...     heaviest=0.08,
+        ... )
+        >>> heaviest_weight([row])
+        ('8.0 %', 'of the uncertainty in ctr of b')
+    """
+    heaviest = max(rows, key=lambda row: row.heaviest, default=None)
+    if heaviest is None or not heaviest.heaviest:
+        return None
+    where = f"of the uncertainty in {heaviest.metric} of {heaviest.variant}"
+    return percent(heaviest.heaviest), where
+
+
+def needed_text(row: Compared) -> str:
+    """The evidence beside what a verdict needs; p-values for the method "fixed"."""
+    evidence = evidence_text(row)
+    if row.difference is None:
+        return evidence
+    if row.kind == "fixed":
+        sign = "≤" if row.p_value <= row.needed else ">"
+        return f"{evidence} {sign} {row.needed:.2g}"
+    sign = "≥" if row.evidence >= row.needed else "<"
+    return f"{evidence} {sign} {e_value_text(row.needed)}"
+
+
+def promise(method: Method, confidence: float) -> str:
+    """What verdicts and bounds promise together.
+
+    Example:
+        >>> promise("anytime", 0.95)
+        'At most 5 % of verdicts and intervals are wrong, however often you look.'
+    """
+    looks = {
+        "fixed": "if you look once, at a planned time",
+        "anytime": "however often you look",
+    }
+    wrong = f"{100.0 * (1.0 - confidence):.4g} %"
+    return f"At most {wrong} of verdicts and intervals are wrong, {looks[method]}."
+
+
+def _sentence(row: Compared, control: str) -> str:
+    if row.verdict == Verdict.NOT_JUDGED:
+        return f"not judged: {row.segment} stands for events of other values, or of none."
+    if row.verdict == Verdict.DO_NOT_TRUST:
+        return row.reason or "do not trust this: a check of the experiment failed."
+    if row.verdict == Verdict.NO_DIFFERENCE and row.largest_lift is not None:
+        most = percent(row.largest_lift, "", math.ceil)
+        return f"{row.variant} and {control} differ by {most} at most."
+    if row.verdict in OPEN:
+        state = _NOTHING if row.open_reason == OpenReason.NO_VALUE else verdict_text(row)
+        return f"{state}: {_open_clause(row, control)}"
+    how = "differs from" if row.verdict == Verdict.DIFFERENT else f"is {row.verdict} than"
+    return f"{row.variant} {how} {control}: {bound_text(row)}."
+
+
+def open_sentence(row: Compared, control: str) -> str:
+    """Why a verdict is open, to be read beside its words, which are not repeated."""
+    clause = _open_clause(row, control)
+    if row.open_reason == OpenReason.NO_VALUE:
+        return f"{_NOTHING}: {clause}"
+    return clause[:1].upper() + clause[1:]
+
+
+def _open_clause(row: Compared, control: str) -> str:
+    """The reason that a verdict is open, to be read after a colon."""
+    arms = (control, row.control), (row.variant, row.treatment)
+    match row.open_reason:
+        case OpenReason.NO_LISTS:
+            return f"{next(name for name, value in arms if value is None)} has no lists yet."
+        case OpenReason.NO_VALUE:
+            name, value = next((name, value or 0.0) for name, value in arms if (value or 0.0) <= 0)
+            return f"{row.metric} of {name} is {value:g}."
+        case OpenReason.NO_COMMON_DAY:
+            return f"{row.variant} and {control} have no day in common."
+        case OpenReason.NO_SPREAD:
+            return "all users are alike, so the error cannot be estimated."
+        case OpenReason.LIFT_OR_DIFFERENCE:
+            more = f"more users of {row.variant} and {control} are needed"
+            return f"{_lift_between(row)}, but the difference may be 0: {more}."
+        case OpenReason.SKEWED:
+            return (
+                f"a few large values decide {row.metric}, and the smaller variant has too few "
+                f"users to show them; it needs about {_times_as_many(row)} times as many, or the "
+                "values a cap, as in value_per_list(cap=100)."
+            )
+        case OpenReason.FEW_USERS:
+            groups = max((FEWEST_GROUPS + 1) / (row.shortfall or 1.0) - 1.0, 0.0)
+            return (
+                f"those of the smaller variant are worth {groups:.1f} equally active ones, and "
+                f"{FEWEST_GROUPS} are needed: about {_times_as_many(row)} times as many users."
+            )
+        case _:
+            either = f"{row.variant} may be better or worse than {control}"
+            return f"{_lift_between(row)}, so {either}."
+
+
+def _lift_between(row: Compared) -> str:
+    low = percent(row.lift_low or 0.0, "+", math.floor)
+    return f"the lift lies between {low} and {percent(row.lift_high or 0.0, '+', math.ceil)}"
+
+
+def _times_as_many(row: Compared) -> str:
+    times = row.shortfall or 1.0
+    return f"{times:,.0f}" if times >= 10 else f"{math.ceil(10 * times) / 10:.1f}"
+
+
+def comparison_table(rows: Sequence[Compared]) -> TextTable[Compared]:
+    """A line for each comparison; the variant has a column only if there are several."""
+    first, several = rows[0], len({row.variant for row in rows}) > 1
+    divided = any(row.segment is not None for row in rows)
+    evidence = "p-value" if first.kind == "fixed" else "evidence"
+
+    def mean(value: float | None) -> str:
+        return "" if value is None else figure(value)
+
+    segment: TextColumn[Compared] = TextColumn("segment", lambda row: row.segment or "")
+    variant: TextColumn[Compared] = TextColumn("variant", lambda row: row.variant)
+    columns: list[TextColumn[Compared]] = [
+        TextColumn("metric", lambda row: f"{row.metric}{' *' * row.primary}"),
+        *[segment][:divided],
+        *[variant][:several],
+        TextColumn("control", lambda row: mean(row.control), "right"),
+        TextColumn("value" if several else first.variant, lambda row: mean(row.treatment), "right"),
+        TextColumn("lift", lambda row: "" if row.lift is None else percent(row.lift, "+"), "right"),
+        TextColumn(
+            "interval of the lift", lambda row: lift_bounds(row.lift_low, row.lift_high), "right"
+        ),
+        TextColumn(f"{evidence}, needed", needed_text, "right"),
+        TextColumn("verdict", lambda row: row.text, tone=lambda row: row.verdict),
+    ]
+    return TextTable(columns, rows)
