@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import bcrypt
 import pytest
 
-from streameval.exporters.web.auth import Verdict, WebUsers
+from streameval.exporters.web.auth import Admission, WebUsers
 from tests.exporters.guarded import Guarded, guarded, hashed, users
 from tests.exporters.pictures import health, picture
 
@@ -90,11 +90,11 @@ def _awaited(answer: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, answer).result()
 
 
-def verdict(known: WebUsers, password: str, user: str = "ana") -> Verdict:
+def verdict(known: WebUsers, password: str, user: str = "ana") -> Admission:
     return _awaited(known.verdict(header(user, password)))
 
 
-def flood(known: WebUsers, count: int, address: str = "") -> list[asyncio.Future[Verdict]]:
+def flood(known: WebUsers, count: int, address: str = "") -> list[asyncio.Future[Admission]]:
     """Checks of so many wrong passwords, which wait from the next step of the loop on."""
     return [
         asyncio.ensure_future(known.verdict(header("ana", f"wrong {number}"), address))
@@ -104,13 +104,13 @@ def flood(known: WebUsers, count: int, address: str = "") -> list[asyncio.Future
 
 def test_a_hash_of_htpasswd_is_accepted() -> None:
     made = hashed("s3cret").replace("$2b$", "$2y$", 1)
-    assert verdict(WebUsers("web.yml", {"ana": made}), "s3cret") is Verdict.ADMITTED
+    assert verdict(WebUsers("web.yml", {"ana": made}), "s3cret") is Admission.ADMITTED
 
 
 def test_a_long_password_is_cut_as_by_bcrypt() -> None:
     users_with_long = WebUsers("web.yml", {"ana": hashed("x" * 72)})
-    assert verdict(users_with_long, "x" * 100) is Verdict.ADMITTED
-    assert verdict(users_with_long, "x" * 71) is Verdict.REFUSED
+    assert verdict(users_with_long, "x" * 100) is Admission.ADMITTED
+    assert verdict(users_with_long, "x" * 71) is Admission.REFUSED
 
 
 class Checks:
@@ -143,12 +143,12 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.Monkey
     slow = bcrypt.hashpw(b"x", bcrypt.gensalt(6)).decode()
     both = WebUsers("web.yml", {"ana": hashed("s3cret"), "bob": slow})
     checks = Checks(monkeypatch)
-    assert verdict(both, "x", user="eve") is Verdict.REFUSED
+    assert verdict(both, "x", user="eve") is Admission.REFUSED
     assert checks.hashes == [slow.encode()]
 
 
 def test_waiting_checks_are_limited_and_cached_users_do_not_wait(known: WebUsers) -> None:
-    async def ask() -> tuple[list[Verdict], Verdict]:
+    async def ask() -> tuple[list[Admission], Admission]:
         await known.verdict(header("ana", "s3cret"))
         waiting = flood(known, 100)
         await asyncio.sleep(0)
@@ -156,27 +156,27 @@ def test_waiting_checks_are_limited_and_cached_users_do_not_wait(known: WebUsers
         return await asyncio.gather(*waiting), cached
 
     verdicts, cached = _awaited(ask())
-    assert cached is Verdict.ADMITTED
-    assert verdicts.count(Verdict.BUSY) == 36
-    assert verdicts.count(Verdict.REFUSED) == 64
+    assert cached is Admission.ADMITTED
+    assert verdicts.count(Admission.BUSY) == 36
+    assert verdicts.count(Admission.REFUSED) == 64
 
 
 def test_a_new_scraper_is_checked_before_a_flood_from_elsewhere(known: WebUsers) -> None:
-    async def ask() -> tuple[Verdict, int]:
+    async def ask() -> tuple[Admission, int]:
         guesses = flood(known, 500, "192.0.2.1")
-        assert await guesses[0] is Verdict.REFUSED
+        assert await guesses[0] is Admission.REFUSED
         scraped = await known.verdict(header("ana", "s3cret"), "192.0.2.2")
         waiting = sum(not task.done() for task in guesses)
         await asyncio.gather(*guesses)
         return scraped, waiting
 
     scraped, waiting = _awaited(ask())
-    assert scraped is Verdict.ADMITTED
+    assert scraped is Admission.ADMITTED
     assert waiting > 50
 
 
 def test_a_scraper_at_the_address_of_a_flood_loses_at_most_one_scrape(known: WebUsers) -> None:
-    async def ask() -> list[Verdict]:
+    async def ask() -> list[Admission]:
         guesses = flood(known, 500)
         await asyncio.sleep(0)
         scrapes = [await known.verdict(header("ana", "s3cret")) for _ in range(12)]
@@ -185,8 +185,8 @@ def test_a_scraper_at_the_address_of_a_flood_loses_at_most_one_scrape(known: Web
         return scrapes
 
     first, *others = _awaited(ask())
-    assert first is Verdict.BUSY
-    assert others == [Verdict.ADMITTED] * 11
+    assert first is Admission.BUSY
+    assert others == [Admission.ADMITTED] * 11
 
 
 def test_the_address_refused_longest_ago_is_forgotten_first(
@@ -219,7 +219,7 @@ def test_a_refused_password_is_not_checked_again(
 
 
 def test_a_client_that_goes_away_does_not_cancel_the_check_of_others(known: WebUsers) -> None:
-    async def ask() -> Verdict:
+    async def ask() -> Admission:
         leaving, staying = (
             asyncio.ensure_future(known.verdict(header("ana", "s3cret"))) for _ in range(2)
         )
@@ -227,9 +227,9 @@ def test_a_client_that_goes_away_does_not_cancel_the_check_of_others(known: WebU
         leaving.cancel()
         return await staying
 
-    assert _awaited(ask()) is Verdict.ADMITTED
+    assert _awaited(ask()) is Admission.ADMITTED
 
 
 def test_no_password_is_kept(known: WebUsers) -> None:
-    assert verdict(known, "s3cret") is Verdict.ADMITTED
+    assert verdict(known, "s3cret") is Admission.ADMITTED
     assert "s3cret" not in repr(vars(known))
