@@ -23,6 +23,7 @@ from streameval.analyses.experiments.analysis import EXPERIMENTS
 from streameval.analyses.experiments.comparison import Settings, contrast_of, judge
 from streameval.analyses.experiments.course import lift_error
 from streameval.analyses.experiments.reader import before_in, variants_in
+from streameval.analyses.experiments.sample_ratio import treated_before
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.statistics import compare_with_control
 from streameval.analyses.experiments.verdicts import Report
@@ -39,11 +40,12 @@ from streameval.inference.contrasts import Contrast, contrasts
 from streameval.inference.interval_formulas import normal_quantile, standard_error, student_reach
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.arrays import FloatArray
-from streameval.statistics.intervals import GroupSums
+from streameval.statistics.intervals import Audience, GroupSums
 from streameval.statistics.options import EXPERIMENT_USERS
 from streameval.statistics.users import user_hashes
 from tests.batches import batch_of
 from tests.cli.program import json_lines
+from tests.crowds import audience
 from tests.present import present
 
 GROUPS = 16
@@ -280,9 +282,7 @@ class Oracle:
         for event in past:
             clicks[event["user"]] += len(event["interactions"])
             lists[event["user"]] += 1
-        first: dict[tuple[str, str], int] = {}
-        for event in sorted(now, key=lambda event: event["ts"]):
-            first.setdefault((event["variant"], event["user"]), event["ts"] // DAY)
+        first = {(event["variant"], event["user"]) for event in now}
         arms = {arm: {user for of, user in first if of == arm} for arm in ("control", "b")}
         limit = min(self._limit(users, most) for users in (lists, *arms.values()))
         days = sorted({event["ts"] // DAY for event in now})
@@ -292,15 +292,15 @@ class Oracle:
             group = self.hashes[event["user"]] % 256
             x[*at, group] += len(event["interactions"])
             n[*at, group] += len(event["recommendations"])
-        begun = sorted({*first.values()})
-        sums, users = np.zeros((2, 2, len(begun), 256)), np.zeros((2, len(begun), 256))
-        for (arm, user), day in first.items():
+        # All users of an arm at once: control's have had its label for longer.
+        sums, users = np.zeros((2, 2, 1, 256)), np.zeros((2, 1, 256))
+        for arm, user in first:
             if self.hashes[user] >= limit:
                 continue
-            at = ("control", "b").index(arm), begun.index(day)
-            users[*at, self.hashes[user] % 256] += 1
-            sums[0, *at, self.hashes[user] % 256] += clicks[user]
-            sums[1, *at, self.hashes[user] % 256] += lists[user]
+            place = ("control", "b").index(arm), 0, self.hashes[user] % 256
+            users[place] += 1
+            sums[0, *place] += clicks[user]
+            sums[1, *place] += lists[user]
         self.share = users[1].sum() / users.sum()
         self.known = (
             sum(self.hashes[user] < limit and lists[user] > 0 for _, user in first) / users.sum()
@@ -352,15 +352,16 @@ class Oracle:
 def test_values_follow_from_the_lists_of_each_user(
     most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a ramp, with new users, days before the pre-period, a pilot, and lists that come late.
+    """With new users, days before the pre-period, control's label, a pilot, and late lists.
 
     More than 420 users came before, so that half of them are a sample, but fewer in each arm.
     """
     monkeypatch.setattr(plan, "EXPERIMENT_USERS", most)
     events = [
-        {"variant": "pilot"} | event if int(event["user"][1:]) % 3 else event
+        {"variant": ("pilot", "control")[number % 3 % 2]} | event if number % 3 else event
         for event in visits(before=31)
-        if _is_on_ramp(event)
+        for number in [int(event["user"][1:])]
+        if _comes(event)
     ]
     draw = random.Random(8)
     oracle, log = Oracle(events, most), draw.sample(events, len(events))
@@ -380,12 +381,91 @@ def test_values_follow_from_the_lists_of_each_user(
     assert (same.control, same.treatment, same.known) == (row.control, row.treatment, row.known)
 
 
-def _is_on_ramp(event: dict[str, Any]) -> bool:
+def _comes(event: dict[str, Any]) -> bool:
     """Users of b who came before come a day late, and half of all users only come later."""
     day, user = (event["ts"] - BEGIN) // DAY, int(event["user"][1:])
     if user % 4 > 1:
         return bool(day >= 0)
     return bool(day < 0 or day > user % 2)
+
+
+def labelled(events: Iterable[dict[str, Any]], of: str) -> Iterator[dict[str, Any]]:
+    """The events with a label before the experiment, too.
+
+    `of`: the label of "both" variants, of "control" or "b" alone; that of the "other" variant; or
+    that of an earlier experiment, whose users were assigned "anew".
+    """
+    for event in events:
+        user = int(event["user"][1:])
+        arm, other = ("control", "b")[:: 1 if user % 2 == 0 else -1]
+        earlier = ("control", "b")[user // 2 % 2]
+        labels = {"both": arm, "other": other, "anew": earlier}
+        label = labels.get(of, arm if arm == of else None)
+        yield event | ({"variant": label} if event["ts"] < BEGIN and label is not None else {})
+
+
+@pytest.mark.parametrize("of", ["nobody", "control"])
+def test_each_day_is_adjusted_by_those_who_came_up_to_it_if_that_is_known(of: str) -> None:
+    """Control's label from before hides who came on which day, so that all users count."""
+    events = list(visits())
+    log = list(labelled(events, of))
+    (row,) = (row for row in report_of(counted(log, primary=["ctr"])).rows if row.metric == "ctr")
+    whole = Oracle(events, EXPERIMENT_USERS)
+    for number in (1, 6):
+        early = [event for event in events if event["ts"] < BEGIN + (number + 1) * DAY]
+        oracle = Oracle(early, EXPERIMENT_USERS)
+        if of == "control":
+            oracle.covariates, oracle.share = whole.covariates, whole.share
+        control, treatment, _ = oracle.row()
+        assert row.days[number].lift == pytest.approx(treatment / control - 1, rel=1e-9)
+
+
+_TREATED = (
+    "Not adjusted by what users did before: {} before 2026-03-01, so the treatment may show in it "
+    "(give the day on which it began as since, and shares with dates on a ramp)."
+)
+
+
+@pytest.mark.parametrize("most", [EXPERIMENT_USERS, 200])
+@pytest.mark.parametrize(
+    ("of", "reason"),
+    [
+        ("both", "97.2 % of the users of b were in b"),
+        ("b", "97.2 % of the users of b were in b"),
+        ("other", "94.6 % of the users of control were in b"),
+        ("anew", None),
+        ("control", None),
+    ],
+)
+def test_what_users_did_under_treatment_adjusts_nothing(
+    of: str, reason: str | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effect would be taken for eager users; a day that begins anew is no excuse."""
+    monkeypatch.setattr(plan, "EXPERIMENT_USERS", most)
+    log = list(labelled(visits(), of))
+    report = report_of(counted(log))
+    assert ({row.known for row in report.rows} == {None}) is (reason is not None)
+    if most > 900:
+        said = report.checks.adjustment
+        assert said == _TREATED.format(reason) if reason else said.startswith("Values adjusted")
+    declared = report_of(counted(log, untreated_before=True))
+    assert {row.known is None for row in declared.rows if row.lift_low is not None} == {False}
+
+
+def test_users_of_an_earlier_treatment_are_counted_below_the_smallest_threshold() -> None:
+    """A sample of a pilot of both arms alike, of which the small arm is whole."""
+    hashes = np.sort(np.random.default_rng(5).integers(0, 2**64, 4_000, np.uint64))
+    begin = SINCE.toordinal() - date(1970, 1, 1).toordinal()
+
+    def of(users: Any, first: int, threshold: int = 2**64) -> Audience:
+        users = users[users < threshold] if threshold < 2**64 else users
+        days = np.full(users.size, first), np.full(users.size, first)
+        return audience(users, threshold=threshold, days=days)
+
+    control, b = of(hashes[np.arange(4_000) % 10 > 0], begin, 2**62), of(hashes[::10], begin)
+    pilot = of(hashes[np.arange(4_000) // 10 % 2 == 0], begin - 9, 2**63)
+    arms = {"control": control, "b": b}
+    assert treated_before(arms, arms | {"pilot": pilot}, SINCE) == {}
 
 
 def test_an_interval_that_is_wider_stays_adjusted() -> None:
@@ -406,6 +486,10 @@ def test_users_who_differed_before_are_not_compared() -> None:
     )
     assert {row.verdict for row in report.rows} == {"do not trust"}
     assert report_of(counted(visits())).checks.trouble == ()
+    (trouble,) = report_of(counted(labelled(visits(more=0.4), "b"))).checks.trouble
+    assert trouble.endswith(
+        "before 2026-03-01: since is too late: 97.2 % of the users of b were in b before it"
+    )
 
 
 @pytest.mark.parametrize(

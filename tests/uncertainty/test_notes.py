@@ -62,7 +62,7 @@ def compared(
 ) -> ComparisonReport:
     path = str(json_lines(folder / "log.ndjson", list(visits(**how))))
     unit: Any = {} if time is None else {"columns": {"time": time}, "time_unit": "s"}
-    found = compare(path, *metrics, since=since, **unit)
+    found = compare(path, *metrics, since=since, untreated_before=since is not None, **unit)
     assert isinstance(found, ComparisonReport)
     return found
 
@@ -192,7 +192,7 @@ def test_every_surface_says_the_same_sentences(tmp_path: Path) -> None:
     found = compared(tmp_path, "ctr", "hit_rate@5", since=date(2026, 3, 2), **how)
     period, adjusted, *notes = found.notes
     assert len(notes) == 3
-    days = ("--time", "ts", "--time-unit", "s", "--since", "2026-03-02")
+    days = ("--time", "ts", "--time-unit", "s", "--since", "2026-03-02", "--untreated-before")
     asked = ("-m", "ctr", "-m", "hit_rate@5", *days)
     command = ("compare", tmp_path / "log.ndjson", *asked)
     verdicts = [row.text for row in found.values()]

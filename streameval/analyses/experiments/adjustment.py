@@ -6,9 +6,10 @@ the arms is chance, because users were assigned at random; the part of it that t
 taken away: control variates on the jackknife over user groups (Deng et al., 2013; Lin, 2013). The
 correction of the error for estimated weights is that of Lavenberg and Welch (1981).
 
-Users are compared by their first day in the arm: on a ramp, those who come early are more active,
-and other shares of them are in the arms. A covariate counts each user once: one that is averaged
-over the lists of the experiment would depend on how often they come, which a treatment may change.
+All users of an arm are compared at once, whatever day they came on: they were assigned by the same
+shares, and many may have had control's label before the experiment began. A covariate counts each
+user once: one that is averaged over the lists of the experiment would depend on how often they
+come, which a treatment may change.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from streameval.accumulator.activity import NEVER
 from streameval.accumulator.plan import PrePeriod
 from streameval.analyses.experiments.comparison import (
     Comparison,
@@ -28,8 +30,9 @@ from streameval.analyses.experiments.comparison import (
     judge,
     on_common_days,
 )
-from streameval.analyses.experiments.sample_ratio import ALARM
+from streameval.analyses.experiments.sample_ratio import ALARM, TreatedBefore
 from streameval.inference.contrasts import Contrast, contrasts
+from streameval.inference.days import number_of_day
 from streameval.inference.interval_formulas import FEWEST_GROUPS, pool_days
 from streameval.inference.words import percent
 from streameval.statistics.arrays import FloatArray, IntArray, distinct
@@ -59,53 +62,69 @@ class Before(NamedTuple):
 
 
 class Covariates(NamedTuple):
-    """Covariates of the users of two arms, by first day in the arm and user group.
+    """Covariates of the users of two arms, by user group.
 
     Attributes:
-        pairs: for each covariate, its sums over users in control and in the treatment, on the first
-            days that both have.
+        pairs: for each covariate, its sums over users in control and in the treatment, with a row
+            for each value of a segment within which they are compared.
         known: share of these users who came before.
         groups: effective number of user groups minus 1, of the known users in the smaller arm.
-        cells: rows of a day in the sums, one for each value of a segment; see `by_cell`.
+        by_first_day: the same sums with rows for each first day; see `by_cell`. None if users had
+            the label before the experiment, so that the day on which they came into it is unknown.
     """
 
     pairs: Sequence[tuple[GroupSums, GroupSums]]
     known: float
     groups: float
-    cells: int
+    by_first_day: Sequence[tuple[GroupSums, GroupSums]] | None
 
     def adjust(self, contrast: Contrast) -> Contrast:
         """The contrast over all days, adjusted; itself if there are too few users."""
-        return self._adjust(contrast, [contrasts(*pair)[0] for pair in self.pairs], None)
+        return self._adjust(contrast, self.pairs)
 
-    def adjust_daily(self, daily: Sequence[Contrast], days: IntArray) -> list[Contrast]:
-        """The contrasts up to each day, adjusted by the users who had come up to it."""
-        running = [contrasts(*pair, each_day=True) for pair in self.pairs]
-        first = self.pairs[0][0].days // self.cells
-        begun = np.searchsorted(first, days, side="right").tolist()
-        # All users count at the end, also those who came first on a day that one arm lacks.
-        begun[-1:] = [len(running[0])]
-        return [
-            self._adjust(contrast, [by_day[count - 1] for by_day in running], count)
-            if count
-            else contrast
-            for contrast, count in zip(daily, begun, strict=True)
-        ]
+    def adjust_daily(self, daily: Sequence[Contrast], days: IntArray, cells: int) -> list[Contrast]:
+        """The contrasts up to each day, adjusted by the users who had come up to it.
 
-    def _adjust(
-        self, contrast: Contrast, covariates: Sequence[Contrast], days: int | None
-    ) -> Contrast:
-        enough = FEWEST_GROUPS * len(covariates)
-        if not contrast.is_usable or min(contrast.groups, self.groups) < enough:
+        By all users on every day if the first days are unknown. `cells`: rows of a day; see
+        `by_cell`.
+        """
+        adjusted = []
+        for contrast, day in zip(daily, days.tolist(), strict=True):
+            pairs = self.pairs
+            # All users count at the end, also those who came first on a day that one arm lacks.
+            if self.by_first_day is not None and day < days[-1]:
+                pairs = [
+                    on_common_days(*(_up_to(arm, day, cells) for arm in pair))
+                    for pair in self.by_first_day
+                ]
+            adjusted.append(self._adjust(contrast, pairs))
+        return adjusted
+
+    def _adjust(self, contrast: Contrast, pairs: Sequence[tuple[GroupSums, GroupSums]]) -> Contrast:
+        enough = FEWEST_GROUPS * len(pairs)
+        is_enough = contrast.is_usable and min(contrast.groups, self.groups) >= enough
+        if not (is_enough and pairs[0][0].days.size):
             return contrast
-        users = [float(arm.denominators[:days].sum()) for arm in self.pairs[0]]
+        users = [float(arm.denominators.sum()) for arm in pairs[0]]
+        covariates = [contrasts(*pair)[0] for pair in pairs]
         return adjust(contrast, covariates, users[1] / sum(users))
+
+
+def _up_to(sums: GroupSums, day: int, cells: int) -> GroupSums:
+    """The sums by first day over the days up to one, with a row for each cell."""
+    begun = sums.rows(sums.days < (day + 1) * cells)
+    rows, row = np.unique(begun.days % cells, return_inverse=True)
+    values = np.zeros((rows.size, begun.numerators.shape[1]))
+    users = np.zeros(values.shape, np.int64)
+    np.add.at(values, row, begun.numerators)
+    np.add.at(users, row, begun.denominators)
+    return GroupSums(rows, values, users)
 
 
 def adjust(contrast: Contrast, covariates: Sequence[Contrast], share: float) -> Contrast:
     """The contrast with the part of its difference removed that covariates explain.
 
-    `covariates`: the contrast of each, by first day. `share`: of the users, those in the treatment.
+    `covariates`: the contrast of each. `share`: of the users, those in the treatment.
     """
     control, treatment, *_ = contrast
     moves = np.array([part.treatment.moves - part.control.moves for part in covariates])
@@ -213,7 +232,8 @@ class UsersBefore:
         return self._known[key]
 
     def _covariates(self, above: str, below: str) -> Covariates | None:
-        pairs = [self._pair(self._values(above)), self._pair(self._counts(below))]
+        columns = self._values(above), self._counts(below)
+        pairs = [self._pair(column) for column in columns]
         every = [np.concatenate([part.group for part in arm]) for arm in self._arms]
         known = [
             np.concatenate([part.group[part.row < self._order.size] for part in arm])
@@ -222,18 +242,26 @@ class UsersBefore:
         if not (pairs[0][0].days.size and all(users.size for users in known)):
             return None
         by_group = [np.bincount(users, minlength=self._groups) for users in known]
+        first = min(int(part.first.min(initial=NEVER)) for arm in self._arms for part in arm)
+        is_known = first >= number_of_day(self._before.period.since)
         return Covariates(
             pairs,
             known=sum(users.size for users in known) / sum(users.size for users in every),
             groups=min(float(users.sum() ** 2 / (users**2).sum()) - 1.0 for users in by_group),
-            cells=len(self._arms[0]),
+            by_first_day=[self._by_first_day(column) for column in columns] if is_known else None,
         )
 
-    def troubles(self, names: tuple[str, str], settings: Settings) -> Iterator[str]:
+    def troubles(
+        self, names: tuple[str, str], settings: Settings, treated: TreatedBefore | None
+    ) -> Iterator[str]:
         """Reasons not to trust the arms: users who differed before the experiment began.
 
-        `names`: of control and the treatment.
+        `names`: of control and the treatment. `treated`: if they were treated before.
         """
+        since = self._before.period.since
+        cause = "they were not assigned at random, or since is too late"
+        if treated is not None:
+            cause = f"since is too late: {treated.text(*names, 'it')}"
         lists = self._counts(LISTS)
         per_list = [
             GroupSums(clicks.days, clicks.numerators, of_arm.numerators)
@@ -249,8 +277,7 @@ class UsersBefore:
                 side = "higher" if row.lift > 0 else "lower"
                 yield (
                     f"{what} of {names[1]}'s users were {percent(abs(row.lift))} {side} than of "
-                    f"{names[0]}'s before {self._before.period.since}: they were not assigned at "
-                    "random, or since is too late"
+                    f"{names[0]}'s before {since}: {cause}"
                 )
 
     def _values(self, metric: str) -> FloatArray:
@@ -262,9 +289,18 @@ class UsersBefore:
     def _pair(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:
         """A column of those who came before, over the users of each arm."""
         first, other = (
-            by_cell([_sums_of(part, column, self._groups) for part in arm]) for arm in self._arms
+            by_cell([_sums_of(part, column, 0 * part.first, self._groups) for part in arm])
+            for arm in self._arms
         )
         return on_common_days(first, other)
+
+    def _by_first_day(self, column: FloatArray) -> tuple[GroupSums, GroupSums]:
+        """A column by the first day of the users of each arm."""
+        first, other = (
+            by_cell([_sums_of(part, column, part.first, self._groups) for part in arm])
+            for arm in self._arms
+        )
+        return first, other
 
 
 class _ArmUsers(NamedTuple):
@@ -290,10 +326,11 @@ def _arm_of(audience: Audience, before: HashArray, groups: int) -> _ArmUsers:
     return _ArmUsers(audience.first, group, np.where(known, row, before.size))
 
 
-def _sums_of(arm: _ArmUsers, column: FloatArray, groups: int) -> GroupSums:
-    """A column over the users of each first day and user group; 0 for who did not come before."""
-    days = distinct(arm.first)
-    code, size = np.searchsorted(days, arm.first) * groups + arm.group, days.size * groups
+def _sums_of(arm: _ArmUsers, column: FloatArray, rows: IntArray, groups: int) -> GroupSums:
+    """A column over the users of each row and user group; 0 for who did not come before."""
+    distinct_rows = distinct(rows)
+    code = np.searchsorted(distinct_rows, rows) * groups + arm.group
+    size = distinct_rows.size * groups
     values = np.bincount(code, np.append(column, 0.0)[arm.row], size).astype(np.float64)
     users = np.bincount(code, minlength=size).astype(np.int64)
-    return GroupSums(days, values.reshape(-1, groups), users.reshape(-1, groups))
+    return GroupSums(distinct_rows, values.reshape(-1, groups), users.reshape(-1, groups))

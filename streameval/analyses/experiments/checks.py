@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
     Crowd,
+    TreatedBefore,
     anonymous_shares,
     ratio_evidence,
     shared_evidence,
@@ -66,6 +67,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
             empty without event time.
         segment_evidence: e-value against the planned split within segments: the mean over the
             values of the segment for which it is largest; None without segments.
+        treated_before: variant -> shares of users who were treated before the experiment, where
+            these keep its values from being adjusted.
     """
 
     users: dict[str, float]
@@ -85,6 +88,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     period: str = ""
     adjustment: str = ""
     segment_evidence: float | None = None
+    treated_before: dict[str, TreatedBefore] = {}
 
 
 def check_audiences(

@@ -156,6 +156,14 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             show_default="28",
         ),
     ] = None
+    untreated_before: Annotated[
+        bool,
+        Option(
+            "--untreated-before",
+            help="Nobody was treated before --since, although users had the label of a treatment: "
+            "they were assigned in advance.",
+        ),
+    ] = False
     gap: Annotated[str | None, Option(hidden=True, callback=_name_gaps)] = None
     fail_on: Annotated[
         list[FailureCondition],
@@ -175,6 +183,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
             within=self.within,
             since=None if self.since is None else day_option("--since", self.since),
             pre_period=self.pre_period,
+            untreated_before=self.untreated_before,
             guardrails={
                 metric_name(name): limit
                 for name, limit in number_options("--guardrail", self.guardrail).items()

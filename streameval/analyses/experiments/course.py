@@ -81,7 +81,7 @@ def course_of(
     by_row = contrasts(*common, each_day=True) if numbers.size else []
     days, daily = numbers[ends], [by_row[row] for row in ends.tolist()]
     if covariates is not None:
-        daily = covariates.adjust_daily(daily, days)
+        daily = covariates.adjust_daily(daily, days, cells)
     return list(zip(days.tolist(), daily, strict=True))
 
 

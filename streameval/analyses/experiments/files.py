@@ -209,6 +209,7 @@ def count_models(request: Request, options: ExperimentOptions, around: Surroundi
         "time": request.options.columns.get("time"),
         "since": options.experiment.get("since"),
         "shares": options.experiment.get("shares"),
+        "untreated_before": options.experiment.get("untreated_before"),
     }
     for name in filter(idle.get, idle):
         raise InputError(
@@ -254,6 +255,7 @@ def count_policies(request: Request, options: ExperimentOptions, around: Surroun
         "--control": options.experiment.get("control"),
         "--shares": options.experiment.get("shares"),
         "--within": options.experiment.get("within"),
+        "--untreated-before": options.experiment.get("untreated_before"),
     }
     for option in filter(idle.get, idle):
         raise UsageError(

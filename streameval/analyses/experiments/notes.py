@@ -10,6 +10,7 @@ import numpy as np
 from streameval.analyses.experiments.adjustment import LISTS, Before
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.outcomes import Verdict
+from streameval.analyses.experiments.sample_ratio import TreatedBefore
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
@@ -52,38 +53,56 @@ def period(days: IntArray) -> str:
     return f"Compared: {span}{f', {days.size} days that both have' * (days.size > 1)}."
 
 
-def adjustment_text(experiment: Experiment, before: Before | None, rows: Sequence[Compared]) -> str:
-    """How the values are adjusted, or why they are not, in a sentence.
+def adjustment_text(
+    experiment: Experiment,
+    before: Before | None,
+    rows: Sequence[Compared],
+    treated: Mapping[str, TreatedBefore],
+) -> str:
+    """How the values are adjusted, or why they are not, in a sentence or two.
 
-    `rows`: those that decide first.
+    `rows`: those that decide first. `treated`: variants that are not adjusted for this reason.
     """
     days, since = experiment.pre_period, experiment.since
+    if not days:
+        return _not_adjusted("no days before it are kept (pre_period = 0)")
+    if since is None:
+        return _not_adjusted("the first day of the experiment is not given (since)")
+    sentences = []
     for row in rows:
         if row.known is None or row.narrower is None:
             continue
         of_variant = f" of {row.variant}" if len({other.variant for other in rows}) > 1 else ""
-        return (
+        sentences.append(
             f"Values adjusted by the clicks and lists of each user in the {days} days before "
             f"{since} (known for {percent(row.known)} of the users): the interval of {row.metric}"
             f"{of_variant} is {percent(abs(row.narrower))} "
             f"{'narrower' if row.narrower >= 0 else 'wider'}."
         )
-    if not days:
-        reason = "no days before it are kept (pre_period = 0)"
-    elif since is None:
-        reason = "the first day of the experiment is not given (since)"
-    elif experiment.same_users:
-        reason = "users are the same by design"
+        break
+    if experiment.same_users:
+        reasons = ["users are the same by design"]
     elif (
         before is None
         or (before.period.since, before.period.days) != (since, days)
         or not before.totals[LISTS].hashes.size
     ):
-        reason = f"the days before {since} were not counted"
+        reasons = [f"the days before {since} were not counted"]
     elif before.anonymous > MOST_ANONYMOUS:
-        reason = f"{percent(before.anonymous)} of the lists before {since} have no user id"
+        reasons = [f"{percent(before.anonymous)} of the lists before {since} have no user id"]
+    elif treated:
+        day = since.isoformat()
+        reasons = [
+            f"{shares.text(experiment.control, name, day)}, so the treatment may show in it (give "
+            "the day on which it began as since, and shares with dates on a ramp)"
+            for name, shares in treated.items()
+        ]
     else:
-        reason = f"too few users are known from before {since}"
+        reasons = [] if sentences else [f"too few users are known from before {since}"]
+    return " ".join([*sentences, *map(_not_adjusted, reasons)])
+
+
+def _not_adjusted(reason: str) -> str:
     return f"Not adjusted by what users did before: {reason}."
 
 

@@ -211,6 +211,7 @@ def compare(  # noqa: PLR0913  each is an option
     guardrails: Mapping[str, float] | None = None,
     shares: Shares | DatedShares | None = None,
     same_users: bool = False,
+    untreated_before: bool = False,
     method: Method | None = None,
     looks: int = 1,
     confidence: float | None = None,
@@ -242,6 +243,8 @@ def compare(  # noqa: PLR0913  each is an option
         guardrails: metric -> largest accepted loss, like {"ctr": -0.01}.
         shares: planned share of the users of each variant; even by default.
         same_users: whether users see several variants by design.
+        untreated_before: whether nobody was treated before `since`, although users had the label of
+            a treatment.
         method: "fixed" for one planned look; "anytime" holds however often you look.
         looks: how often you look at this experiment.
         confidence: share of verdicts and bounds that are right; 0.95 by default.
@@ -303,6 +306,7 @@ def compare(  # noqa: PLR0913  each is an option
             exclude=exclude,
             looks=looks > 1,
             pre_period=pre_period,
+            untreated_before=untreated_before,
             primary=primary,
             guardrails=guardrails,
             **reading,
@@ -322,6 +326,7 @@ def compare(  # noqa: PLR0913  each is an option
         primary=[primary] if isinstance(primary, str) else list(primary),
         guardrails=dict(guardrails or {}),
         same_users=same_users,
+        untreated_before=untreated_before,
         within=within,
     )
     with warned_notes() as around:

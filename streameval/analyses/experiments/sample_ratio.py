@@ -1,14 +1,19 @@
-"""Evidence about the users of variants: their split, users in several, and missing user ids."""
+"""Evidence about the users of variants: their split, what they were in, and missing user ids."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Final
 
+import msgspec
 import numpy as np
 
+from streameval.decoding.values import MISSING_LABEL
+from streameval.inference.days import number_of_day
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS, log_beta_tail
+from streameval.inference.words import percent
 from streameval.statistics.arrays import BoolArray
 from streameval.statistics.intervals import Audience
 
@@ -20,6 +25,12 @@ MOST_SHARED: Final = 0.01
 
 MOST_UNEVEN: Final = 0.005
 """Difference between variants in the share of lists without a user id that does not matter."""
+
+_MOST_UNLIKE: Final = 0.01
+"""Difference between arms in the share of users treated before that does not matter."""
+
+_SURE: Final = 3.0
+"""Standard errors beyond which such a difference is no chance."""
 
 _CERTAINTIES: Final = (100.0, 10_000.0)
 """Concentrations of the Dirichlet priors of the sample ratio around the planned shares, in users:
@@ -172,3 +183,68 @@ class Crowd:
             (self.names[code // size], self.names[code % size]): int(counts[code])
             for code in np.flatnonzero(counts).tolist()
         }
+
+
+class TreatedBefore(msgspec.Struct, frozen=True, kw_only=True):
+    """Unlike shares of users of two arms who were in a treatment before the experiment began.
+
+    What these did before may be an effect of the treatment, and no covariate.
+
+    Attributes:
+        control: share of control's users.
+        variant: share of the variant's users.
+        treatments: the treatments that they were in.
+    """
+
+    control: float
+    variant: float
+    treatments: tuple[str, ...]
+
+    def text(self, control: str, variant: str, day: str) -> str:
+        """The larger share in a clause; `day`: on which the experiment began, in words.
+
+        Example:
+            >>> treated = TreatedBefore(control=0.0, variant=1.0, treatments=("b",))
+            >>> treated.text("control", "b", "2026-03-01")
+            '100.0 % of the users of b were in b before 2026-03-01'
+        """
+        share, arm = max((self.variant, variant), (self.control, control))
+        where = " or ".join(self.treatments) if len(self.treatments) < 3 else "a treatment"
+        return f"{percent(share)} of the users of {arm} were in {where} before {day}"
+
+
+def treated_before(
+    arms: Mapping[str, Audience], variants: Mapping[str, Audience], since: date
+) -> dict[str, TreatedBefore]:
+    """The treatments of an experiment whose users, or control's, were treated before it.
+
+    If both arms hold as many of these users, they were assigned anew, and what they did before is
+    no effect of this assignment.
+
+    `arms`: users from `since` on, control first. `variants`: users of all variants at any time.
+    """
+    control, *treatments = arms
+    first = number_of_day(since)
+    earlier = {
+        name: audience.hashes[audience.first < first]
+        for name, audience in variants.items()
+        if name not in {control, MISSING_LABEL}
+    }
+    treated = np.concatenate([np.zeros(0, np.uint64), *earlier.values()])
+    if not treated.size:
+        return {}
+    threshold = min(arm.threshold for arm in (*arms.values(), *variants.values()))
+    users = {name: arm.below(threshold).hashes for name, arm in arms.items()}
+    counts = {name: int(np.isin(hashes, treated).sum()) for name, hashes in users.items()}
+    names = tuple(name for name, hashes in sorted(earlier.items()) if hashes.size)
+    unlike = {}
+    for name in treatments:
+        sizes = [users[arm].size for arm in (control, name)]
+        if not all(sizes):
+            continue
+        of_control, of_variant = (counts[arm] / users[arm].size for arm in (control, name))
+        mean = (counts[control] + counts[name]) / sum(sizes)
+        error = math.sqrt(mean * (1.0 - mean) * sum(1.0 / size for size in sizes))
+        if abs(of_variant - of_control) > max(_MOST_UNLIKE, _SURE * error):
+            unlike[name] = TreatedBefore(control=of_control, variant=of_variant, treatments=names)
+    return unlike

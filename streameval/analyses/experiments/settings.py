@@ -123,6 +123,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             whose users are assigned by it. It must not be what a variant changes.
         pre_period: days before `since` whose clicks and lists of each user adjust the values, up to
             366; 0 adjusts nothing.
+        untreated_before: whether nobody was treated before `since`, although users had the label
+            of a treatment: they were assigned in advance, as for an A/A test.
 
     Raises:
         ConfigError: a value does not have its type.
@@ -141,6 +143,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     same_users: bool = False
     within: str | None = None
     pre_period: int = 28
+    untreated_before: bool = False
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -48,7 +48,7 @@ from streameval.analyses.experiments.notes import (
     unlike_lengths,
 )
 from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
-from streameval.analyses.experiments.sample_ratio import ALARM
+from streameval.analyses.experiments.sample_ratio import ALARM, TreatedBefore, treated_before
 from streameval.analyses.experiments.settings import (
     Experiment,
     day_number,
@@ -163,8 +163,17 @@ def compare_with_control(
             for value in common
         }
         checks = check_within(checks, experiment.within, audiences, plans)
+    if experiment.since is not None and not (experiment.same_users or experiment.untreated_before):
+        treated = treated_before(
+            {name: arm.audience for name, arm in arms.items()},
+            {name: variant.audience for name, variant in variants.items()},
+            experiment.since,
+        )
+        checks = replace(checks, treated_before=treated)
     judged = judged_metrics(metrics)
-    comparisons = _Comparisons(experiment, judged, arms, intervals, method, before=before)
+    comparisons = _Comparisons(
+        experiment, judged, arms, intervals, method, before=before, treated=checks.treated_before
+    )
     checks = replace(checks, trouble=(*checks.trouble, *comparisons.unlike_before()))
     comparable = [metric for metric in judged if comparisons.has(metric)]
     followed = comparisons.primary or comparable[:1]
@@ -185,7 +194,8 @@ def compare_with_control(
     days = comparisons.days(comparable)
     checks = replace(checks, period=period(days))
     if days.any() and (experiment.since is not None or not experiment.same_users):
-        text = adjustment_text(experiment, before, sorted(rows, key=lambda row: not row.primary))
+        deciding = sorted(rows, key=lambda row: not row.primary)
+        text = adjustment_text(experiment, before, deciding, checks.treated_before)
         checks = replace(checks, adjustment=text)
     if not checks.trouble:
         notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
@@ -216,7 +226,15 @@ def with_segments(
     drafts, folded = [], []
     for name, variants in sorted(segments.items()):
         arms = {arm: variants.get(arm, nothing).since(first) for arm in (control, *treatments)}
-        comparisons = _Comparisons(plain, judged, arms, report.intervals, method, before=before)
+        comparisons = _Comparisons(
+            plain,
+            judged,
+            arms,
+            report.intervals,
+            method,
+            before=before,
+            treated=report.checks.treated_before,
+        )
         of_segment = [
             comparisons.draft(metric, variant, segment=name)
             for metric in judged
@@ -296,8 +314,9 @@ class _Comparisons:
         method: Method,
         *,
         before: Before | None,
+        treated: Mapping[str, TreatedBefore],
     ) -> None:
-        self._experiment, self._arms = experiment, arms
+        self._experiment, self._arms, self._treated = experiment, arms, treated
         self._intervals, self._method = intervals, method
         self.primary = [metric for metric in judged if metric.text in experiment.primary]
         self._primaries = max(len(self.primary) * (len(arms) - 1), 1)
@@ -362,7 +381,7 @@ class _Comparisons:
         """Reasons not to trust the variants: users who differed before the experiment."""
         for name, users in self._before.items():
             names = self._experiment.control, name
-            yield from users.troubles(names, self._settings("anytime"))
+            yield from users.troubles(names, self._settings("anytime"), self._treated.get(name))
 
     def days(self, metrics: Sequence[Judged]) -> IntArray:
         """The days that control and any variant have of the metrics."""
@@ -486,7 +505,7 @@ class _Comparisons:
         return DraftComparison(row, contrast, settings)
 
     def _covariates(self, metric: Judged, name: str) -> Covariates | None:
-        users = self._before.get(name)
+        users = None if name in self._treated else self._before.get(name)
         return None if users is None else users.covariates(metric.text)
 
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
