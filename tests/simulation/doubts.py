@@ -1,10 +1,13 @@
-"""Worlds whose comparison needs a check or a note: countries split unalike, long lists, a bot.
+"""Worlds whose comparison needs a check or a note.
+
+Countries split unalike, long lists, a bot, and lists that lost their variant.
 
 Each is compared by the public `compare`, and judged by the sentences that it says.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -36,12 +39,18 @@ class Visits(NamedTuple):
         swedes: share of the Swedes who get b; others get it as often as control.
         items: length of the lists of both.
         bot: lists of one account of b that clicks on all.
+        lost: share of the users of control and of b whose first list has no variant.
+        unsent: share of all lists without one.
+        often: how much more often users of b come.
     """
 
     lift: float = 0.0
     swedes: float = 0.5
     items: tuple[int, int] = (5, 5)
     bot: int = 0
+    lost: tuple[float, float] = (0.0, 0.0)
+    unsent: float = 0.0
+    often: float = 0.0
 
     def drawn(self, random: np.random.Generator) -> pd.DataFrame:
         """The lists, one a row."""
@@ -49,7 +58,8 @@ class Visits(NamedTuple):
         treated = random.random(USERS) < np.where(country == len(COUNTRIES) - 1, self.swedes, 0.5)
         rates = np.array([*COUNTRIES.values()])[country] * (1.0 + self.lift * treated)
         taste = random.beta(6.0 * rates, 6.0 * (1.0 - rates))
-        user = np.repeat(np.arange(USERS), 1 + random.poisson(np.array(_VISITS)[country]))
+        visits = np.array(_VISITS)[country] * (1.0 + self.often * treated)
+        user = np.repeat(np.arange(USERS), 1 + random.poisson(visits))
         hit = random.random(user.size) < taste[user]
         # The account is the last user.
         user = np.append(user, np.full(self.bot, USERS))
@@ -57,6 +67,9 @@ class Visits(NamedTuple):
         country, treated = np.append(country, 0), np.append(treated, np.True_)
         items = np.array(self.items)[treated[user].astype(int)].tolist()
         names = [*COUNTRIES]
+        first = np.diff(user, prepend=-1) > 0
+        loses = random.random(treated.size) < np.array(self.lost)[treated.astype(int)]
+        unsent = (first & loses[user]) | (random.random(user.size) < self.unsent)
         return pd.DataFrame(
             {
                 "recommendations": [[f"i{rank}" for rank in range(length)] for length in items],
@@ -65,7 +78,7 @@ class Visits(NamedTuple):
                     for number, clicked in enumerate(hit.tolist())
                 ],
                 "user": [f"u{number}" for number in user.tolist()],
-                "variant": np.where(treated[user], "b", "control"),
+                "variant": np.where(unsent, None, np.where(treated[user], "b", "control")),
                 "country": [names[place] for place in country[user].tolist()],
                 "time": 86_400 * (_MONDAY + random.integers(0, DAYS, user.size)),
             }
@@ -73,7 +86,9 @@ class Visits(NamedTuple):
 
     def compared(self, random: np.random.Generator, **how: Any) -> ComparisonReport:
         """What `compare` says of one experiment."""
-        found = compare(self.drawn(random), "ctr", "hit_rate@5", **_TIME, **how)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "[0-9,]+ lists have no variant")
+            found = compare(self.drawn(random), "ctr", "hit_rate@5", **_TIME, **how)
         assert isinstance(found, ComparisonReport)
         return found
 
@@ -92,8 +107,21 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     bots = _reports(Visits(bot=60), seed, runs)
     said = [any("probably one account" in note for note in found.notes) for found in bots]
     yield at_least("one account of 60 lists: a note says so", 0.95, said)
+    yield from _lost_labels(seed, runs)
     plain = [found.notes[2:] for found in _reports(Visits(), seed, runs)]
     yield at_most("lists alike, without a bot: a note", 0.01, list(map(bool, plain)))
+
+
+def _lost_labels(seed: int, runs: int) -> Iterator[Bar]:
+    for name, world, rate in (
+        ("first lists of 30 % of b's users lose their variant", Visits(lost=(0.0, 0.3)), 1.0),
+        ("first lists of 30 % of all users lose it", Visits(lost=(0.3, 0.3)), 0.0),
+        ("30 % of lists never had it, and b's users come more", Visits(unsent=0.3, often=0.2), 0.0),
+    ):
+        troubles = [found.trouble for found in _reports(world, seed + 2, runs)]
+        said = [any("lose it, and what" in trouble for trouble in of) for of in troubles]
+        bar = at_least if rate else at_most
+        yield bar(f"{name}: an alarm", 0.95 if rate else 0.002, said)
 
 
 def _segments(seed: int, runs: int) -> Iterator[Bar]:

@@ -18,6 +18,7 @@ from streameval.analyses.experiments.sample_ratio import (
 from streameval.analyses.experiments.settings import DatedShares, Experiment
 from streameval.analyses.experiments.statistics import Variant
 from streameval.catalogue import parse
+from streameval.decoding.values import MISSING_LABEL
 from streameval.statistics.intervals import GroupSums, Intervals
 from tests.crowds import audience
 from tests.present import present
@@ -137,6 +138,53 @@ def test_lists_without_an_id_in_one_variant_only_are_not_trusted() -> None:
         audience=audience(crowd(1), lists=100_000, anonymous=1_100)
     )
     assert report(Experiment(), alike).checks.trouble == ()
+
+
+LOST = (
+    "{} % of treatment's users have lists without a variant, too, {} % of control's: lists of one "
+    "variant lose it, and what is left out differs from the others; send the variant with every "
+    "list"
+)
+LEFT_OUT = (
+    "30.0 % of treatment's users have lists without a variant, too, 20.0 % of control's: these "
+    "lists are left out"
+)
+
+
+@pytest.mark.parametrize(
+    ("shares", "trouble", "notes"),
+    [
+        ((0.0, 0.3), [LOST.format("30.0", "0.0")], []),
+        ((0.3, 0.3), [], []),
+        ((0.0, 0.004), [], []),
+        ((0.2, 0.3), [], [LEFT_OUT]),
+    ],
+)
+def test_a_variant_that_loses_its_label_is_found(
+    shares: tuple[float, float], trouble: list[str], notes: list[str]
+) -> None:
+    """Who comes more often has more lists without a variant, if only some pages send it."""
+    users = [crowd(1), crowd(2)]
+    begin = BEGIN + np.zeros(users[0].size, np.int64)
+    arms = {
+        name: variant(seed)._replace(audience=audience(of, days=(begin, begin)))
+        for name, seed, of in (("control", 10, users[0]), ("treatment", 20, users[1]))
+    }
+    some = np.concatenate(
+        [of[: round(share * of.size)] for of, share in zip(users, shares, strict=True)]
+    )
+    day = BEGIN + np.zeros(some.size, np.int64)
+    missing = variant(30)._replace(audience=audience(some, lists=9_000, days=(day, day)))
+    earlier = variant(30)._replace(audience=audience(some, lists=9_000, days=(day - 9, day - 9)))
+    experiment = Experiment(since=date(2026, 3, 1))
+    checks = report(experiment, arms | {MISSING_LABEL: missing}).checks
+    assert (list(checks.trouble), [note for note in checks.notes if "without a" in note]) == (
+        trouble,
+        notes,
+    )
+    assert checks.unlabelled == dict(zip(arms, shares, strict=True))
+    before = report(experiment, arms | {MISSING_LABEL: earlier}).checks
+    assert (before.trouble, before.unlabelled_evidence) == ((), 1.0)
 
 
 def active(seed: int, often: float, rate: float, users: int = 4_000) -> Variant:

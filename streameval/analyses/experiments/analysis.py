@@ -76,6 +76,14 @@ _CHECKED: Final = (
             "an alarm."
         ),
     ),
+    (
+        "audience_unlabelled_evidence",
+        "unlabelled_evidence",
+        (
+            "Evidence that users of some variant have lists without a variant more often; at 1,000 "
+            "and twice as often it raises an alarm."
+        ),
+    ),
 )
 """Name of a gauge, the attribute of the checks, and the HELP text."""
 

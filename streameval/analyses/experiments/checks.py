@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from streameval.analyses.experiments.sample_ratio import (
     ALARM,
+    MOST_TIMES,
+    MUCH,
     Crowd,
     TreatedBefore,
     anonymous_shares,
@@ -19,12 +21,14 @@ from streameval.analyses.experiments.sample_ratio import (
     shared_evidence,
     smallest_imbalance,
     uneven_evidence,
+    unlabelled_evidence,
+    unlabelled_shares,
 )
 from streameval.analyses.experiments.settings import PlannedShares, day_number
 from streameval.engine.windows.labels import NOT_VALUES
 from streameval.inference.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
 from streameval.inference.words import percent
-from streameval.statistics.intervals import Audience
+from streameval.statistics.intervals import NOBODY, Audience
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +71,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
             empty without event time.
         segment_evidence: e-value against the planned split within segments: the mean over the
             values of the segment for which it is largest; None without segments.
+        unlabelled: variant -> share of its users who also have lists without a variant.
+        unlabelled_evidence: e-value for these shares being unlike; 1 if users are the same.
         treated_before: variant -> shares of users who were treated before the experiment, where
             these keep its values from being adjusted.
     """
@@ -88,6 +94,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     period: str = ""
     adjustment: str = ""
     segment_evidence: float | None = None
+    unlabelled: dict[str, float] = {}
+    unlabelled_evidence: float = 1.0
     treated_before: dict[str, TreatedBefore] = {}
 
 
@@ -97,11 +105,12 @@ def check_audiences(
     *,
     same_users: bool,
     left_out: Sequence[str] = (),
+    unlabelled: Audience = NOBODY,
 ) -> Checks:
     """Check the users of the variants.
 
     `audiences`: users of each variant, control first. `plans`: planned shares, the oldest first; a
-    variant that they do not name has the share 1.
+    variant that they do not name has the share 1. `unlabelled`: users of lists without a variant.
     """
     crowd = Crowd(audiences)
     splits = []
@@ -139,6 +148,8 @@ def check_audiences(
             if origin != goal and not same_users
         },
         uneven_evidence=uneven_evidence(arms),
+        unlabelled={} if same_users else unlabelled_shares(audiences, unlabelled),
+        unlabelled_evidence=1.0 if same_users else unlabelled_evidence(audiences, unlabelled),
     )
     return replace(checks, trouble=tuple(_trouble(checks)))
 
@@ -219,6 +230,38 @@ def _trouble(checks: Checks) -> Iterator[str]:
             "lists without a user id are more frequent in some variant "
             f"(up to {percent(checks.anonymous)}): what sends them differs between the variants"
         )
+    if _loses_labels(checks):
+        yield (
+            f"{_unlabelled_users(checks)}: lists of one variant lose it, and what is left out "
+            "differs from the others; send the variant with every list"
+        )
+
+
+def unlabelled_note(checks: Checks) -> Iterator[str]:
+    """That lists without a variant are more frequent in some variant, unless that is a trouble."""
+    if checks.unlabelled_evidence >= MUCH and not _loses_labels(checks):
+        yield f"{_unlabelled_users(checks)}: these lists are left out"
+
+
+def _loses_labels(checks: Checks) -> bool:
+    shares = checks.unlabelled.values()
+    return checks.unlabelled_evidence >= ALARM and max(shares) >= MOST_TIMES * min(shares)
+
+
+def unlabelled_text(checks: Checks) -> str:
+    """The share of the users of each variant who also have lists without one; "" if nobody has."""
+    if not any(checks.unlabelled.values()):
+        return ""
+    return ", ".join(f"{name} {percent(share)}" for name, share in checks.unlabelled.items())
+
+
+def _unlabelled_users(checks: Checks) -> str:
+    by_share = sorted(checks.unlabelled, key=lambda name: checks.unlabelled[name])
+    least, most = by_share[0], by_share[-1]
+    return (
+        f"{percent(checks.unlabelled[most])} of {most}'s users have lists without a variant, too, "
+        f"{percent(checks.unlabelled[least])} of {least}'s"
+    )
 
 
 def split_text(checks: Checks) -> str:

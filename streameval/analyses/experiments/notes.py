@@ -10,7 +10,7 @@ import numpy as np
 from streameval.analyses.experiments.adjustment import LISTS, Before
 from streameval.analyses.experiments.comparison import Comparison
 from streameval.analyses.experiments.outcomes import Verdict
-from streameval.analyses.experiments.sample_ratio import TreatedBefore
+from streameval.analyses.experiments.sample_ratio import MUCH, TreatedBefore
 from streameval.analyses.experiments.settings import Experiment
 from streameval.analyses.experiments.verdicts import Compared
 from streameval.catalogue import parse
@@ -20,9 +20,6 @@ from streameval.inference.days import period_text
 from streameval.inference.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS
 from streameval.inference.words import percent
 from streameval.statistics.arrays import IntArray
-
-MUCH: Final = 100.0
-"""Evidence at which something that is not judged is said to differ."""
 
 _LONGER: Final = 0.01
 """Relative difference of lengths that matters."""

@@ -6,7 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streameval.analyses.experiments.checks import imbalance_text, planned_text, users_by_variant
+from streameval.analyses.experiments.checks import (
+    imbalance_text,
+    planned_text,
+    unlabelled_text,
+    users_by_variant,
+)
 from streameval.analyses.experiments.course import Day, SpanLift
 from streameval.analyses.experiments.outcomes import OPEN, GuardrailVerdict, Verdict
 from streameval.analyses.experiments.sample_ratio import ALARM
@@ -211,6 +216,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str, str]]:
     yield "users in several variants", several, ""
     of_a_variant = "of the lists of one variant at most" if checks.anonymous else ""
     yield "lists without a user id", share_text(checks.anonymous), of_a_variant
+    if unlike := unlabelled_text(checks):
+        yield "users with lists without a variant", unlike, ""
     # Much more than the others is a warning.
     if weight := heaviest_weight(report.rows):
         yield "group of users that weighs most", *weight

@@ -20,6 +20,9 @@ from streameval.statistics.intervals import Audience
 ALARM: Final = 1000.0
 """Evidence at which a check raises an alarm."""
 
+MUCH: Final = 100.0
+"""Evidence at which something that is not judged is said to differ."""
+
 MOST_SHARED: Final = 0.01
 """Share of users in several variants that is accidental, for example by shared computers."""
 
@@ -31,6 +34,10 @@ _MOST_UNLIKE: Final = 0.01
 
 _SURE: Final = 3.0
 """Standard errors beyond which such a difference is no chance."""
+
+MOST_TIMES: Final = 2.0
+"""Ratio of the shares of users with lists without a variant, from which on lists were lost: users
+who come more often have such lists more often, too, where a variant is sent with some pages."""
 
 _CERTAINTIES: Final = (100.0, 10_000.0)
 """Concentrations of the Dirichlet priors of the sample ratio around the planned shares, in users:
@@ -121,6 +128,41 @@ def uneven_evidence(audiences: Sequence[Audience]) -> float:
     lists = sum(audience.lists for audience in begun)
     planned = [audience.lists / lists for audience in begun]
     return ratio_evidence([audience.anonymous for audience in begun], planned)
+
+
+def unlabelled_shares(arms: Mapping[str, Audience], missing: Audience) -> dict[str, float]:
+    """Share of the users of each variant who also have lists without a variant; 0 without users.
+
+    `missing`: the users of the lists without a variant, of the days of the arms.
+    """
+    return {
+        name: some / users if users else 0.0
+        for name, (some, users) in _unlabelled(arms, missing).items()
+    }
+
+
+def unlabelled_evidence(arms: Mapping[str, Audience], missing: Audience) -> float:
+    """E-value for users of some variant having lists without a variant more often.
+
+    1 if the shares differ by at most 0.5 %. Users count, as the lists of one resemble each other.
+    """
+    counts = [pair for pair in _unlabelled(arms, missing).values() if pair[1]]
+    shares = [some / users for some, users in counts]
+    if len(counts) < 2 or max(shares) - min(shares) <= MOST_UNEVEN:
+        return 1.0
+    every = sum(users for _, users in counts)
+    return ratio_evidence([some for some, _ in counts], [users / every for _, users in counts])
+
+
+def _unlabelled(arms: Mapping[str, Audience], missing: Audience) -> dict[str, tuple[int, int]]:
+    """Users of each variant with lists without a variant, and all users, of one sample."""
+    threshold = min(missing.threshold, *(arm.threshold for arm in arms.values()))
+    hashes = missing.below(threshold).hashes
+    counts = {}
+    for name, arm in arms.items():
+        users = arm.below(threshold).hashes
+        counts[name] = int(np.isin(users, hashes).sum()), users.size
+    return counts
 
 
 def lack_ids(audiences: Sequence[Audience]) -> bool:

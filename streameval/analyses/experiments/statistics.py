@@ -23,7 +23,12 @@ from streameval.analyses.experiments.adjustment import (
     UsersBefore,
     narrower,
 )
-from streameval.analyses.experiments.checks import check_audiences, check_within, split_within
+from streameval.analyses.experiments.checks import (
+    check_audiences,
+    check_within,
+    split_within,
+    unlabelled_note,
+)
 from streameval.analyses.experiments.comparison import (
     Settings,
     by_cell,
@@ -40,7 +45,6 @@ from streameval.analyses.experiments.course import (
     lifts_alone,
 )
 from streameval.analyses.experiments.notes import (
-    MUCH,
     adjustment_text,
     one_account,
     period,
@@ -48,7 +52,12 @@ from streameval.analyses.experiments.notes import (
     unlike_lengths,
 )
 from streameval.analyses.experiments.outcomes import GuardrailVerdict, Verdict
-from streameval.analyses.experiments.sample_ratio import ALARM, TreatedBefore, treated_before
+from streameval.analyses.experiments.sample_ratio import (
+    ALARM,
+    MUCH,
+    TreatedBefore,
+    treated_before,
+)
 from streameval.analyses.experiments.settings import (
     Experiment,
     day_number,
@@ -66,6 +75,7 @@ from streameval.analyses.experiments.verdicts import (
 )
 from streameval.analyses.experiments.words import in_words
 from streameval.catalogue.metric import Metric
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.windows.labels import NOT_VALUES, Labels
 from streameval.inference.days import date_of
 from streameval.inference.interval_formulas import MOST_ANONYMOUS, pool_days
@@ -149,6 +159,7 @@ def compare_with_control(
         plans,
         same_users=experiment.same_users,
         left_out=sorted(named.difference(arms)),
+        unlabelled=variants.get(MISSING_LABEL, nothing).since(first).audience,
     )
     if experiment.within is not None:
         # Values of one variant alone do not count.
@@ -198,7 +209,11 @@ def compare_with_control(
         text = adjustment_text(experiment, before, deciding, checks.treated_before)
         checks = replace(checks, adjustment=text)
     if not checks.trouble:
-        notes = (*short_week(days), *comparisons.notes(metrics, rows, checks.users))
+        notes = (
+            *unlabelled_note(checks),
+            *short_week(days),
+            *comparisons.notes(metrics, rows, checks.users),
+        )
         checks = replace(checks, notes=notes)
     rows = [settle(row, checks.trouble) for row in rows]
     return in_words(Report(checks, rows, experiment.label, intervals))
