@@ -78,7 +78,10 @@ class Visits(NamedTuple):
                     for number, clicked in enumerate(hit.tolist())
                 ],
                 "user": [f"u{number}" for number in user.tolist()],
-                "variant": np.where(unsent, None, np.where(treated[user], "b", "control")),
+                "variant": [
+                    None if lacks else "b" if of_b else "control"
+                    for lacks, of_b in zip(unsent.tolist(), treated[user].tolist(), strict=True)
+                ],
                 "country": [names[place] for place in country[user].tolist()],
                 "time": 86_400 * (_MONDAY + random.integers(0, DAYS, user.size)),
             }
