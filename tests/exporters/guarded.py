@@ -101,13 +101,15 @@ def users(**passwords: str) -> str:
 
 
 @contextmanager
-def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[socket.socket]]:
-    """Connections that send these bytes and then nothing."""
+def connections(
+    port: int, count: int, opening: bytes = b"", source: str = "127.0.0.1"
+) -> Iterator[list[socket.socket]]:
+    """Connections from this address that send these bytes and then nothing."""
     with ExitStack() as stack:
         made = []
         for _ in range(count):
             connection = stack.enter_context(
-                socket.create_connection(("127.0.0.1", port), timeout=60)
+                socket.create_connection(("127.0.0.1", port), 60, (source, 0))
             )
             connection.sendall(opening)
             made.append(connection)

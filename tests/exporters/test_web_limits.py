@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
+import select
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,8 +27,14 @@ from starlette.routing import Route
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.exporters.web.api import MOST_REQUESTS
-from streameval.exporters.web.server import CLIENT_SECONDS
+from streameval.exporters.web.server import (
+    CLIENT_SECONDS,
+    MOST_BY_ADDRESS,
+    MOST_CONNECTIONS,
+    MOST_HANDSHAKES,
+)
 from tests.certificates import Authority
+from tests.effort import PATIENCE
 from tests.exporters.guarded import Guarded, connections, ended, guarded, port_of, trusting
 from tests.ports import WEB
 
@@ -30,6 +42,7 @@ _ENDLESS = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\
 _LARGE = 8_000_000
 """Bytes that the buffers of the kernel, 4 MiB for the sender, do not hold."""
 
+_TLS = "tls_server_config: { cert_file: server.crt, key_file: server.key }"
 _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
 """The beginning of a TLS ClientHello that is never finished."""
 
@@ -38,8 +51,7 @@ _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
 def secure(tmp_path: Path) -> Guarded:
     authority = Authority(tmp_path)
     authority.issue("server")
-    text = "tls_server_config: { cert_file: server.crt, key_file: server.key }"
-    return Guarded(tmp_path / "web.yml", text)
+    return Guarded(tmp_path / "web.yml", _TLS)
 
 
 @pytest.mark.parametrize("opening", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
@@ -48,14 +60,86 @@ def test_idle_connections_delay_no_scrape(tmp_path: Path, opening: bytes) -> Non
         assert site.get().status_code == 200
 
 
-def test_handshakes_that_hang_delay_no_scrape(secure: Guarded, tmp_path: Path) -> None:
+@pytest.mark.parametrize("opening", [b"", _CLIENT_HELLO], ids=["silent", "slow"])
+def test_handshakes_that_hang_delay_no_scrape_and_the_oldest_give_way(
+    secure: Guarded, tmp_path: Path, opening: bytes
+) -> None:
     trust = trusting(tmp_path / "authority.crt")
-    with (
-        secure.server,
-        connections(secure.port, 325),
-        connections(secure.port, 325, _CLIENT_HELLO),
-    ):
+    with secure.server, connections(secure.port, MOST_HANDSHAKES + 44, opening) as clients:
         assert secure.get(verify=trust).status_code == 200
+        assert all(map(ended, clients[:44]))
+        assert not any(map(is_closed, clients[-MOST_HANDSHAKES + 1 :]))
+
+
+def test_one_address_takes_only_some_of_the_connections(tmp_path: Path) -> None:
+    allow_many_files()
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, MOST_BY_ADDRESS) as first:
+        with connections(site.port, 1) as (newcomer,):
+            assert ended(first[0])
+            assert not any(map(is_closed, [*first[1:], newcomer]))
+            free = MOST_CONNECTIONS - MOST_BY_ADDRESS
+            with connections(site.port, free + 1, source="127.0.0.2") as others:
+                assert ended(first[1])
+                assert not any(map(is_closed, [*first[2:], newcomer, *others]))
+        assert site.get().status_code == 200
+
+
+_MEGABYTE = 1_000_000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["silent", "slow", "encrypted"])
+def test_five_thousand_clients_take_less_than_the_smallest_memory_limit(
+    tmp_path: Path, kind: str
+) -> None:
+    allow_many_files()
+    program = "from tests.exporters.test_web_limits import serve; serve()"
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        ) as process,
+        ExitStack() as stack,
+    ):
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        trust = trusting(tmp_path / "authority.crt")
+        scraper = stack.enter_context(httpx.Client(verify=trust, trust_env=False, timeout=PATIENCE))
+        for number in range(5_000):
+            client = socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1])), 60)
+            if kind == "slow":
+                client.sendall(_CLIENT_HELLO)
+            elif kind == "encrypted":
+                client = trust.wrap_socket(client, server_hostname="127.0.0.1")
+            stack.enter_context(client)
+            if number % 500 == 0:
+                assert scraper.get(address + "/metrics").status_code == 200
+        assert psutil.Process(process.pid).memory_info().rss < 300 * _MEGABYTE
+
+
+def serve() -> None:
+    """Serve with TLS from the working folder, print the address, and wait to be killed."""
+    Authority(Path()).issue("server")
+    with guarded(Path("web.yml"), _TLS) as site:
+        print(site.server.address, flush=True)
+        threading.Event().wait()
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server has closed a connection, as far as is known at once."""
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def allow_many_files() -> None:
+    """Both ends of each connection are files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 10_000), hard))
 
 
 def test_clients_that_never_read_delay_no_scrape() -> None:

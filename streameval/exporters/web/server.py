@@ -8,8 +8,10 @@ import ipaddress
 import math
 import os
 import socket
+import ssl
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, Self
@@ -32,6 +34,15 @@ _OPEN: Final = (
     "can read all values; give --web.config.file, or listen on 127.0.0.1 only"
 )
 
+MOST_CONNECTIONS: Final = 640
+"""Connections open at once. One of TLS takes 0.27 MB from before its handshake, so all of them fit
+into the memory limits of `deploy/`."""
+
+MOST_BY_ADDRESS: Final = 512
+"""Connections open at once from one address: the rest is for others."""
+
+MOST_HANDSHAKES: Final = 256
+"""TLS handshakes that wait for their clients at once."""
 
 CLIENT_SECONDS: Final = 65.0
 """Seconds that a client may keep the server waiting; more than the usual scrape interval."""
@@ -140,12 +151,15 @@ def _address(bound: socket.socket, security: Security) -> str:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn with deadlines for clients; shutdown does not wait for them."""
+    """uvicorn with limits and deadlines for clients; shutdown does not wait for them."""
 
     def __init__(self, app: Starlette, security: Security, patience: float) -> None:
+        self._patience = patience
+        self._connections = _Connections(security.context, min(patience, _FIRST_SECONDS))
+        self._accepting: list[asyncio.Task[None]] = []
         config = uvicorn.Config(
             app,
-            http=partial(_Connection, patience),  # type: ignore[arg-type]  # uvicorn only calls it
+            http=H11Protocol,
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -155,29 +169,135 @@ class _Uvicorn(uvicorn.Server):
             proxy_headers=False,
             timeout_keep_alive=math.ceil(patience),
             timeout_graceful_shutdown=1,
-            backlog=_BACKLOG,
         )
         config.load()
-        config.ssl = security.context
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
-        asyncio.get_running_loop().set_exception_handler(_LoggedErrors())
-        await super().startup(sockets)
+        """Accept connections: uvicorn has no limit for those that never finish their handshake."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_LoggedErrors())
+        await super().startup([])
+        make = partial(
+            _Connection,
+            self._patience,
+            self._connections,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self._accepting = [
+            loop.create_task(self._connections.accept(listener, make)) for listener in sockets or []
+        ]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close connections that wait for their clients, and finish the other responses."""
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, _Connection) and connection.waiting:
-                connection.transport.abort()
+        for task in self._accepting:
+            task.cancel()
+        self._connections.close_waiting()
         await super().shutdown(sockets)
+
+
+class _Connections:
+    """Open connections, ordered by their last progress.
+
+    A new connection beyond a limit is accepted, and the one without progress for longest is closed:
+    clients that only connect cannot shut out a scrape, which waits for milliseconds.
+    """
+
+    def __init__(self, context: ssl.SSLContext | None, handshake_seconds: float) -> None:
+        self._context = context
+        self._handshake_seconds = None if context is None else handshake_seconds
+        self._addresses: dict[_Connection, str] = {}
+        self._handshakes: dict[_Connection, asyncio.Task[None]] = {}
+
+    async def accept(self, listener: socket.socket, make: Callable[[], _Connection]) -> None:
+        """Accept the connections of a listener until the task is cancelled."""
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)  # noqa: FBT003  the standard library's signature
+        while True:
+            try:
+                client, address = await loop.sock_accept(listener)
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                loop.call_exception_handler({"message": "accept failed", "exception": error})
+                await asyncio.sleep(1.0)
+                continue
+            self._admit(client, address[0], make())
+            # Otherwise a flood would keep the handshakes of accepted clients waiting.
+            await asyncio.sleep(0)
+
+    def progressed(self, connection: _Connection) -> None:
+        """Move a connection to the end of the order."""
+        if connection in self._addresses:
+            self._addresses[connection] = self._addresses.pop(connection)
+
+    def ended(self, connection: _Connection) -> None:
+        """Forget a closed connection."""
+        self._addresses.pop(connection, None)
+
+    def close_waiting(self) -> None:
+        """Close all connections that wait for their clients."""
+        for connection in list(self._waiting()):
+            self._close(connection)
+
+    def _admit(self, client: socket.socket, address: str, connection: _Connection) -> None:
+        addresses = Counter(self._addresses.values())
+        if len(self._handshakes) >= MOST_HANDSHAKES:
+            self._close(next(iter(self._handshakes)))
+        elif addresses[address] >= MOST_BY_ADDRESS:
+            self._make_room(client, address)
+        elif len(self._addresses) >= MOST_CONNECTIONS:
+            self._make_room(client, max(addresses, key=addresses.__getitem__))
+        if client.fileno() < 0:
+            return
+        self._addresses[connection] = address
+        opened = asyncio.get_running_loop().create_task(self._open(client, connection))
+        self._handshakes[connection] = opened
+
+    def _make_room(self, client: socket.socket, address: str) -> None:
+        """Close a waiting connection from this address, or the new one if none waits."""
+        for connection in self._waiting():
+            if self._addresses[connection] == address:
+                self._close(connection)
+                return
+        client.close()
+
+    def _waiting(self) -> Iterator[_Connection]:
+        return (
+            connection
+            for connection in self._addresses
+            if connection in self._handshakes or connection.waiting
+        )
+
+    async def _open(self, client: socket.socket, connection: _Connection) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                lambda: connection,
+                client,
+                ssl=self._context,
+                ssl_handshake_timeout=self._handshake_seconds,
+            )
+        except OSError:  # no TLS, another version, gone, or too slow
+            self.ended(connection)
+        finally:
+            self._handshakes.pop(connection, None)
+
+    def _close(self, connection: _Connection) -> None:
+        handshake = self._handshakes.pop(connection, None)
+        self._addresses.pop(connection, None)
+        if handshake is not None:
+            handshake.cancel()
+        else:
+            connection.transport.abort()
 
 
 class _LoggedErrors:
     """Logs errors outside a request; once a minute that no more files can be opened.
 
-    asyncio says that for each place of the backlog and again each second.
+    Accepting fails again each second then.
     """
 
     def __init__(self) -> None:
@@ -199,9 +319,12 @@ class _Connection(H11Protocol):
     requests that never end, or responses that are not received.
     """
 
-    def __init__(self, patience: float, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, patience: float, connections: _Connections, *args: Any, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self._patience = patience
+        self._connections = connections
         self._responses = 0
         self._before = (0, -1)
         self._check: asyncio.TimerHandle | None = None
@@ -221,6 +344,7 @@ class _Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Count the response as progress."""
         self._responses += 1
+        self._connections.progressed(self)
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -237,6 +361,7 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._connections.ended(self)
         if self._check is not None:
             self._check.cancel()
 
