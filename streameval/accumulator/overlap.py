@@ -66,8 +66,8 @@ class Overlap(NamedTuple):
         rewarded: the share of lists with a reward.
         clipped_weight: the mean clipped weight; None without a clip.
         clipped_lists: the share of lists with a clipped weight.
-        limit: the largest reward of a list, as far as gains are at most 1; None if every item can
-            be shown.
+        limit: the largest reward of a list, as far as gains are 0 to 1; None if every item can be
+            shown.
         least: chance with which any item is shown at least; 0 if it is not known.
     """
 
@@ -102,7 +102,7 @@ class Overlap(NamedTuple):
         if not unseen:
             return interval
         shown = 1.0 if metric.definition.over is None else 1.0 - unseen
-        modelled = unseen * limit if metric.definition.bounds[0] < 0 else 0.0
+        modelled = unseen * limit if "predicted" in metric.definition.parameters else 0.0
         return replace(
             interval,
             low=interval.low * shown - modelled,
@@ -166,7 +166,7 @@ def lacking(overlap: Overlap) -> str | None:
         return None
     return (
         f"Up to {share_text(overlap.unseen)} of the policy's choices may never have been shown, "
-        "and gains above 1 have no known limit: divide them by the largest, or set the smallest "
+        "and gains outside 0 to 1 have no known limits: bring them to 0 to 1, or set the smallest "
         "propensity (least=), if every item can be shown."
     )
 

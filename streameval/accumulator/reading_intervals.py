@@ -71,7 +71,7 @@ def with_interval(
         interval_found = interval(sums, method.intervals, method.kind, bounds=bounds)
         if interval_found is not None:
             return replace(reading, interval=interval_found)
-        reason = _unspread(metric, reading, sums)
+        reason = _unspread(metric, sums)
     return replace(reading, no_interval=reason)
 
 
@@ -93,13 +93,13 @@ def uncovered(shares: Shares) -> str | None:
     return None
 
 
-def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
+def _unspread(metric: Metric, sums: GroupSums) -> str:
     """The reason that a value has no interval, although its sums by user stand for it."""
     estimate = pool_days(sums)
     if estimate.groups < FEWEST_GROUPS:
         return TOO_FEW_USERS
-    if reading.value <= 0:
+    if not estimate.size:
         return f"{metric.text} is not above 0 so far."
-    if not estimate.is_usable:
+    if not estimate.is_measured:
         return FEW_LISTS if metric.definition.reads == "event" else TOO_FEW_CLICKS
     return f"{metric.text} is the same for all users so far."

@@ -62,7 +62,7 @@ def checks_of(metric: Metric) -> dict[str, Metric]:
     checks = {
         "weight": companion(metric, weight, clip=0.0),
         "share": companion(metric, weight, statistic="effective_share"),
-        "rewarded": companion(metric, "hit_rate"),
+        "rewarded": companion(metric, "hit_rate", relevant="nonzero"),
     }
     if values.get("clip"):
         of_clip = companion(metric, weight), companion(metric, "clipped_share")

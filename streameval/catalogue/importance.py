@@ -125,10 +125,10 @@ def weighted_reward(
 
 
 def rewards(event: Event, k: int | None) -> Iterator[float]:
-    """The gain of each item up to rank k, by rank; 0 without a gain above 0, and for a repeat."""
+    """The signed gain of each item up to rank k, by rank; 0 without one, and for a repeat."""
     left = dict(gains_of(event.interactions))
     for index in indices_by_rank(event, k):
-        yield max(left.pop(event.recommendations[index], 0.0), 0.0)
+        yield left.pop(event.recommendations[index], 0.0)
 
 
 def numbers(event: Event, k: int | None, name: str) -> list[float] | None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ from streameval.events.errors import (
     suggestion,
 )
 from streameval.statistics.intervals import LARGEST_OF_USER
+from streameval.statistics.lists import Relevant
 
 ALIASES: Mapping[str, str] = {
     "aggregate_diversity": "distinct_items",
@@ -93,7 +94,6 @@ def aliases(name: str) -> list[str]:
 _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every")),
     Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
-    Parameter("relevant", "positive", ("positive", "all")),
 )
 _OUTCOMES = ("hits", "lists", "placements", "scores", "ranksums")
 """Statistics that read interactions."""
@@ -170,6 +170,7 @@ def _shared(definition: Definition) -> Iterator[Parameter]:
     ranked, of_event = reads in ("hits", "lists"), reads == "event"
     if ranked:
         yield from _HITS_PARAMETERS
+        yield Parameter("relevant", definition.relevant, get_args(Relevant))
     outcomes = definition.interactions if of_event else reads in _OUTCOMES
     if outcomes:
         yield Parameter("type", "")

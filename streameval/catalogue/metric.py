@@ -30,6 +30,7 @@ from streameval.catalogue.signature import (
     units_of,
 )
 from streameval.events.errors import OwnMetricError
+from streameval.statistics.lists import Relevant
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,6 +103,11 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def additive(self) -> bool:
         """Whether totals and counts of slices can be added."""
         return self.per != "slice" and self.finish is None
+
+    @property
+    def relevant(self) -> Relevant:
+        """The items that it reads by default: with losses, if they may bring it below 0."""
+        return "all" if self.graded is not None and self.bounds[0] < 0 else "positive"
 
     @property
     def weighted(self) -> bool:
@@ -235,7 +241,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     @property
     def counts_up(self) -> bool:
         """Whether its totals never decrease, so that they may be exported as counters."""
-        below_zero = self.values.get("relevant") == "all" and self.needs_gains
+        below_zero = self.values.get("relevant", "positive") != "positive" and self.needs_gains
         return self.is_mean and self.definition.bounds[0] >= 0 and not below_zero
 
     @property
@@ -340,7 +346,8 @@ def metric(
 
     Args:
         bare: internal; catches a decorator without parentheses.
-        bounds: smallest and largest possible value; required.
+        bounds: smallest and largest possible value; required. A metric of gains that may be below
+            0 reads gains below 0.
         source: origin of the formula, such as a paper, book or implementation; required.
         higher_is_better: direction; None if neither is better.
         per: unit of the mean, or "total" for a sum of hits; by default "list", or "slice" for

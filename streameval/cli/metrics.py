@@ -147,7 +147,8 @@ _NAMES_ITEMS = {BY: "an attribute of items", AMONG: "an attribute and a value, l
 SHARED_PARAMETERS: Mapping[str, str] = {
     "repeats": "which rank of a repeated item counts",
     "min_gain": "smallest gain that is relevant",
-    "relevant": "items with a positive gain, or with any gain",
+    "relevant": "items with a gain above 0, with one other than 0, or with any gain; the default "
+    "depends on the metric",
     "type": "type of the interactions to count; empty: all types",
     "among": "`attribute:value`, such as `tier:tail`: only its items count, at the ranks that they "
     "were shown at; empty: all items",

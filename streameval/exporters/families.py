@@ -83,9 +83,12 @@ def _describe(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[st
         if windowed:
             since = "Over a window of event time or the lifetime"
         capped = metric.definition.reads in ("exposures", "users")
+        combined = "Values of several series cannot be combined."
+        if windowed and metric.has_interval and not metric.is_per_user:
+            combined = f"Combine series as sum({name} * support) / sum(support)."
         text = (
-            f"{summary_of(metric)} {since}; absent without evidence. Values of several series "
-            f"cannot be combined.{' Estimated above max_items.' * capped}"
+            f"{summary_of(metric)} {since}; absent without evidence. "
+            f"{combined}{' Estimated above max_items.' * capped}"
         )
         yield "", "gauge", text
         if windowed and metric.has_interval and not metric.is_per_user:

@@ -115,7 +115,7 @@ def contrasts(
         groups = 1.0 / np.square(spread.shares).sum(axis=1) - 1.0
         rows = zip(mean[:, 0].tolist(), spread.moves, groups.tolist(), strict=True)
         arms.append(spread)
-        estimates.append([Estimate(*row) for row in rows])
+        estimates.append([Estimate(*row, abs(row[0])) for row in rows])
     by_value, skewness = _by_value(*arms).tolist(), _skewness(*arms).tolist()
     return [Contrast(*row) for row in zip(*estimates, by_value, skewness, strict=True)]
 

@@ -58,18 +58,20 @@ class Estimate(NamedTuple):
     Attributes:
         moves: for each group, minus the change of the mean if the group is left out.
         groups: effective number of groups minus 1: the degrees of freedom.
+        size: mean of the sums of groups without their signs; the value itself without losses.
     """
 
     value: float
     moves: FloatArray
     groups: float
+    size: float
 
     @property
     def relative_variance(self) -> float:
-        """The variance of the value by its square; infinite for a value of 0."""
-        if not self.value:
+        """The variance of the value by its squared size; infinite for a size of 0."""
+        if not self.size:
             return math.inf
-        return (standard_error(self.moves) / self.value) ** 2
+        return (standard_error(self.moves) / self.size) ** 2
 
     def worth(self, foretold: float = math.inf) -> float:
         """Effective groups minus 1 if a group counts by its share of the values.
@@ -81,9 +83,14 @@ class Estimate(NamedTuple):
         return float(effective_groups(concentration, self.relative_variance, foretold))
 
     @property
+    def is_measured(self) -> bool:
+        """Whether there are enough users with a value, on either side of 0."""
+        return self.worth() >= FEWEST_GROUPS
+
+    @property
     def is_usable(self) -> bool:
-        """Whether there are enough users with a value, which is above 0."""
-        return self.value > 0 and self.worth() >= FEWEST_GROUPS
+        """Whether there are enough users with a value, which is above 0: it may divide."""
+        return self.value > 0 and self.is_measured
 
 
 def effective_groups(
@@ -126,17 +133,17 @@ def interval(
         '0.0975 to 0.1025 by 255 groups'
     """
     estimate = pool_days(sums)
-    if not estimate.is_usable:
+    if not estimate.is_measured:
         return None
     alpha = 1.0 - intervals.confidence
     error = standard_error(estimate.moves)
-    flat = error <= NOISE * abs(estimate.value)
+    flat = error <= NOISE * estimate.size
     if kind == "pointwise" and bounds == (0.0, 1.0):
         low, high = _wilson(estimate, error, alpha)
     elif flat:
         return None
     else:
-        scale = intervals.precision * abs(estimate.value)
+        scale = intervals.precision * estimate.size
         half = half_width(error, estimate.groups, alpha, kind, scale)
         low, high = estimate.value - half, estimate.value + half
     return Interval(
@@ -149,17 +156,18 @@ def pool_days(sums: GroupSums) -> Estimate:
 
     Example:
         >>> pool_days(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
-        Estimate(value=0.2, moves=array([-0.1,  0.1]), groups=1.0)
+        Estimate(value=0.2, moves=array([-0.1,  0.1]), groups=1.0, size=0.2)
     """
     values, lists = sums.numerators.sum(axis=0), sums.denominators.sum(axis=0).astype(np.float64)
     total = float(lists.sum())
     if not total:
-        return Estimate(0.0, np.zeros(lists.size), 0.0)
+        return Estimate(0.0, np.zeros(lists.size), 0.0, 0.0)
     value = float(values.sum()) / total
     # The only group cannot be left out; its residual is 0.
     rest = total - lists
     moves = (values - value * lists) / np.where(rest > 0, rest, 1.0)
-    return Estimate(value, moves, 1.0 / float(np.square(lists / total).sum()) - 1.0)
+    groups = 1.0 / float(np.square(lists / total).sum()) - 1.0
+    return Estimate(value, moves, groups, float(np.abs(values).sum()) / total)
 
 
 def standard_error(moves: FloatArray) -> float:

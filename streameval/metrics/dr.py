@@ -36,7 +36,8 @@ def dr(
 
     Per item, `predicted` is the model's reward of the item shown, and `expected` the mean of its
     rewards over the policy's choices at that rank (given the items above, for slots=cascade). It
-    holds if the propensities or the model are right, and varies less than `ips`. It may be below 0.
+    holds if the propensities or the model are right, and varies less than `ips`. It may be below 0,
+    as gains may.
     With direct=true it is the model alone (direct method), without weights and without a check.
     Undefined without lists that have all these values.
 

@@ -6,7 +6,7 @@ from streameval.events import Event
 
 
 @metric(
-    bounds=(0, float("inf")),
+    bounds=(float("-inf"), float("inf")),
     source="Horvitz, Thompson, JASA 1952; slots: McInerney et al., KDD 2020; clip: Su et al., "
     "ICML 2020; Open Bandit Pipeline 0.5.5",
 )
@@ -23,16 +23,17 @@ def ips(
     """Estimated value of a list if another policy had chosen the items, by inverse propensities.
 
     Per item, `propensity` is the chance with which the log put the item at its rank, and `target`
-    that of the policy. The gain of an item (1 for an id) is weighted by target / propensity: its
-    own (slots=item), the product of those up to its rank (cascade), or of the whole list (list);
-    the last two need chances given the items above. A clip limits each weight, which biases the
-    estimate. Undefined without lists with chances: those without items, or with a missing or
-    impossible chance, are left out.
+    that of the policy. The gain of an item (1 for an id, below 0 for a loss) is weighted by
+    target / propensity: its own (slots=item), the product of those up to its rank (cascade), or of
+    the whole list (list); the last two need chances given the items above. A clip limits each
+    weight, never a gain, which biases the estimate. Undefined without lists with chances: those
+    without items, or with a missing or impossible chance, are left out.
 
     What the log never showed is in no mean weight, so the bounds allow for it: for any reward, up
     to 1 for each item, of the share of the policy's choices that the interval of the mean weight
-    leaves open. `least` says that every item can be shown, with at least this chance: the bounds
-    then allow for nothing, and need 20 / least lists.
+    leaves open. Where a gain is outside 0 to 1 there are no bounds without `least`, which says that
+    every item can be shown, with at least this chance: the bounds then allow for nothing, and need
+    20 / least lists.
 
         ips@k = sum over lists of (weight * gain of each item at rank <= k) / lists
 

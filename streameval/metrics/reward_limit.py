@@ -12,10 +12,11 @@ from streameval.statistics.scores import gains_of
     source="Bounds of a mean with a part that is not seen: Manski, Am. Econ. Rev. 1990",
 )
 def reward_limit(event: Event, k: int | None) -> float | None:
-    """Largest reward of a list whose gains are at most 1: the number of its items.
+    """Largest reward of a list whose gains are 0 to 1: the number of its items.
 
     With `statistic=maximum` it limits what a policy earns by items that a log never showed. A list
-    with a gain above 1, whose limit is not known, is undefined. Undefined without others.
+    with a gain above 1 or below 0, whose limits are not known, is undefined. Undefined without
+    others.
 
         reward_limit@k = sum over lists of the items at rank <= k / lists
 
@@ -24,10 +25,12 @@ def reward_limit(event: Event, k: int | None) -> float | None:
         >>> accumulator = Accumulator("reward_limit")
         >>> accumulator.update(["a", "b"], ["a"])
         >>> accumulator.update(["a"], {"a": 2.5})
+        >>> accumulator.update(["a"], {"a": -1.0})
         >>> reading = accumulator.read("reward_limit")
         >>> reading.value, reading.count, reading.lists
-        (2.0, 1, 2)
+        (2.0, 1, 3)
     """
-    if max(gains_of(event.interactions).values(), default=0.0) > 1.0:
+    gains = gains_of(event.interactions).values()
+    if gains and not 0.0 <= min(gains) <= max(gains) <= 1.0:
         return None
     return float(len(indices_by_rank(event, k)))

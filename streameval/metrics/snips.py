@@ -6,7 +6,7 @@ from streameval.events import Event
 
 
 @metric(
-    bounds=(0, float("inf")),
+    bounds=(float("-inf"), float("inf")),
     over="importance_weight",
     source="Swaminathan, Joachims, NeurIPS 2015; Open Bandit Pipeline 0.5.5",
 )
@@ -22,10 +22,10 @@ def snips(
 ) -> float | None:
     """`ips` divided by the mean weight: it varies less.
 
-    For lists of one item it is at most the largest gain. Parameters and lists left out are those
-    of `ips` and `importance_weight`. A slate has one mean weight; Open Bandit Pipeline divides rank
-    by rank, which gives the same for single items and for slots=list. Undefined without a weight
-    above 0.
+    For lists of one item it is between the smallest and the largest gain. Parameters and lists left
+    out are those of `ips` and `importance_weight`. A slate has one mean weight; Open Bandit
+    Pipeline divides rank by rank, which gives the same for single items and for slots=list.
+    Undefined without a weight above 0.
 
         snips@k = sum over lists of (weight * gain of each item at rank <= k)
                   / sum over lists of the mean weight of their items

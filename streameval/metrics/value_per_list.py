@@ -6,19 +6,20 @@ from streameval.statistics.hitrows import HitsView, Total
 
 
 @metric(
-    bounds=(0, float("inf")),
+    bounds=(float("-inf"), float("inf")),
     graded=True,
     listwise={"cap": ()},
     source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
 )
 def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
-    """Sum of the gains of the hits up to rank k: revenue per list if gains are prices.
+    """Sum of the gains of the items shown up to rank k: revenue per list if gains are prices.
 
-    An id without a gain is worth 1. With type= only interactions of that type count. A list without
-    interactions counts as 0. Undefined without lists. With a cap, a list with more counts as the
-    cap, so that one large order does not decide a comparison; choose it before the experiment.
+    Gains below 0, such as refunds, are subtracted; relevant=positive leaves them out. An id without
+    a gain is worth 1. With type= only interactions of that type count. A list without interactions
+    counts as 0. Undefined without lists. With a cap, a list with more counts as the cap, so that
+    one large order does not decide a comparison; choose it before the experiment.
 
-        value_per_list@k = sum over lists of min(gains of the hits at rank <= k, cap) / lists
+        value_per_list@k = sum over lists of min(gains of the items at rank <= k, cap) / lists
 
     Example:
         >>> from streameval import Accumulator
@@ -28,6 +29,9 @@ def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
         10.0
         >>> accumulator.read("value_per_list(cap=8)@2").value
         8.0
+        >>> accumulator.update(["a", "b", "c"], {"a": -9.5})
+        >>> accumulator.read("value_per_list@2").value
+        0.25
     """
     rows = hits.by_interacted(k)
     return cap_values(rows.total(rows.hits * gain_value(rows.gain, "linear")), cap)

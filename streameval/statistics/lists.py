@@ -22,8 +22,8 @@ Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_af
 """A repeated item of a list counts at its first place, at every place, or repeats are removed
 before or after the list is cut."""
 
-Relevant: TypeAlias = Literal["positive", "all"]
-"""Relevant items: those with a gain above 0, or all with a gain."""
+Relevant: TypeAlias = Literal["positive", "nonzero", "all"]
+"""Relevant items: those with a gain above 0, with one other than 0, or all with a gain."""
 
 InteractionCounting: TypeAlias = Literal["distinct", "every", "joined"]
 """How often an item of the interactions counts: once, each time, or as often as the whole list has
@@ -39,7 +39,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         depth: ranks kept; None keeps the whole list.
         repeats: how repeated items of a list count.
         rows: for "compact_after_cut", the number of rows kept before repeats are removed.
-        min_gain: smallest relevant gain; with `relevant` "all", 0 is no limit.
+        min_gain: smallest relevant gain; 0 is no limit.
         relevant: which items with a gain are relevant.
         counting: how repeated items of the interactions count.
         ids: whether interactions without gains are refused unless all ids are integers.
@@ -293,9 +293,9 @@ def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, IntArray, F
 
 
 def _are_relevant(options: HitsOptions, gains: FloatArray) -> BoolArray:
-    if options.relevant == "all" and not options.min_gain:
-        return np.ones(gains.size, np.bool_)
-    return (gains > 0) & (gains >= options.min_gain)
+    if options.relevant == "positive" or options.min_gain:
+        return (gains > 0) & (gains >= options.min_gain)
+    return np.ones(gains.size, np.bool_) if options.relevant == "all" else gains != 0
 
 
 def explicit_ranks(batch: Batch) -> Ragged:

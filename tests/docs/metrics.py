@@ -131,6 +131,8 @@ def _shared(definition: Definition) -> list[str]:
         said = [f"all of `{definition.reads}`{' but ' if others else ''}{', '.join(others)}"]
     if "empty" in declared and "empty" not in definition.parameters:
         said.append(f"`empty={format_value(declared['empty'].default)}`")
+    if definition.relevant != "positive":
+        said.append(f"`relevant={definition.relevant}`")
     return said
 
 
@@ -201,12 +203,11 @@ def _value(text: str) -> str:
 
 def _groups() -> dict[Sequence[str], list[tuple[Parameter, str]]]:
     """Statistics -> the parameters that all metrics of these share, with their meaning."""
-    shared = {
-        name: parameter
-        for definition in catalogue().values()
-        for name, parameter in parameters(definition).items()
-        if name not in definition.parameters
-    }
+    shared: dict[str, Parameter] = {}
+    for definition in catalogue().values():
+        for name, parameter in parameters(definition).items():
+            if name not in definition.parameters:
+                shared.setdefault(name, parameter)
     assert set(shared) == set(SHARED_PARAMETERS)
     groups: dict[Sequence[str], list[tuple[Parameter, str]]] = {}
     for name, meaning in SHARED_PARAMETERS.items():

@@ -184,9 +184,10 @@ class Reader:
 
     def _gains(self, interactions: Interactions) -> dict[Id, float]:
         gains = gains_of(interactions)
-        if self.relevant == "all" and not self.min_gain:
-            return gains
-        return {item: gain for item, gain in gains.items() if gain > 0 and gain >= self.min_gain}
+        if self.relevant == "positive" or self.min_gain:
+            low = self.min_gain
+            return {item: gain for item, gain in gains.items() if gain > 0 and gain >= low}
+        return {item: gain for item, gain in gains.items() if gain or self.relevant == "all"}
 
     def _placed(self, event: AnyEvent) -> list[tuple[int, Id]]:
         """Items with their ranks; repeats are removed only in lists without positions."""
@@ -292,7 +293,9 @@ def by_type(twin: Twin) -> Twin:
     return read
 
 
-def per_list(*, empty: str, **of: Any) -> Callable[[Callable[..., Number]], Twin]:
+def per_list(
+    *, empty: str, relevant: str = "positive", **of: Any
+) -> Callable[[Callable[..., Number]], Twin]:
     """A metric from its value per list; `empty` is the rule for lists without relevant items."""
 
     def averaged(value: Callable[..., Number]) -> Twin:
@@ -300,7 +303,7 @@ def per_list(*, empty: str, **of: Any) -> Callable[[Callable[..., Number]], Twin
         def twin(events: Sequence[AnyEvent], k: int | None, **how: Any) -> float:
             arguments = _taken(how, signature(value).parameters)
             summing, rule = _taken(how, SUMMING), _taken(how, ("empty", "empty_list"))
-            outcomes = Reader(k, **how).outcomes(events)
+            outcomes = Reader(k, **{"relevant": relevant, **how}).outcomes(events)
             rules = [_fate(outcome, **{"empty": empty, **rule}) for outcome in outcomes]
             if "error" in rules:
                 raise RefusedError

@@ -338,8 +338,8 @@ def test_gains_without_a_limit_leave_no_bounds_unless_every_item_can_be_shown() 
     ]
     accumulator = _read(events, "snips", "snips(least=0.2)")
     assert str(accumulator.read("snips").no_interval).endswith(
-        "of the policy's choices may never have been shown, and gains above 1 have no known limit: "
-        "divide them by the largest, or set the smallest propensity (least=), if every item can "
+        "of the policy's choices may never have been shown, and gains outside 0 to 1 have no known "
+        "limits: bring them to 0 to 1, or set the smallest propensity (least=), if every item can "
         "be shown."
     )
     assert accumulator.interval("snips(least=0.2)") is not None

@@ -48,7 +48,7 @@ def _rewards(event: AnyEvent, k: int | None) -> list[float]:
     items = [event.recommendations[index] for index in _indices(event, k)]
     firsts = [item not in items[:at] for at, item in enumerate(items)]
     pairs = zip(items, firsts, strict=True)
-    return [max(gains.get(item, 0), 0) if first else 0 for item, first in pairs]
+    return [gains.get(item, 0) if first else 0 for item, first in pairs]
 
 
 @by_type
@@ -108,8 +108,8 @@ def clipped_share(
 @by_type
 @per_event
 def reward_limit(event: AnyEvent, k: int | None) -> float | None:
-    """Number of items up to rank k; None with a gain above 1."""
-    if max(gains_of(event.interactions).values(), default=0) > 1:
+    """Number of items up to rank k; None with a gain outside 0 to 1."""
+    if any(not 0 <= gain <= 1 for gain in gains_of(event.interactions).values()):
         return None
     return float(len(_indices(event, k)))
 

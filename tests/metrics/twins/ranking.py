@@ -228,9 +228,9 @@ def rbp(
     return (1 - p) * math.fsum(looked)
 
 
-@per_list(empty="zero")
+@per_list(empty="zero", relevant="all")
 def value_per_list(outcome: Outcome, _: int | None, *, cap: float = 0.0) -> float:
-    """Sum of the gains of the hits, at most the cap."""
+    """Sum of the gains of the items shown, with their signs, at most the cap."""
     worth = math.fsum(min(gain, 2.0**1000) for _, gain in outcome.hits)
     return min(worth, cap or math.inf)
 

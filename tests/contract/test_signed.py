@@ -1,0 +1,343 @@
+"""Gains of both signs: worked values, which every way in gives."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, generate_latest
+
+from streameval import Accumulator, Columns, Intervals, evaluate
+from streameval.events import Event
+from streameval.prometheus import Collector
+from tests.contract.metric_cases import stream
+from tests.present import present
+
+Gains: TypeAlias = Mapping[str, float]
+
+
+class Lists(NamedTuple):
+    """Lists shown, with the gain of each item of each; {} without interactions."""
+
+    shown: Sequence[str]
+    gains: Sequence[Gains]
+
+    def columns(self) -> dict[str, Any]:
+        """A row for each list, with lists of ids and gains."""
+        return {
+            "recommendations": [[*items] for items in self.shown],
+            "interactions": [[*of_list] for of_list in self.gains],
+            "gains": [[*map(float, of_list.values())] for of_list in self.gains],
+        }
+
+    def rows(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, str, float]]]:
+        """A row for each item shown, and for each with a gain, with the user of its list."""
+        shown = [
+            (f"u{row}", item, len(items) - at)
+            for row, items in enumerate(self.shown)
+            for at, item in enumerate(items)
+        ]
+        truth = [
+            (f"u{row}", item, gain)
+            for row, of_list in enumerate(self.gains)
+            for item, gain in of_list.items()
+        ]
+        return shown, truth
+
+
+_FOUR: Final = Lists(["xy"] * 4, [{"x": 300}, {"x": -300}, {}, {}])
+CASES: Final[Sequence[tuple[Lists, Mapping[str, float]]]] = [
+    (
+        _FOUR,
+        {
+            "value_per_list": 0.0,
+            "value_per_list(cap=100)": -50.0,
+            "value_per_list(relevant=positive)": 75.0,
+            "hit_rate": 0.25,
+            "ctr": 0.125,
+        },
+    ),
+    (Lists(["xy"], [{"x": 30, "y": -50}]), {"value_per_list": -20.0, "value_per_list@1": 30.0}),
+    (Lists(["x"], [{"x": 10, "z": -99}]), {"value_per_list": 10.0}),
+    (
+        Lists(["abc"], [{"a": -2, "b": 0, "c": 1}]),
+        {
+            "trec:ndcg": 0.5,
+            "trec:map": 1 / 3,
+            "dcg": 0.5,
+            "dcg(relevant=all)": -1.5,
+            "bpref": 0.0,
+            "judged": 1.0,
+        },
+    ),
+    (Lists(["xy", "xy"], [{"x": 300}, {}]), {"value_per_list": 150.0}),
+]
+"""Lists and the values of metrics, worked by hand."""
+
+Way: TypeAlias = Callable[[Lists, Sequence[str], Path], Mapping[str, Any]]
+
+
+def _counted(count: Callable[[Accumulator, Lists], object]) -> Way:
+    def way(lists: Lists, metrics: Sequence[str], _: Path) -> Mapping[str, Any]:
+        accumulator = Accumulator(*metrics)
+        count(accumulator, lists)
+        return accumulator.compute()
+
+    return way
+
+
+def _one_by_one(accumulator: Accumulator, lists: Lists) -> None:
+    for items, gains in zip(lists.shown, lists.gains, strict=True):
+        accumulator.update([*items], gains)
+
+
+def _merged(accumulator: Accumulator, lists: Lists) -> None:
+    for row in range(len(lists.shown)):
+        part = Accumulator(*(metric.text for metric in accumulator.metrics))
+        _one_by_one(part, Lists(lists.shown[row : row + 1], lists.gains[row : row + 1]))
+        accumulator.merge(pickle.loads(pickle.dumps(part)))  # our own bytes
+
+
+def _file(write: Callable[[Lists, Path], Path], **options: Any) -> Way:
+    def way(lists: Lists, metrics: Sequence[str], folder: Path) -> Mapping[str, Any]:
+        return evaluate(write(lists, folder), *metrics, **options)
+
+    return way
+
+
+def _json(interactions: Callable[[Gains], Mapping[str, Any]]) -> Way:
+    def write(lists: Lists, folder: Path) -> Path:
+        path = folder / "events.ndjson"
+        with path.open("w") as file:
+            for items, gains in zip(lists.shown, lists.gains, strict=True):
+                record = {"recommendations": [*items], **interactions(gains)}
+                file.write(f"{json.dumps(record)}\n")
+        return path
+
+    return _file(write)
+
+
+def _csv(lists: Lists, folder: Path) -> Path:
+    columns = {name: [*map(json.dumps, rows)] for name, rows in lists.columns().items()}
+    pd.DataFrame(columns).to_csv(folder / "events.csv", index=False)
+    return folder / "events.csv"
+
+
+def _parquet(lists: Lists, folder: Path) -> Path:
+    pq.write_table(pa.table(lists.columns()), folder / "events.parquet")
+    return folder / "events.parquet"
+
+
+def _feather(lists: Lists, folder: Path) -> Path:
+    feather.write_feather(pa.table(lists.columns()), folder / "events.feather")
+    return folder / "events.feather"
+
+
+def _frames(lists: Lists) -> tuple[pd.DataFrame, pd.DataFrame]:
+    shown, truth = lists.rows()
+    return (
+        pd.DataFrame(shown, columns=["user", "item", "score"]),
+        pd.DataFrame(truth, columns=["user", "item", "rating"]),
+    )
+
+
+def _pair(lists: Lists, metrics: Sequence[str], _: Path) -> Mapping[str, Any]:
+    return evaluate(*_frames(lists), *metrics)
+
+
+def _csv_pair(lists: Lists, metrics: Sequence[str], folder: Path) -> Mapping[str, Any]:
+    for name, frame in zip(("recs.csv", "truth.csv"), _frames(lists), strict=True):
+        frame.to_csv(folder / name, index=False)
+    return evaluate(folder / "recs.csv", folder / "truth.csv", *metrics)
+
+
+def _trec(lists: Lists, metrics: Sequence[str], folder: Path) -> Mapping[str, Any]:
+    shown, truth = lists.rows()
+    run = [f"{user} Q0 {item} 0 {score} mine" for user, item, score in shown]
+    qrels = [f"{user} 0 {item} {gain:.0f}" for user, item, gain in truth]
+    # A topic without a line is in no mean.
+    qrels += [f"u{row} 0 other 0" for row, gains in enumerate(lists.gains) if not gains]
+    (folder / "run.txt").write_text("\n".join(run) + "\n")
+    (folder / "qrels.txt").write_text("\n".join(qrels) + "\n")
+    return evaluate(folder / "run.txt", folder / "qrels.txt", *metrics)
+
+
+def _mappings(lists: Lists, metrics: Sequence[str], _: Path) -> Mapping[str, Any]:
+    shown = {f"u{row}": [*items] for row, items in enumerate(lists.shown)}
+    truth = {f"u{row}": gains for row, gains in enumerate(lists.gains)}
+    return evaluate(shown, truth, *metrics)
+
+
+def _matrix(lists: Lists, metrics: Sequence[str], _: Path) -> Mapping[str, Any]:
+    """A score for each item; those that were not shown have none."""
+    items = sorted({item for of_list in (*lists.shown, *lists.gains) for item in of_list})
+    scores = np.full((len(lists.shown), len(items)), -math.inf)
+    for row, of_list in enumerate(lists.shown):
+        for at, item in enumerate(of_list):
+            scores[row, items.index(item)] = -at
+    truth = [{items.index(item): gain for item, gain in row.items()} for row in lists.gains]
+    return evaluate(scores, truth, *metrics)
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "update": _counted(_one_by_one),
+    "update_many": _counted(lambda acc, lists: acc.update_many(
+        [[*items] for items in lists.shown], lists.gains
+    )),
+    "events": _counted(lambda acc, lists: acc.update_many(
+        [Event(recommendations=[*items], interactions=gains)
+         for items, gains in zip(lists.shown, lists.gains, strict=True)]
+    )),
+    "columns": _counted(lambda acc, lists: acc.update_many(Columns(**lists.columns()))),
+    "arrow": _counted(lambda acc, lists: acc.update_many(pa.table(lists.columns()))),
+    "merge and pickle": _counted(_merged),
+    "json: id to gain": _json(lambda gains: {"interactions": gains}),
+    "json: objects": _json(lambda gains: {
+        "interactions": [{"id": item, "gain": gain} for item, gain in gains.items()]
+    }),
+    "csv": _file(_csv),
+    "parquet": _file(_parquet),
+    "feather": _file(_feather),
+    "frame": lambda lists, metrics, _: evaluate(pd.DataFrame(lists.columns()), *metrics),
+    "frames of rows": _pair,
+    "csv of rows": _csv_pair,
+    "trec": _trec,
+    "mappings": _mappings,
+    "matrix": _matrix,
+}  # fmt: skip
+"""Every way in."""
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.filterwarnings("ignore::streameval.events.errors.SuspiciousEventsWarning")
+def test_every_way_in_gives_the_worked_values(way: Way, tmp_path: Path) -> None:
+    for number, (lists, expected) in enumerate(CASES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        readings = way(lists, [*expected], folder)
+        found = {text: readings[text].value for text in expected}
+        assert found == pytest.approx(expected), lists
+
+
+_ONE: Final[Mapping[str, Sequence[float]]] = {
+    "propensity": [0.5],
+    "target": [0.75],
+    "predicted": [0.5],
+    "expected": [0.25],
+}
+
+
+def _policy(items: str, gains: Gains, **per_item: Sequence[float]) -> Event:
+    return Event(recommendations=[*items], interactions=gains, per_item=per_item)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([_policy("a", {"a": -2}, **_ONE)], {"ips": -3.0, "snips": -2.0, "dr": -3.5}),
+        (
+            [_policy("a", {"a": -1}, propensity=[0.5], target=[target]) for target in (0.1, 0.9)]
+            * 5,
+            {"snips": -1.0},
+        ),
+        (
+            [_policy("a", {"a": gain}, **_ONE) for gain in (1, -1)],
+            {"ips": 0.0, "snips": 0.0, "dr": -0.5},
+        ),
+        (
+            [_policy("ab", {"a": 1, "b": -1}, propensity=[0.5] * 2, target=[0.75, 0.25])],
+            {
+                "ips": 1.0,
+                "ips(slots=cascade)": 0.75,
+                "ips(slots=list)": 0.0,
+                "ips(clip=1)": 0.5,
+            },
+        ),
+        ([_policy("a", {"a": -1})], {"reward_limit": math.nan}),
+    ],
+)
+def test_estimates_of_a_policy_subtract_losses(
+    events: Sequence[Event], expected: Mapping[str, float]
+) -> None:
+    accumulator = Accumulator(*expected)
+    accumulator.update_many(events)
+    found = {text: accumulator.read(text).value for text in expected}
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_value_is_its_positive_part_minus_its_negative_part() -> None:
+    events = [replace(event, typed=()) for event in stream(400, seed=11)]
+    turned = [
+        replace(event, interactions={item: -gain for item, gain in event.interactions.items()})
+        if isinstance(event.interactions, Mapping)
+        else replace(event, interactions=())
+        for event in events
+    ]
+    for k in ("", "@1", "@5"):
+        signed, positive = f"value_per_list{k}", f"value_per_list(relevant=positive){k}"
+        counts = [Accumulator(signed, positive) for _ in range(2)]
+        for count, of in zip(counts, (events, turned), strict=True):
+            count.update_many(of)
+        gained, lost = (count.read(positive).value for count in counts)
+        assert lost > 0
+        assert counts[0].read(signed).value == pytest.approx(gained - lost, rel=1e-12)
+
+
+def _feedback(lists: int) -> list[Event]:
+    """Likes and dislikes of two items; showing b four times of five has the value 0.36."""
+    draw, liked, target = random.Random(5), {"a": 0.4, "b": 0.75}, {"a": 0.2, "b": 0.8}
+    events = []
+    for _ in range(lists):
+        item = draw.choice("ab")
+        gain = 1 if draw.random() < liked[item] else -1
+        chances = {"propensity": [0.5], "target": [target[item]]}
+        user = f"u{draw.randrange(2_000)}"
+        events.append(replace(_policy(item, {item: gain}, **chances), user=user))
+    return events
+
+
+def test_the_interval_of_likes_and_dislikes_holds_the_truth() -> None:
+    texts = ("ips(least=0.5)", "snips(least=0.5)", "ips")
+    accumulator = Accumulator(*texts, intervals=Intervals())
+    accumulator.update_many(_feedback(20_000))
+    for text in texts[:2]:
+        bounds = present(accumulator.read(text).interval)
+        assert bounds.low < 0.36 < bounds.high < bounds.low + 0.15
+    assert "gains outside 0 to 1" in str(accumulator.read("ips").no_interval)
+
+
+def test_a_loss_has_an_interval_and_a_balance_needs_many_users() -> None:
+    draw = random.Random(3)
+    for gains, bounded in (((5, -9), True), ((1, -1), True), ((0,) * 2_000 + (1, -1), False)):
+        accumulator = Accumulator("value_per_list", intervals=Intervals())
+        for row in range(4_000):
+            accumulator.update(["a"], {"a": draw.choice(gains)}, user=f"u{row}")
+        reading = accumulator.read("value_per_list")
+        assert (reading.interval is not None) == bounded, reading
+        if reading.interval is not None:
+            assert reading.interval.low < sum(gains) / len(gains) < reading.interval.high
+
+
+def test_a_value_that_may_fall_is_a_gauge() -> None:
+    accumulator, registry = Accumulator("value_per_list", "ctr"), CollectorRegistry()
+    registry.register(Collector(accumulator))
+    read = []
+    for gain in (30, -50):
+        accumulator.update(["a"], {"a": gain})
+        read.append(generate_latest(registry).decode())
+    assert "# TYPE streameval_value_per_list gauge\nstreameval_value_per_list 30.0\n" in read[0]
+    assert "\nstreameval_value_per_list -10.0\n" in read[1]
+    assert "streameval_value_per_list_sum" not in read[1]
