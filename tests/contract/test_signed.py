@@ -15,10 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather
-
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
+from pyarrow import feather
 
 from streameval import Accumulator, Columns, Intervals, evaluate
 from streameval.events import Event
