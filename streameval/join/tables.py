@@ -1,0 +1,869 @@
+"""The join of complete Arrow tables: impressions and interactions become lists of events.
+
+A function of the rows of both tables, by the rules of `kernel`: neither their order nor their
+division into buckets by key changes a row, an outcome or a bit of what is counted of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from zlib import crc32
+
+import msgspec
+import numpy as np
+
+from streameval.decoding.fields import gain_problems
+from streameval.engine.windows.times import SECOND, duration_of, duration_problem
+from streameval.events import LARGEST_GAIN
+from streameval.events.arrow import (
+    ArrowTable,
+    as_table,
+    column_of,
+    in_microseconds,
+    list_column,
+    null_rows,
+    with_user_column,
+)
+from streameval.events.errors import DamagedStateError, InvalidEventError, UsageError
+from streameval.events.extras import import_extra
+from streameval.events.problems import check_types
+from streameval.events.ragged import IdColumn, Ragged, matrix_column
+from streameval.events.rules import RESERVED
+from streameval.events.times import outside_range
+from streameval.join.kernel import (
+    Shown,
+    Wanted,
+    are_copies,
+    are_in_lists,
+    combine_gains,
+    interaction_content,
+    last_touches,
+    latest_lists,
+    list_content,
+    tuple_codes,
+)
+from streameval.join.options import FOREVER, Key, OutcomeCounts
+from streameval.statistics.arrays import BoolArray, IntArray
+
+__all__ = [
+    "ROW_OUTCOMES",
+    "Attribution",
+    "Closed",
+    "Joined",
+    "OpenRows",
+    "RowOutcome",
+    "closed",
+    "joined",
+    "pieces",
+    "sides",
+]
+
+RowOutcome: TypeAlias = Literal[
+    "counted", "duplicate", "late", "orphan", "ignored", "invalid", "open"
+]
+
+ROW_OUTCOMES: Final[tuple[RowOutcome, ...]] = (
+    *("counted", "duplicate", "late", "orphan", "ignored", "invalid", "open"),
+)
+"""The outcome of a row by its code; see `OUTCOMES` of the daemon. Only `closed` has the open ones,
+which are not decided yet, and the late ones."""
+
+_COUNTED, _DUPLICATE, _LATE, _ORPHAN, _IGNORED, _INVALID, _OPEN = range(len(ROW_OUTCOMES))
+
+Codes: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.int8]]
+"""Outcomes of rows: indices in ROW_OUTCOMES, shape (rows,)."""
+
+_MADE: Final = ("interactions", "gains", "typed")
+"""The columns that a join adds to impressions."""
+
+
+class Attribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rules of a join of tables; the keys of [attribution] and its interactions.
+
+    Attributes:
+        key: "request_id": an interaction names its list; "user_item": it belongs to the latest
+            list that showed the item to the user.
+        window: longest time from a list to an interaction that counts; at least 1s.
+        lateness: added to the window, the longest time between two interactions with one event id
+            that are one. No row is late: a table has no order to be late in.
+        combine: gain of several interactions with one item: the largest, or the sum.
+        per: columns of the impressions by which "user_item" attributes separately.
+        types: type -> gain, where there is no column `gain`; other types do not count. Without
+            any, all types count, as 1.
+        ignore: types that do not count.
+
+    Raises:
+        ConfigError: a value is not allowed.
+
+    Example:
+        >>> Attribution(window="30s", types={"click": 1, "purchase": 10}).key
+        'request_id'
+    """
+
+    key: Key = "request_id"
+    window: str = "30m"
+    lateness: str = "2m"
+    combine: Literal["max", "sum"] = "max"
+    per: list[str] = []
+    types: dict[str, float] = {}
+    ignore: list[str] = []
+
+    def __post_init__(self) -> None:
+        check_types(self, self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        for key, least in (("window", SECOND), ("lateness", 0)):
+            if problem := duration_problem(getattr(self, key), least):
+                yield key, problem
+        if self.per and self.key == "request_id":
+            yield "per", 'a request id names one list; per is for key = "user_item".'
+        yield from gain_problems(self.types)
+        for name in self.ignore:
+            if name in self.types:
+                yield "ignore", f"{name!r} has a gain in types; it cannot do both."
+
+    @property
+    def key_column(self) -> str:
+        """The column by which rows of both tables belong together."""
+        return "request_id" if self.key == "request_id" else "users"
+
+
+class Joined(NamedTuple):
+    """The result of a join.
+
+    Attributes:
+        lists: the impressions that count, in their order, with the columns `interactions` (items,
+            each once), `gains` (null where all are 1) and `typed` (structs of item, gain and type,
+            of interactions with a type): a table for `evaluate`, `partials` and
+            `Accumulator.update_many`.
+        impressions: outcome of each row, a code of ROW_OUTCOMES.
+        interactions: likewise.
+        outside: number of counted interactions with items that their list did not show.
+    """
+
+    lists: Any
+    impressions: Codes
+    interactions: Codes
+    outside: int
+
+    @property
+    def counts(self) -> tuple[OutcomeCounts, OutcomeCounts]:
+        """Number of impressions and of interactions by outcome; they add up to the rows."""
+        both = [_counts_of(self.impressions), _counts_of(self.interactions)]
+        both[1].outside = self.outside
+        return both[0], both[1]
+
+
+class Stream(NamedTuple):
+    """A stream of interactions with types and gains of its own; ids are compared within it."""
+
+    table: Any
+    rule: Attribution
+
+
+def joined(
+    impressions: ArrowTable | None, interactions: ArrowTable | None, rule: Attribution
+) -> Joined:
+    """Join impressions with their interactions.
+
+    Of impressions with one request id (and user, with "user_item") within `window`, the earliest
+    counts, and of interactions with one event id and key within `window` and `lateness`; of equal
+    times, the one with the smallest content. Rows without an id are never copies. A row with a null
+    key, time, item or list, or with a gain that is not finite, is invalid.
+
+    Args:
+        impressions: a table of Arrow, Polars, pandas or DuckDB with the columns `recommendations`,
+            `times`, `request_id` or `users` (or `user`) or both, and any others, which stay. None
+            for a bucket without any.
+        interactions: a table with the columns `times`, `item`, and `request_id` or `users` (or
+            `user`); optionally `type`, `gain`, `event_id`, and `stream`, within which event ids are
+            compared. None for a bucket without any.
+        rule: how they belong together.
+
+    Raises:
+        InvalidEventError: a table lacks a column, or a column has the wrong type.
+        MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pyarrow
+        >>> shown = pyarrow.table({
+        ...     "recommendations": [["a", "b"], ["c"]], "times": [0, 5_000_000],
+        ...     "request_id": ["r1", "r2"],
+        ... })
+        >>> clicks = pyarrow.table({
+        ...     "request_id": ["r1", "r9"], "item": ["b", "a"], "times": [1_000_000, 2_000_000],
+        ... })
+        >>> found = joined(shown, clicks, Attribution())
+        >>> found.lists["interactions"].to_pylist(), found.counts[1].orphan
+        ([['b'], []], 1)
+    """
+    streams = [] if interactions is None else [Stream(interactions, rule)]
+    return join_streams(impressions, streams, rule)
+
+
+def join_streams(
+    impressions: ArrowTable | None, streams: Sequence[Stream], rule: Attribution
+) -> Joined:
+    """Join impressions with several streams of interactions; see `joined`.
+
+    Returns:
+        The outcomes of interactions stream by stream.
+    """
+    join = _Join(_Impressions(impressions, rule), _reports(streams), rule)
+    return Joined(
+        join.lists(np.flatnonzero(join.impressions == _COUNTED)),
+        join.impressions,
+        join.interactions,
+        join.outside(join.interactions == _COUNTED),
+    )
+
+
+class OpenRows(NamedTuple):
+    """What `closed` keeps between steps.
+
+    Attributes:
+        impressions: rows that are open, and kept ones that later rows may repeat; None without any.
+        interactions: likewise.
+        until: no row before it is accepted, microseconds; None before the first step.
+    """
+
+    impressions: Any = None
+    interactions: Any = None
+    until: int | None = None
+
+
+class Closed(NamedTuple):
+    """The result of a step of a join.
+
+    Attributes:
+        lists: those that are final, as in `Joined`.
+        counts: outcomes that are new in this step, of impressions and of interactions.
+        state: for the next step.
+    """
+
+    lists: Any
+    counts: tuple[OutcomeCounts, OutcomeCounts]
+    state: OpenRows
+
+
+def closed(
+    state: OpenRows,
+    new: tuple[ArrowTable | None, ArrowTable | None],
+    rule: Attribution,
+    until: int | None,
+) -> Closed:
+    """Take a step of a join of streams: add rows, and close the lists whose window is over.
+
+    With any steps and any watermarks that no row is older than, all lists together are those of
+    `joined`, and the outcomes add up to its outcomes.
+
+    Args:
+        state: `OpenRows()` at first.
+        new: impressions and interactions that arrived; see `joined`.
+        rule: how they belong together.
+        until: the watermark: no row before it comes any more, microseconds. Rows that do are late.
+            None at the end of all streams.
+
+    Example:
+        >>> import pyarrow
+        >>> shown = pyarrow.table({"recommendations": [["a"]], "times": [0], "request_id": ["r"]})
+        >>> click = pyarrow.table({"request_id": ["r"], "item": ["a"], "times": [60_000_000]})
+        >>> step = closed(OpenRows(), (shown, None), Attribution(window="2m"), 30_000_000)
+        >>> step.lists.num_rows
+        0
+        >>> last = closed(step.state, (None, click), Attribution(window="2m"), None)
+        >>> last.lists["interactions"].to_pylist(), last.counts[1].counted
+        ([['a']], 1)
+    """
+    edge, previous = FOREVER if until is None else until, state.until
+    if previous is not None and edge < previous:
+        raise UsageError(f"until={until}: a watermark does not go back, and it was {previous}.")
+    given, reports = new
+    arrived = None if given is None else _with_progress(as_table(given))
+    shown = _Impressions(_together(state.impressions, arrived), rule)
+    streams = [] if reports is None else [Stream(reports, rule)]
+    interactions = _together(state.interactions, _with_progress(_reports(streams)))
+    join = _Join(shown, interactions, rule, until=edge, late_before=previous)
+    final = (join.impressions == _COUNTED) & (shown.times + duration_of(rule.window) < edge)
+    impressions = np.where((join.impressions == _COUNTED) & ~final, _OPEN, join.impressions)
+    # The outcome of an interaction is returned once; it stays as long as a copy may come.
+    told = _progress(interactions) == _TOLD
+    acts = np.where(told, _OPEN, join.interactions)
+    span = duration_of(rule.window) + duration_of(rule.lateness)
+    decided = (join.interactions == _COUNTED) | (join.interactions == _ORPHAN)
+    stay = (decided & (join.times + span >= edge)) | (join.interactions == _OPEN)
+    counts = _counts_of(impressions), _counts_of(acts)
+    counts[1].outside = join.outside(acts == _COUNTED)
+    rest = OpenRows(
+        _rest(shown.table, impressions == _OPEN, np.full(final.size, _ACCEPTED, np.int8)),
+        _rest(interactions, stay, np.where(decided, _TOLD, _ACCEPTED).astype(np.int8)),
+        edge,
+    )
+    return Closed(join.lists(np.flatnonzero(final)), counts, rest)
+
+
+def pieces(
+    table: ArrowTable,
+    side: Literal["impressions", "interactions"],
+    rule: Attribution,
+    buckets: int,
+) -> Any:
+    """Divide a table by the key of a join, for an engine to bring the pieces of a bucket together.
+
+    Args:
+        table: impressions or interactions, or a part of them.
+        side: which.
+        rule: has the key.
+        buckets: number of buckets, equal for all tables of both sides; about one for each 1,000,000
+            rows.
+
+    Returns:
+        A table with a row for each bucket that has rows: `bucket`, `side`, and `rows`, which are
+        those rows as an Arrow stream. It has the same schema for both sides.
+
+    Example:
+        >>> import pyarrow
+        >>> columns = {"request_id": ["r1", "r2"], "item": ["a", "b"], "times": [1, 2]}
+        >>> clicks = pyarrow.table(columns)
+        >>> parts = pieces(clicks, "interactions", Attribution(), 1)
+        >>> sides(parts)[1].equals(clicks)
+        True
+    """
+    if buckets < 1:
+        raise UsageError(f"buckets={buckets}: give 1 or more.")
+    if side not in _SIDES:
+        raise UsageError(f"side={side!r}: give one of {', '.join(map(repr, _SIDES))}.")
+    whole = as_table(table)
+    keys = _ids(_named(whole, rule.key_column, side), rule.key_column).dictionary_encode()
+    hashes = [crc32(str(key).encode()) % buckets for key in keys.dictionary.to_pylist()]
+    # Rows without a key are invalid wherever they are, so they are spread evenly.
+    codes = _filled(keys.indices, -1)
+    numbers = np.arange(codes.size) % buckets
+    numbers[codes >= 0] = np.array(hashes, np.int64)[codes[codes >= 0]]
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+    rows = [_stream(whole.take(part)) for part in np.split(order, starts[1:])] if len(order) else []
+    found = numbers[order][starts].tolist()
+    arrow = _arrow()
+    schema = arrow.schema(
+        {"bucket": arrow.int64(), "side": arrow.string(), "rows": arrow.large_binary()}
+    )
+    return arrow.table({"bucket": found, "side": [side] * len(found), "rows": rows}, schema)
+
+
+_SIDES: Final = ("impressions", "interactions")
+
+
+def sides(rows: Iterable[Mapping[str, Any]] | ArrowTable) -> tuple[Any, Any]:
+    """The impressions and the interactions of pieces, for `joined`; None for a side without any.
+
+    `rows`: of `pieces`, as mappings or as a table of Arrow, Polars or pandas.
+
+    Raises:
+        DamagedStateError: a row is not one of `pieces`.
+        InvalidEventError: pieces of a side have columns of unlike types.
+    """
+    listed = as_table(rows).to_pylist() if isinstance(rows, ArrowTable) else rows
+    tables: dict[str, list[Any]] = {side: [] for side in _SIDES}
+    arrow = _arrow()
+    for row in listed:
+        try:
+            tables[row["side"]].append(arrow.ipc.open_stream(row["rows"]).read_all())
+        except (KeyError, TypeError, ValueError, OSError, arrow.ArrowException) as error:
+            problem = f"{row!r:.80} is not a row of pieces: {error}"
+            raise DamagedStateError("piece", problem) from error
+    shown, reported = (_together(*tables[side]) for side in _SIDES)
+    return shown, reported
+
+
+def _stream(table: Any) -> bytes:
+    sink = _arrow().BufferOutputStream()
+    with _arrow().ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+class _Impressions:
+    """Impressions as columns.
+
+    Attributes:
+        table: the rows; without any, a table without columns but the required ones.
+        keys: the key of each row as an Arrow array; null without a valid one.
+        times: microseconds; 0 for rows without a valid time.
+        invalid: whether a row is invalid.
+    """
+
+    def __init__(self, table: ArrowTable | None, rule: Attribution) -> None:
+        whole = _nothing_shown(rule) if table is None else as_table(table)
+        self.table = with_user_column(whole)
+        for name in _MADE:
+            if name in self.table.column_names:
+                detail = f"impressions have a column {name!r}, which the join makes; leave it out"
+                raise InvalidEventError("wrong_type", detail)
+        self.keys = _ids(_named(self.table, rule.key_column, "impressions"), rule.key_column)
+        lists = _named(self.table, "recommendations", "impressions")
+        self.times, untimed = _times(_named(self.table, "times", "impressions"))
+        self.invalid = untimed | null_rows(self.keys) | null_rows(lists)
+        self._per = [_column_codes(_named(self.table, name, "impressions")) for name in rule.per]
+
+    @property
+    def requests(self) -> Any:
+        """The request id of each row as an Arrow array; None without ids."""
+        if "request_id" not in self.table.column_names:
+            return None
+        return _ids(column_of(self.table, "request_id"), "request_id")
+
+    @property
+    def groups(self) -> IntArray:
+        """The code of the values of `per` of each row."""
+        return tuple_codes(*self._per) if self._per else np.zeros(len(self.times), np.int64)
+
+    def items(self, rows: IntArray) -> IdColumn:
+        """The recommendations of rows."""
+        lists = list_column("recommendations", self.table["recommendations"].take(rows))
+        if isinstance(lists, np.ndarray):
+            return IdColumn(matrix_column("recommendations", lists))
+        return lists
+
+    def contents(self, rows: IntArray) -> list[str]:
+        """The content of each of these rows, see `kernel.list_content`."""
+        columns = {
+            name: self.table[name].take(rows).to_pylist()
+            for name in sorted(self.table.column_names)
+            if name not in ("times", _PROGRESS)
+        }
+        lists = columns.pop("recommendations")
+        requests = columns.pop("request_id", [None] * len(lists))
+        users = columns.pop("users", [None] * len(lists))
+        others = zip(*columns.values(), strict=True) if columns else [()] * len(lists)
+        return [
+            list_content(str(request or ""), user, items, *map(str, more))
+            for request, user, items, more in zip(requests, users, lists, others, strict=True)
+        ]
+
+
+class _Join:
+    """The outcomes of all rows, and the pairs of interactions and lists.
+
+    Attributes:
+        shown: the impressions.
+        impressions, interactions: outcomes.
+        times: of interactions.
+    """
+
+    def __init__(
+        self,
+        shown: _Impressions,
+        reports: Any,
+        rule: Attribution,
+        *,
+        until: int = FOREVER,
+        late_before: int | None = None,
+    ) -> None:
+        self.shown, self.reports, self._rule = shown, reports, rule
+        self._window = duration_of(rule.window)
+        self.times = _numbers(reports["times"])
+        self.interactions = _numbers(reports["outcome"]).copy()
+        self.impressions = np.where(shown.invalid, _INVALID, _COUNTED).astype(np.int8)
+        if late_before is not None:
+            for outcomes, times, table in (
+                (self.impressions, shown.times, shown.table),
+                (self.interactions, self.times, reports),
+            ):
+                late = (outcomes != _INVALID) & (times < late_before)
+                outcomes[late & (_progress(table) == _NEW)] = _LATE
+        for outcomes, times in (
+            (self.impressions, shown.times),
+            (self.interactions, self.times),
+        ):
+            outcomes[(outcomes == _COUNTED) & (times >= until)] = _OPEN
+        self._keys, self._wanted = _shared_codes(rule.key_column, shown.keys, reports["key"])
+        self._refuse_copies()
+        self._items, self.names = _sorted_codes(reports["item"])
+        self._match()
+
+    def lists(self, rows: IntArray) -> Any:
+        """These impressions with their interactions, combined."""
+        arrow, table = _arrow(), self.shown.table
+        acts, of = self._acts, self._lists
+        number = np.full(table.num_rows, -1, np.int64)
+        number[rows] = np.arange(rows.size)
+        there = number[of] >= 0
+        acts, of = acts[there], number[of[there]]
+        gains, items = _numbers(self.reports["gain"])[acts], self._items[acts]
+        width = int(self._items.max(initial=0)) + 1
+        groups = of * width + items
+        first, combined = combine_gains(groups, gains, self._rule.combine)
+        counts = np.bincount(of[first], minlength=rows.size)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        part = table if rows.size == table.num_rows else table.take(rows)
+        if _PROGRESS in part.column_names:
+            part = part.drop_columns([_PROGRESS])
+        columns = {
+            "interactions": _lists(offsets, self.names.take(arrow.array(items[first]))),
+            "gains": _gain_column(offsets, combined),
+            "typed": self._typed(of, items, gains, acts, rows.size),
+        }
+        for name, column in columns.items():
+            part = part.append_column(name, column)
+        return part
+
+    def outside(self, counted: BoolArray) -> int:
+        """The number of these interactions that are with an item that their last list lacks."""
+        if self._rule.key == "user_item":
+            return 0
+        chosen = counted[self._acts]
+        acts, lists = self._acts[chosen], self._lists[chosen]
+        rows, of = np.unique(lists, return_inverse=True)
+        shown = self.shown.items(rows)
+        inside = are_in_lists(self._known(shown), of, self._items[acts])
+        return int(acts.size - np.count_nonzero(inside))
+
+    def _refuse_copies(self) -> None:
+        rule, window = self._rule, self._window
+        rows = np.flatnonzero(self.impressions == _COUNTED)
+        requests = self.shown.requests
+        if requests is not None and rows.size:
+            ids = self._keys[rows]
+            if rule.key == "user_item":
+                ids = tuple_codes(ids, _shared_codes("request_id", requests)[0][rows])
+            copies = are_copies(
+                ids, self.shown.times[rows], window, lambda tied: self.shown.contents(rows[tied])
+            )
+            self.impressions[rows[copies]] = _DUPLICATE
+        rows = np.flatnonzero(self.interactions == _COUNTED)
+        named = _shared_codes("event_id", self.reports["event_id"])[0][rows]
+        rows, named = rows[named >= 0], named[named >= 0]
+        # Numbers of rows, streams and keys are multiplied only for ids that repeat.
+        repeated = np.bincount(named)[named] > 1 if named.size else named > 0
+        rows, named = rows[repeated], named[repeated]
+        if rows.size:
+            (streams,) = _shared_codes("stream", self.reports["stream"])
+            ids = tuple_codes(self._wanted[rows], named, streams[rows])
+            span = window + duration_of(rule.lateness)
+            copies = are_copies(
+                ids, self.times[rows], span, lambda tied: self._contents(rows[tied])
+            )
+            self.interactions[rows[copies]] = _DUPLICATE
+
+    def _contents(self, rows: IntArray) -> list[str]:
+        part = self.reports.select(["item", "type", "gain"]).take(rows)
+        columns = (part[name].to_pylist() for name in part.column_names)
+        return [interaction_content(*row) for row in zip(*columns, strict=True)]
+
+    def _match(self) -> None:
+        """Find the lists of the interactions; those without one are orphans."""
+        shown = np.flatnonzero(self.impressions == _COUNTED)
+        acts = np.flatnonzero(self.interactions == _COUNTED)
+        keys, times = self._keys[shown], self.shown.times[shown]
+        wanted, moments = self._wanted[acts], self.times[acts]
+
+        def rank(rows: IntArray) -> list[str]:
+            return self.shown.contents(shown[rows])
+
+        if self._rule.key == "request_id":
+            lists = latest_lists(keys, times, wanted, moments, self._window, rank)
+            found = np.flatnonzero(lists >= 0)
+            lists = lists[found]
+        else:
+            # Lists of other users are not looked into.
+            rows = np.flatnonzero(np.isin(keys, wanted))
+            items = self._known(self.shown.items(shown[rows]))
+            views = Shown(keys[rows], items, times[rows], self.shown.groups[shown[rows]])
+            queries = Wanted(wanted, self._items[acts], moments)
+            found, lists = last_touches(views, queries, self._window, lambda tied: rank(rows[tied]))
+            lists = rows[lists]
+        self._acts, self._lists = acts[found], shown[lists]
+        orphan = np.ones(acts.size, np.bool_)
+        orphan[found] = False
+        self.interactions[acts[orphan]] = _ORPHAN
+
+    def _known(self, lists: IdColumn) -> Ragged:
+        """The items of lists by the codes of the items of interactions; -1 for others."""
+        arrow, compute = _arrow(), import_extra("pyarrow.compute", "a join", "tables")
+        ragged, names = lists.ragged, lists.names
+        words = arrow.array(ragged.values) if names is None else arrow.array(names)
+        if not len(words) or not len(self.names):
+            return Ragged(np.full(ragged.values.size, -1, np.int64), ragged.offsets)
+        if arrow.types.is_integer(words.type) != arrow.types.is_integer(self.names.type):
+            raise _unlike("item ids", words.type, self.names.type)
+        codes = compute.index_in(words.cast(self.names.type), value_set=self.names)
+        known = _filled(codes, -1)
+        return Ragged(known if names is None else known[ragged.values], ragged.offsets)
+
+    def _typed(self, of: IntArray, items: IntArray, gains: Any, acts: IntArray, size: int) -> Any:
+        """The combined gain of each item and type, in the order of items and types."""
+        arrow = _arrow()
+        types, names = _sorted_codes(self.reports["type"])
+        entry = arrow.struct(
+            {"item": self.names.type, "gain": arrow.float64(), "type": arrow.large_string()}
+        )
+        if not len(names):
+            return _lists(np.zeros(size + 1, np.int64), arrow.array([], entry))
+        typed = types[acts] >= 0
+        of, items, gains, kinds = of[typed], items[typed], gains[typed], types[acts][typed]
+        groups = tuple_codes(of, items, kinds)
+        first, combined = combine_gains(groups, gains, self._rule.combine)
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(of[first], minlength=size))))
+        columns = [
+            self.names.take(arrow.array(items[first])),
+            arrow.array(combined),
+            names.take(arrow.array(kinds[first])),
+        ]
+        return _lists(offsets, arrow.StructArray.from_arrays(columns, fields=list(entry)))
+
+
+def _reports(streams: Sequence[Stream]) -> Any:
+    """Interactions of streams as one table, with the outcome of rows that count nowhere."""
+    tables = [_report(stream, number) for number, stream in enumerate(streams)]
+    return _together(*tables) if tables else _nothing_reported()
+
+
+def _report(stream: Stream, number: int) -> Any:
+    arrow, rule, where = _arrow(), stream.rule, "interactions"
+    table = with_user_column(as_table(stream.table))
+    key = _ids(_named(table, rule.key_column, where), rule.key_column)
+    item = _ids(_named(table, "item", where), "item")
+    times, invalid = _times(_named(table, "times", where))
+    named = set(table.column_names)
+    nothing = arrow.nulls(table.num_rows, arrow.large_string())
+    kind = _ids(column_of(table, "type"), "type") if "type" in named else nothing
+    event = nothing
+    if "event_id" in named:
+        # Numbers and text with the same digits are one id.
+        event = _ids(column_of(table, "event_id"), "event_id").cast(arrow.large_string())
+    within = arrow.repeat(arrow.scalar(f"{number}", arrow.large_string()), table.num_rows)
+    if "stream" in named:
+        of_row = column_of(table, "stream").to_pylist()
+        within = arrow.array([f"{number} {name}" for name in of_row], arrow.large_string())
+    words = kind.cast(arrow.large_string()).dictionary_encode()
+    types = [*words.dictionary.to_pylist(), None]
+    of_type = _filled(words.indices, len(types) - 1)
+    gains = np.array([rule.types.get(name or "", 1.0) for name in types])[of_type]
+    if "gain" in named:
+        given = _floats(column_of(table, "gain"))
+        gains = np.where(null_rows(table["gain"]), gains, given)
+        invalid |= ~(np.abs(gains) <= LARGEST_GAIN)
+    counts = [name not in rule.ignore and (not rule.types or name in rule.types) for name in types]
+    invalid |= null_rows(key) | null_rows(item)
+    if rule.types:
+        invalid |= of_type == len(types) - 1
+    outcomes = np.where(np.array(counts)[of_type], _COUNTED, _IGNORED)
+    outcomes[invalid] = _INVALID
+    return arrow.table(
+        {
+            "key": key,
+            "item": item,
+            "times": times,
+            "type": words.cast(arrow.large_string()),
+            "gain": gains,
+            "event_id": event,
+            "stream": within,
+            "outcome": outcomes.astype(np.int8),
+        }
+    )
+
+
+def _nothing_reported() -> Any:
+    arrow = _arrow()
+    kinds = {"key": arrow.null(), "item": arrow.null(), "times": arrow.int64()}
+    kinds |= {"type": arrow.large_string(), "gain": arrow.float64()}
+    kinds |= {
+        "event_id": arrow.large_string(),
+        "stream": arrow.large_string(),
+        "outcome": arrow.int8(),
+    }
+    return arrow.schema(kinds).empty_table()
+
+
+def _nothing_shown(rule: Attribution) -> Any:
+    arrow = _arrow()
+    kinds = {"recommendations": arrow.list_(arrow.null()), "times": arrow.int64()}
+    kinds |= dict.fromkeys([rule.key_column, *rule.per], arrow.null())
+    return arrow.schema(kinds).empty_table()
+
+
+_NEW, _ACCEPTED, _TOLD = range(3)
+"""How far `closed` is with a row: it arrived, it was kept, its outcome was returned."""
+
+_PROGRESS: Final = "~progress"
+
+
+def _with_progress(table: Any) -> Any:
+    return table.append_column(_PROGRESS, _arrow().array(np.full(table.num_rows, _NEW, np.int8)))
+
+
+def _progress(table: Any) -> Any:
+    if _PROGRESS not in table.column_names:
+        return np.full(table.num_rows, _NEW, np.int8)
+    return _numbers(table[_PROGRESS])
+
+
+def _rest(table: Any, stay: BoolArray, progress: Any) -> Any:
+    """The rows that stay, with their progress; None without any."""
+    rows = np.flatnonzero(stay)
+    if not rows.size:
+        return None
+    part = table.drop_columns([_PROGRESS]).take(rows)
+    return part.append_column(_PROGRESS, _arrow().array(progress[rows]))
+
+
+def _together(*tables: Any) -> Any:
+    """Tables of one side as one; None without any."""
+    present = [table for table in tables if table is not None]
+    if not present:
+        return None
+    arrow = _arrow()
+    try:
+        return arrow.concat_tables(present, promote_options="permissive")
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, arrow.ArrowNotImplementedError) as error:
+        detail = f"tables of one side have unlike columns: {' '.join(str(error).split())}"
+        raise InvalidEventError("wrong_type", f"{detail}; write them alike") from error
+
+
+def _named(table: Any, name: str, where: str) -> Any:
+    """A required column of impressions or interactions."""
+    try:
+        return column_of(table, name)
+    except InvalidEventError as error:
+        called = "user" if name == "users" else name
+        detail = error.detail.replace("the table has", f"{where} have").replace(name, called)
+        raise InvalidEventError(error.reason, detail) from None
+
+
+def _ids(column: Any, name: str) -> Any:
+    """A column of ids as an array of int64 or text; empty text and padding become null."""
+    arrow, types = _arrow(), _arrow().types
+    array = column.combine_chunks()
+    if types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if types.is_null(array.type):
+        return array
+    compute = import_extra("pyarrow.compute", "a join", "tables")
+    if types.is_integer(array.type):
+        try:
+            array = array.cast(arrow.int64())
+        except arrow.ArrowInvalid as error:
+            raise InvalidEventError("invalid_id", f"{name}: {error}") from error
+    elif types.is_string(array.type) or types.is_large_string(array.type):
+        array = array.cast(arrow.large_string())
+    else:
+        detail = f"{name}: ids are integers or text, found {array.type}"
+        raise InvalidEventError("invalid_id", detail)
+    kind = int if types.is_integer(array.type) else str
+    absent = [entry for entry in (RESERVED if name == "item" else {""}) if isinstance(entry, kind)]
+    if not absent:
+        return array
+    lacking = compute.is_in(array, value_set=arrow.array(absent, array.type))
+    if not compute.any(lacking).as_py():
+        return array
+    return compute.if_else(lacking, arrow.scalar(None, array.type), array)
+
+
+def _unlike(what: str, left: Any, right: Any) -> InvalidEventError:
+    detail = f"{what}: {left} in impressions and {right} in interactions; write them alike"
+    return InvalidEventError("invalid_id", detail)
+
+
+def _shared_codes(name: str, *columns: Any) -> list[IntArray]:
+    """The ids of columns as codes, equal for equal ids; -1 for null."""
+    arrow = _arrow()
+    arrays = [
+        column.combine_chunks() if hasattr(column, "combine_chunks") else column
+        for column in columns
+    ]
+    kinds = list(dict.fromkeys(x.type for x in arrays if not arrow.types.is_null(x.type)))
+    if len(kinds) > 1:
+        raise _unlike(name, *kinds)
+    kind = kinds[0] if kinds else arrow.int64()
+    whole = arrow.concat_arrays([array.cast(kind) for array in arrays]).dictionary_encode()
+    codes = _filled(whole.indices, -1)
+    edges = np.cumsum([len(array) for array in arrays])[:-1]
+    return np.split(codes, edges)
+
+
+def _sorted_codes(column: Any) -> tuple[IntArray, Any]:
+    """A column as codes in the order of its distinct values, and these; -1 for null."""
+    compute = import_extra("pyarrow.compute", "a join", "tables")
+    words = column.combine_chunks().dictionary_encode()
+    order = _numbers(compute.sort_indices(words.dictionary)).astype(np.int64)
+    rank = np.empty(order.size + 1, np.int64)
+    rank[order], rank[-1] = np.arange(order.size), -1
+    return rank[_filled(words.indices, -1)], words.dictionary.take(_arrow().array(order))
+
+
+def _column_codes(column: Any) -> IntArray:
+    """A column of any single values as codes; null is a value, too."""
+    array = column.combine_chunks()
+    if array.type.num_fields:
+        raise InvalidEventError("invalid_label", f"{array.type} is no type of single values")
+    if not _arrow().types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    return _filled(array.indices, len(array.dictionary))
+
+
+def _times(column: Any) -> tuple[IntArray, BoolArray]:
+    """Event times in microseconds, 0 for those that no event can have; and which these are."""
+    array = in_microseconds(column.combine_chunks())
+    types = _arrow().types
+    if types.is_null(array.type):
+        array = array.cast(_arrow().int64())
+    if not types.is_integer(array.type):
+        detail = f"times: {array.type}; give timestamps, or microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
+    times = _filled(array, 0)
+    absent = null_rows(array)
+    absent[outside_range(times)] = True
+    times[absent] = 0
+    return times, absent
+
+
+def _floats(column: Any) -> Any:
+    arrow = _arrow()
+    try:
+        numbers = column.combine_chunks().cast(arrow.float64())
+    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
+        raise InvalidEventError("invalid_gain", f"gain: {' '.join(str(error).split())}") from error
+    return numbers.fill_null(0.0).to_numpy()
+
+
+def _gain_column(offsets: IntArray, gains: Any) -> Any:
+    """The gains of lists; null for lists where all are 1."""
+    arrow = _arrow()
+    graded = np.zeros(offsets.size - 1, np.bool_)
+    owners = np.repeat(np.arange(graded.size), np.diff(offsets))
+    graded[owners[gains != 1.0]] = True
+    entries = gains[graded[owners]]
+    ends = np.concatenate(([0], np.cumsum(np.diff(offsets) * graded)))
+    return arrow.LargeListArray.from_arrays(
+        arrow.array(ends), arrow.array(entries), mask=arrow.array(~graded)
+    )
+
+
+def _lists(offsets: IntArray, values: Any) -> Any:
+    return _arrow().LargeListArray.from_arrays(_arrow().array(offsets), values)
+
+
+def _filled(array: Any, absent: int) -> IntArray:
+    """An Arrow array of integers with a number in place of nulls; a copy."""
+    filled: IntArray = array.fill_null(absent).to_numpy(zero_copy_only=False).astype(np.int64)
+    return filled
+
+
+def _numbers(column: Any) -> Any:
+    """A column of numbers without nulls."""
+    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _counts_of(outcomes: Any) -> OutcomeCounts:
+    """Rows by outcome; open ones are not counted yet."""
+    counts = np.bincount(outcomes, minlength=len(ROW_OUTCOMES))[:_OPEN].tolist()
+    named = dict(zip(ROW_OUTCOMES, counts, strict=False))
+    return OutcomeCounts(records=sum(counts), **named)
+
+
+def _arrow() -> Any:
+    return import_extra("pyarrow", "joining tables", "tables")
