@@ -51,7 +51,7 @@ class Listener(Protocol):
         """Called with each list that became an event, and the rows of its interactions."""
 
 
-class Attribution(NamedTuple):
+class Attributed(NamedTuple):
     """An interaction that belongs to a list: its row, the number of its stream, and itself."""
 
     row: int
@@ -89,7 +89,7 @@ class Joiner:
             "~join/reported/", OpenInteractions, rules.bucket, self.items, ("ids",)
         )
         self._match = self._last_touches if by_user else self._named_lists
-        self._attributions: defaultdict[int, list[Attribution]] = defaultdict(list)
+        self._attributions: defaultdict[int, list[Attributed]] = defaultdict(list)
         # Rows of a list and an interaction that counts with a later list.
         self._counted_later: set[tuple[int, int]] = set()
 
@@ -181,7 +181,7 @@ class Joiner:
         closed = self._closing_time(self.watermark)
         return [row for row in dict.fromkeys(rows) if self.lists.time(row) >= closed]
 
-    def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attribution, list[int]]]:
+    def matched(self, rows: Sequence[int]) -> Iterator[tuple[Attributed, list[int]]]:
         """Interactions, and the rows of the lists that each belongs to."""
         if not rows:
             return
@@ -190,7 +190,7 @@ class Joiner:
         streams = [self._streams[log] for log in found.logs.tolist()]
         interactions = map(Interaction, items, found.gains, found.types)
         yield from zip(
-            map(Attribution, rows, streams, interactions), self._match(found), strict=True
+            map(Attributed, rows, streams, interactions), self._match(found), strict=True
         )
 
     def _named_lists(self, interactions: OpenInteractions) -> Iterator[list[int]]:
@@ -304,7 +304,7 @@ class Joiner:
                     fresh[key].append(times[row])
         return duplicates
 
-    def _wait(self, found: Attribution, lists: Sequence[int]) -> None:
+    def _wait(self, found: Attributed, lists: Sequence[int]) -> None:
         """Keep an interaction until its lists are counted; it counts with the last of them."""
         for row in lists:
             self._attributions[row].append(found)

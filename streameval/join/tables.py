@@ -50,7 +50,7 @@ __all__ = [
     "ROW_OUTCOMES",
     "Attribution",
     "Closed",
-    "Joined",
+    "JoinedTables",
     "OpenRows",
     "RowOutcome",
     "closed",
@@ -129,7 +129,7 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return "request_id" if self.key == "request_id" else "users"
 
 
-class Joined(NamedTuple):
+class JoinedTables(NamedTuple):
     """The result of a join.
 
     Attributes:
@@ -164,7 +164,7 @@ class Stream(NamedTuple):
 
 def joined(
     impressions: ArrowTable | None, interactions: ArrowTable | None, rule: Attribution
-) -> Joined:
+) -> JoinedTables:
     """Join impressions with their interactions.
 
     Of impressions with one request id (and user, with "user_item") within `window`, the earliest
@@ -204,14 +204,14 @@ def joined(
 
 def join_streams(
     impressions: ArrowTable | None, streams: Sequence[Stream], rule: Attribution
-) -> Joined:
+) -> JoinedTables:
     """Join impressions with several streams of interactions; see `joined`.
 
     Returns:
         The outcomes of interactions stream by stream.
     """
     join = _Join(_Impressions(impressions, rule), _reports(streams), rule)
-    return Joined(
+    return JoinedTables(
         join.lists(np.flatnonzero(join.impressions == _COUNTED)),
         join.impressions,
         join.interactions,
@@ -237,7 +237,7 @@ class Closed(NamedTuple):
     """The result of a step of a join.
 
     Attributes:
-        lists: those that are final, as in `Joined`.
+        lists: those that are final, as in `JoinedTables`.
         counts: outcomes that are new in this step, of impressions and of interactions.
         state: for the next step.
     """

@@ -11,7 +11,15 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from streameval.attribution import ROW_OUTCOMES, Joined, OpenRows, closed, joined, pieces, sides
+from streameval.attribution import (
+    ROW_OUTCOMES,
+    JoinedTables,
+    OpenRows,
+    closed,
+    joined,
+    pieces,
+    sides,
+)
 from streameval.join.options import OutcomeCounts
 from tests.effort import thorough
 from tests.join.slow_tables import Row, slow_join
@@ -45,7 +53,7 @@ def _outcomes(of: World, side: str, outcomes: Sequence[str]) -> Counter[tuple[st
     return Counter(zip(map(repr, rows), outcomes, strict=True))
 
 
-def _join(of: World) -> Joined:
+def _join(of: World) -> JoinedTables:
     return joined(of.shown, of.acts, of.attribution)
 
 
@@ -104,7 +112,7 @@ def _sum(counts: Sequence[tuple[OutcomeCounts, OutcomeCounts]]) -> tuple[Any, An
     return whole
 
 
-def _bucketed(of: World, buckets: int) -> list[Joined]:
+def _bucketed(of: World, buckets: int) -> list[JoinedTables]:
     rule = of.attribution
     rows = [
         *pieces(of.shown, "impressions", rule, buckets).to_pylist(),
